@@ -77,6 +77,12 @@ CSV: dict[str, tuple[Any, str, str]] = {
 ARGUMENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "text column misspelt": ({"texts": ["txt"]}, "no column of a.csv 'txt'", "did you mean 'text'"),
     "unknown encoding": ({"encoding": "utf-88"}, "encoding: got 'utf-88'", "Use a name such as"),
+    "encoding of Parquet": (
+        {"path": "a.parquet", "encoding": "cp1252"},
+        "encoding='cp1252', but a Parquet file has no encoding",
+        "Leave it out",
+    ),
+    "quoting of JSON Lines": ({"path": "a.jsonl", "quoting": "none"}, "is about CSV and TSV files", "Leave it out"),
     "label missing in labels": ({"labels": ["bugs", "wish"]}, "no label 'bug'; did you mean 'bugs'", "Add it"),
 }
 
@@ -227,7 +233,7 @@ LINES: dict[str, tuple[str, str]] = {
     "run OWN --json tickets.csv": ("tickets.csv is an input of this command", "give another path"),
     "run MINI --method hiden": ("there is no method 'hiden'", "List them with"),
     "run MINI --method knn_prompt --method-option knnk=3": ("'knnk'", "did you mean 'knn_k'?"),
-    "run MINI --calibration-number 8": ("options of a method need one", "--method"),
+    "run MINI --calibration-number 8": ("--calibration-number belongs to --method", "Add --method NAME"),
     "run MINI --metrics standard+acuracy": ("'acuracy'", "did you mean 'accuracy'?"),
     "run MINI --output r.json": ("--output", "--json FILE"),
     "run MINI --model tickets.py:f": ("no kind of model 'tickets.py'", "write 'tickets:f'"),
@@ -258,6 +264,9 @@ LINES: dict[str, tuple[str, str]] = {
     "run MINI --model llama:tickets.csv": ("'tickets.csv' is a file", "expected a .gguf file"),
     "run MINI --model tickets.py": ("no kind of model 'tickets.py'", "write 'tickets:NAME'"),
     "export lm-eval tickets.csv --data missing.csv": ("tickets.csv is a file", "give a folder"),
+    "prompts normal --method topk": ("no option '--method' here", "belongs to run"),
+    "run helmet --data-dir nodir": ("HELMET is in nodir, which does not exist", "data install long-icl --hub"),
+    "run long-icl --data-dir nodir --datasets tacred": ("tacred of LongICL is not in nodir", "Source: https://"),
     "report run.sqlite": ("run.sqlite: this is a prediction store", "expected the file of a saved result"),
 }
 
@@ -292,8 +301,10 @@ def test_in_a_file(content: Any, said: str, advice: str) -> None:
 
 @pytest.mark.parametrize(("given", "said", "advice"), ARGUMENTS.values(), ids=ARGUMENTS)
 def test_in_arguments_of_a_file(given: dict[str, Any], said: str, advice: str) -> None:
-    written("a.csv", GOOD)
-    refused(lambda: Dataset.from_file("a.csv", **{"texts": ["text"], "label": "label"} | given), said, advice)
+    for name in ("a.csv", "a.parquet", "a.jsonl"):
+        written(name, GOOD)
+    arguments = {"path": "a.csv", "texts": ["text"], "label": "label"} | given
+    refused(lambda: Dataset.from_file(**arguments), said, advice)
 
 
 @pytest.mark.parametrize(("function", "said", "advice"), FUNCTIONS.values(), ids=FUNCTIONS)

@@ -454,6 +454,7 @@ _NOTHING_SENT = (
     "Nothing was sent to the server, whose requests may cost money: the time is unknown. With "
     f"{argument_and_option('probe_seconds')} some prompts are predicted to measure it."
 )
+_NO_TOKENS = "The cost is unknown: this model does not count the tokens of its prompts."
 _OWN_TOKENIZER = "The inference function counted the tokens itself, so the given tokenizer was not used."
 
 
@@ -473,7 +474,7 @@ def _with_cost(forecast: Forecast, prices: Prices, currency: str) -> Forecast:
     tokens = forecast.tokens
     output_tokens = forecast.output_tokens
     if tokens is None or output_tokens is None:
-        return forecast
+        return _with_remark(forecast, _NO_TOKENS)
     full_cost = prices.cost(tokens, output_tokens)
     forecast = replace(forecast, cost=full_cost, currency=currency)
     if forecast.cached_tokens is None:

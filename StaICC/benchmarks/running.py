@@ -265,6 +265,12 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         if given_functions is not None:
             functions = self.functions_for_datasets(given_functions)
         else:
+            for name in ("store", "recheck"):
+                if run.get(name) is not None:
+                    raise ArgumentError(
+                        f"{name} is about predictions of a function: got preentered_prediction, which are known. Leave "
+                        "one of them out"
+                    )
             description = "lists of predictions (preentered_prediction)"
             predictions_of_datasets = self._for_datasets(preentered_prediction, description)
         if precision is not None or score is not None:

@@ -26,6 +26,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from StaICC.argument_syntax import command_line_syntax
@@ -122,7 +123,8 @@ def _exit_status(argv: list[str], signals: EndingSignals) -> int:
         return 3
     except StaICCError as error:
         print(f"staicc: {one_line(str(error))}", file=sys.stderr)
-        return 3 if isinstance(error.__cause__, (DataError, MissingDependencyError)) else 2
+        something_is_missing = isinstance(error.__cause__, (DataError, MissingDependencyError))
+        return 3 if something_is_missing else 2
     except KeyboardInterrupt as interrupt:
         _explain_interrupt(interrupt, argv, signals)
         signals.ended = True
@@ -131,7 +133,8 @@ def _exit_status(argv: list[str], signals: EndingSignals) -> int:
         drop_unwritten(sys.stdout)
         return 0
     except OSError as error:
-        if error.filename is None and error.errno not in _FULL_DISK:
+        user_can_mend_it = error.filename is not None or error.errno in _FULL_DISK
+        if not user_can_mend_it:
             raise
         print(f"staicc: {_file_of(error)}: {error.strerror}", file=sys.stderr)
         drop_unwritten(sys.stdout)
@@ -158,6 +161,7 @@ def _file_of(error: OSError) -> str:
 
 def _run_command(argv: list[str]) -> int:
     """Run a command, print what it returns, and return its exit status."""
+    from StaICC.cli.option_rules import refuse_ignored_options
     from StaICC.cli.output import Printed, print_fitted, print_json
     from StaICC.cli.parser import complete
 
@@ -168,30 +172,34 @@ def _run_command(argv: list[str]) -> int:
         from StaICC.cli.run_files.command import names_run_file, run_of_file
 
         if names_run_file(argv):
-            words = argv[argv.index(command) + 1 :]
-            return run_of_file(words, lambda: _parser(command).command(command))
+            words_after_command = argv[argv.index(command) + 1 :]
+            return run_of_file(words_after_command, lambda: _parser(command).command(command))
+
     args = _parser(command).parse_args(argv)
+    refuse_ignored_options(args)
     returned: int | Printed | None = args.run(args)
+    status = 0
     if isinstance(returned, Printed):
         if args.json:
             print_json(returned.document)
         else:
             print_fitted(returned.blocks)
         status = returned.status
-    else:
-        status = returned or 0
+    elif returned is not None:
+        status = returned
     sys.stdout.flush()
     return status
 
 
 def _with_known_command(argv: Sequence[str]) -> tuple[list[str], str]:
-    """Return the arguments with the name of the command in lower case if it is one, and that name.
+    """Return the arguments and the name of the command, the first word that is no option; empty if there is none.
 
-    The name is empty if there is no command.
+    The name is in lower case, and so is the word in the arguments if it is the name of a command.
     """
     words = list(argv)
     for position, word in enumerate(words):
-        if word.startswith("-"):
+        is_option = word.startswith("-")
+        if is_option:
             continue
         command = word.lower()
         if command in _COMMANDS:
@@ -218,7 +226,8 @@ def _parser(command: str | None) -> Parser:
     parser.add_argument("--version", action="version", version=f"StaICC {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module_name, summary) in _COMMANDS.items():
-        if command is not None and name != command:
+        is_needed = command is None or command == name
+        if not is_needed:  # its name is known, and its module is not imported
             commands.add_parser(name, help=summary)
             continue
         module = importlib.import_module(f"StaICC.cli.{module_name}")
@@ -226,4 +235,5 @@ def _parser(command: str | None) -> Parser:
         # A command that only has actions has no function of its own; its description is that of ``add_NAME``.
         run = getattr(module, name, add_arguments)
         add_arguments(add_command(commands, name, run, summary))
+        parser.command(name).make_complete = partial(_parser, None)
     return parser

@@ -9,6 +9,7 @@ from decimal import MIN_EMIN, Context, Decimal
 
 from StaICC.cli.output import Printed, table
 from StaICC.cli.parser import Converted
+from StaICC.errors import ArgumentError
 from StaICC.metrics.random_baselines import RandomBaseline
 
 _ALPHA = 0.05
@@ -60,9 +61,20 @@ def baseline(args: argparse.Namespace) -> Printed:
       python -m StaICC baseline --n 1024 --labels 2 --accuracy 0.5508
       python -m StaICC baseline --n 100 --labels 2:50,5:50 --t 10 --json
     """
-    queries_by_labels = {args.labels: args.n} if isinstance(args.labels, int) else args.labels
+    queries_by_labels = args.labels
+    if isinstance(args.labels, int):
+        queries_by_labels = {args.labels: args.n}
+    if set(queries_by_labels) == {1}:
+        raise ArgumentError(
+            "--labels: got 1, expected at least 2: with one label, each guess is right. Give the number of labels that "
+            "a query can have"
+        )
     guessing = RandomBaseline(args.n, queries_by_labels)
-    correct = None if args.accuracy is None else guessing.count_of_rounded(args.accuracy)
+    accuracy = None
+    correct = None
+    if args.accuracy is not None:
+        correct = guessing.count_of_rounded(args.accuracy)
+        accuracy = float(args.accuracy)
 
     records = []
     rows = []
@@ -82,7 +94,7 @@ def baseline(args: argparse.Namespace) -> Printed:
     document = {
         "n": args.n,
         "labels": {str(labels): queries for labels, queries in queries_by_labels.items()},
-        "accuracy": None if correct is None else float(args.accuracy),
+        "accuracy": accuracy,
         "correct": correct,
         "alpha": _ALPHA,
         "baselines": records,
@@ -94,13 +106,13 @@ def _baseline_of_best(guessing: RandomBaseline, t: int) -> tuple[dict[str, float
     """Return the baseline of the best of t random guessers, as a record and as a row of the table."""
     expected = guessing.max_random_baseline(t)
     critical_count = guessing.critical_count(t, _ALPHA)
-    significant_from = None if critical_count is None else critical_count / guessing.n
+    significant_from = None
+    shown_limit = "never"
+    if critical_count is not None:
+        significant_from = critical_count / guessing.n
+        shown_limit = f"{significant_from:.5f}"
     record = {"t": t, "baseline": expected, "significant_from": significant_from}
-    row: dict[str, object] = {
-        "t": t,
-        "baseline": f"{expected:.5f}",
-        f"p <= {_ALPHA} from": "never" if significant_from is None else f"{significant_from:.5f}",
-    }
+    row: dict[str, object] = {"t": t, "baseline": f"{expected:.5f}", f"p <= {_ALPHA} from": shown_limit}
     return record, row
 
 

@@ -42,23 +42,25 @@ def cite(args: argparse.Namespace) -> Printed:
       python -m StaICC cite --methods --json
     """
     further_works = long_icl_works()
-    found = [find_work("StaICC")]
+    cited = [find_work("StaICC")]
     files = []
     for name in args.names:
         try:
-            found.append(find_work(name, further_works))
+            cited.append(find_work(name, further_works))
         except UnknownNameError:
             if not Path(name).is_file():
                 raise
             files.append(Path(name))
     if args.methods:
-        found += [work for work in works() if work.kind == "method"]
+        cited += [work for work in works() if work.kind == "method"]
     if not args.names and not args.methods:
-        found += [find_work(name) for name in names()]
+        cited += [find_work(name) for name in names()]
     for saved in load_named(files).values():
         for result in saved.results():
-            found += works_of(result, further_works)
-    cited = list(dict.fromkeys(found))
-    document = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
+            cited += works_of(result, further_works)
+
+    document = []
+    for work in dict.fromkeys(cited):
+        document.append({"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()})
     text = "\n\n".join(entries(cited))
     return Printed(document, [Line(line, "code") for line in text.split("\n")])

@@ -93,8 +93,11 @@ def _compare_subgroups(args: argparse.Namespace) -> None:
         raise ArgumentError("--margin: it is about all test rows. Leave out --by or --margin")
     _check_table_format(args.format, "--by")
     results = load_of_command(args)
-    of_benchmarks_found, left_out = of_benchmarks(results, partial(compare_subgroups, by=args.by, metric=args.metric))
-    _write_tables([pair for pairs in of_benchmarks_found for pair in pairs], args.format)
+    pairs_by_benchmark, left_out = of_benchmarks(results, partial(compare_subgroups, by=args.by, metric=args.metric))
+    pairs: list[TableOfRuns] = []
+    for pairs_of_benchmark in pairs_by_benchmark:
+        pairs += pairs_of_benchmark
+    _write_tables(pairs, args.format)
     _name_left_out(left_out)
 
 

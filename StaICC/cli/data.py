@@ -110,24 +110,26 @@ def _verify(args: argparse.Namespace) -> output.Printed:
     """Verify the installed tables; status 1 if one is not as published."""
     from StaICC.long_icl.install import status
 
+    tables: list[Any] = list(pack.verify())
     # Data sets of LongICL are optional: those that are missing are left out.
-    tables_by_command: dict[str, list[Any]] = {
-        "install": list(pack.verify()),
-        "install long-icl": [table for table in status(verify=True) if table.state != "missing"],
-    }
-    tables = [table for tables in tables_by_command.values() for table in tables]
-    unusable = [table for table in tables if not table.usable]
-    for table in unusable:
-        _announce(f"{table.name}: {table.path} is {table.state} ({table.reason}); it must have {table.expected}")
-    for command, tables_of_command in tables_by_command.items():
-        if not all(table.usable for table in tables_of_command):
-            _announce(f"install it again: python -m StaICC data {command}")
+    long_icl_tables = [table for table in status(verify=True) if table.state != "missing"]
+    commands = []  # that install the unusable tables again
+    if not all(table.usable for table in tables):
+        commands.append("install")
+    if not all(table.usable for table in long_icl_tables):
+        commands.append("install long-icl")
+    tables += long_icl_tables
+    for table in tables:
+        if not table.usable:
+            _announce(f"{table.name}: {table.path} is {table.state} ({table.reason}); it must have {table.expected}")
+    for command in commands:
+        _announce(f"install it again: python -m StaICC data {command}")
 
     rows = []
     for table in tables:
         rows.append({"NAME": table.name, "STATE": table.state, "ROWS": table.rows, "SHA-256": table.found})
     document = [dataclasses.asdict(table) for table in tables]
-    return output.Printed(document, [output.table(rows, texts=range(4))], status=1 if unusable else 0)
+    return output.Printed(document, [output.table(rows, texts=range(4))], status=1 if commands else 0)
 
 
 def _list(args: argparse.Namespace) -> output.Printed:
@@ -177,6 +179,7 @@ def _cards_of_long_icl() -> list[dict[str, Any]]:
 
 
 def _table_of_cards(cards: Sequence[Mapping[str, Any]]) -> TextTable:
+    """Return the table of data sets; its columns are those facts of :data:`_LIST_COLUMNS` that the cards have."""
     rows = []
     for card in cards:
         labels = card["labels"] if "labels" in card else card["label_space"]
@@ -191,9 +194,9 @@ def _ways_to_obtain(cards: Sequence[Mapping[str, Any]]) -> list[Line]:
     for card in cards:
         if card["state"] != "missing":
             continue
-        text = f"{card['name']}: {card['obtain']}"
+        text = f"{card['name']}: {card['obtain']} Source: {card['source']}"
         if card["restricted"]:
-            text += f" {card['terms']}"
+            text += f", terms: {card['terms']}"
         lines.append(Line(text))
     return lines
 

@@ -261,9 +261,10 @@ def _records_of_runs(
     results: Mapping[str, Result | ResultGroup],
     records_of: Callable[[Result | ResultGroup], Iterable[dict[str, Any]]],
 ) -> Iterator[dict[str, Any]]:
-    for run_name, parts in split_runs(results).items():
-        for part in parts.values():
-            for record in records_of(part):
+    """Yield the records of all runs in results, each with the name of its run."""
+    for run_name, results_by_benchmark in split_runs(results).items():
+        for result in results_by_benchmark.values():
+            for record in records_of(result):
                 yield {"run": run_name, **record}
 
 

@@ -22,6 +22,9 @@ from StaICC.results.result import Result
 _GOALS = ("half_width", "difference", "power", "max_datasets", "max_rows", "max_templates")
 """The arguments of :func:`StaICC.comparing.planning.plan` that are options."""
 
+_DEFAULT_K = "4"
+"""The k of a run without ``--k``, as signatures have it."""
+
 _TOKENS_OF_QUERY = (166, 0)
 """Tokens that SmolLM2 reads and generates for a query of Normal with k = 4: 382,592 of 2,304 queries."""
 
@@ -119,19 +122,22 @@ def plan(args: argparse.Namespace) -> Printed:
     if min(args.tokens) < 0:
         raise ArgumentError(f"--tokens: got {args.tokens}, expected two numbers of at least 0")
     goals = {name: getattr(args, name) for name in _GOALS}
-    planned = plan_run(components_of(*pilots) if pilots else None, **goals)
+    measured_components = components_of(*pilots) if pilots else None
+    planned = plan_run(measured_components, **goals)
 
     records = []
     rows = []
     for design in planned.designs:
         usage = _usage(design, args.tokens, prices)
-        records.append({**_without_clusters(dataclasses.asdict(design), "clusters"), **usage})
+        record = _without_clusters(dataclasses.asdict(design), "clusters")
+        records.append({**record, **usage})
         rows.append(_design_row(design, usage, args.currency))
     blocks: list[Block] = [table(rows), Line(f"sources of variance: {planned.components.source}")]
     blocks += _commands(planned.designs[0], pilots)
-    values = dataclasses.asdict(planned)
-    values["components"] = _without_clusters(values["components"], "cluster_rows")
-    return Printed({**values, "designs": records}, blocks)
+    document = dataclasses.asdict(planned)
+    document["components"] = _without_clusters(document["components"], "cluster_rows")
+    document["designs"] = records
+    return Printed(document, blocks)
 
 
 def _without_clusters(values: dict[str, Any], key: str) -> dict[str, Any]:
@@ -180,13 +186,14 @@ def _design_row(design: SampleDesign, usage: Mapping[str, float], currency: str)
 
 
 def _commands(design: SampleDesign, pilots: Sequence[Result]) -> list[Line]:
-    """Return the commands that run a design: one for each k of the pilots."""
+    """Return the commands that run a design: one for each k of the pilots, or one with the default k."""
+    datasets = "1 data set" if design.datasets == 1 else f"{design.datasets} data sets"
     command = "python -m StaICC run generalisation"
     command += f" --limit {design.rows} --draws {design.draws} --templates {design.templates}"
-    datasets = "1 data set" if design.datasets == 1 else f"{design.datasets} data sets"
-    ks = dict.fromkeys(pilot.signature.fields.get("k") for pilot in pilots) if pilots else ["4"]
+    if not pilots:
+        return [Line(f"for {datasets}: {command}", "code")]
     lines = []
-    for k in ks:
-        k_option = "" if k == "4" else f" --k {k}"
+    for k in dict.fromkeys(pilot.signature.fields.get("k") for pilot in pilots):
+        k_option = "" if k == _DEFAULT_K else f" --k {k}"
         lines.append(Line(f"for {datasets}: {command}{k_option}", "code"))
     return lines

@@ -96,22 +96,19 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     index = args.output / "index.html"
     _refuse_other_folder(args, copies_folder, index)
     logs = _logs(args.results)
+    if not logs:
+        saved_results.refuse_metric_options(args)
     names = _names_of_files(args.results, copies_folder, logs)
 
     verdicts = VerdictCache()
-    files = {name: _check_file(path, verdicts) for path, name in names.items()}
-    of_logs = _read_logs(logs, args, used_names=files)
-    files.update(of_logs)
+    saved_files = {name: _check_file(path, verdicts) for path, name in names.items()}
+    files_of_logs = _read_logs(logs, args, used_names=saved_files)
+    files = saved_files | files_of_logs
     results = {name: file.result for name, file in files.items() if file.result is not None}
     if not results:
         raise ArgumentError(f"no result is recomputed. {'; '.join(file.remark for file in files.values())}")
-
-    runs_by_file = {name: split_runs({name: result}) for name, result in results.items()}
-    places = places_of({run: parts for runs in runs_by_file.values() for run, parts in runs.items()})
-    remarks = _remarks_on_places(places)
-    for name, runs in runs_by_file.items():
-        remarks_on_file = [remark for run in runs for remark in remarks.get(run, ())]
-        files[name] = replace(files[name], remark="; ".join(remarks_on_file))
+    places = _places(results)
+    files = _with_remarks_on_places(files, places)
 
     args.output.mkdir(parents=True, exist_ok=True)
     output.check_output(index, inputs=names)
@@ -121,18 +118,23 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
 
     # The page is written last, so that its links are those of the copies.
     _copy_results({name: path for path, name in names.items() if name in results}, copies_folder)
-    _save_results_of_logs(of_logs.values(), copies_folder)
-    kept = {file.copy or name for name, file in files.items() if file.result is not None}
+    _save_results_of_logs(files_of_logs.values(), copies_folder)
+    kept = {files[name].copy or name for name in results}
     _remove_old_copies(copies_folder, kept=kept, known_digests=verdicts.files)
     verdicts.save()
     write_output(index, [page.encode("utf-8")])
+    for name, file in files.items():
+        if file.result is None:
+            print(one_line(f"not ranked: {name}: {file.status}: {file.remark}"), file=sys.stderr)
     print(f"{index}: {len(results)} of {len(files)} results are ranked", file=sys.stderr)
+
     document = []
     for path, name in names.items():
         document.append({"file": str(path), "status": files[name].status, "found": files[name].remark})
-    for name in of_logs:
+    for name in files_of_logs:
         document.append({"file": name, "status": files[name].status, "found": files[name].remark})
-    return output.Printed(document, (), status=1 if len(results) < len(files) else 0)
+    all_are_ranked = len(results) == len(files)
+    return output.Printed(document, (), status=0 if all_are_ranked else 1)
 
 
 # The files.
@@ -180,17 +182,19 @@ def _names_of_files(given: Sequence[Path], copies_folder: Path, logs: Sequence[P
     """
     folders_of_logs = {log.parent for log in logs}
     names: dict[Path, str] = {}
-    for folder in given:
-        if folder in logs:
+    for given_path in given:
+        if given_path in logs:
             continue
-        has_logs = folder.is_dir() and any(folder in log.parents for log in logs)
-        for path in saved_results.result_files([folder], needs_results=not has_logs):
-            if copies_folder in path.resolve().parents:
+        folder = given_path if given_path.is_dir() else given_path.parent
+        has_logs = given_path.is_dir() and any(given_path in log.parents for log in logs)
+        for path in saved_results.result_files([given_path], needs_results=not has_logs):
+            is_copy = copies_folder in path.resolve().parents
+            if is_copy:
                 continue
-            if path.parent in folders_of_logs and output.saved_result_digest(path) is None:
+            is_next_to_log = path.parent in folders_of_logs
+            if is_next_to_log and output.saved_result_digest(path) is None:
                 continue
-            relative_path = path.relative_to(folder if folder.is_dir() else folder.parent)
-            names[path] = relative_path.with_suffix("").as_posix()
+            names[path] = path.relative_to(folder).with_suffix("").as_posix()
     if len(set(names.values())) < len(names):
         raise ArgumentError("two results have the same name. Give the folder that contains both")
     return names
@@ -206,18 +210,19 @@ def _check_file(path: Path, verdicts: VerdictCache) -> _CheckedFile:
     try:
         digest = data_file_digest(path)
         result = load(path)
-        split_runs({path.name: result})
+        split_runs({path.name: result})  # raises an error if a group has two results of one run
         inputs = digest_of_inputs(digest, result, [path.parent, Path()])
         if verdicts.has(digest, inputs):
             return _CheckedFile("recomputed", "", result)
         status = status_of(verify_file(path))
     except (StaICCError, OSError) as error:
         return _CheckedFile("UNREADABLE", one_line(str(error)))
-    if isinstance(status, Unchecked) and status.reason == ONLY_THE_HARNESS_KNOWS:
-        return _CheckedFile(FROM_LOGS, "", result)
+
     if isinstance(status, Contradicted):
         return _CheckedFile("CONTRADICTED: the file was changed, or is damaged", one_line(status.difference))
     if isinstance(status, Unchecked):
+        if status.reason == ONLY_THE_HARNESS_KNOWS:
+            return _CheckedFile(FROM_LOGS, "", result)
         return _CheckedFile("UNCHECKED: not ranked", one_line(status.reason))
     verdicts.add(digest, inputs)
     return _CheckedFile("recomputed", "", result)
@@ -234,14 +239,14 @@ def _read_logs(logs: Sequence[Path], args: argparse.Namespace, used_names: Colle
     if not logs:
         return {}
     files = {}
-    copies: set[str] = set()
+    used_copy_names = set(used_names)  # the copy of a saved result has the name of the result
     for name, result in saved_results.read_logs_of_command(logs, args).items():
         unused_name = f"{name} (log)" if name in used_names else name
-        copy = _copy_name(unused_name)
-        while copy in copies or copy in used_names:
-            copy += "_"
-        copies.add(copy)
-        files[unused_name] = _CheckedFile(FROM_LOGS, "", result, copy)
+        copy_name = _copy_name(unused_name)
+        while copy_name in used_copy_names:
+            copy_name += "_"
+        used_copy_names.add(copy_name)
+        files[unused_name] = _CheckedFile(FROM_LOGS, "", result, copy_name)
     return files
 
 
@@ -281,6 +286,28 @@ def _remove_old_copies(folder: Path, kept: Collection[str], known_digests: Conta
 
 
 # The page.
+
+
+def _places(results: Mapping[str, Result | ResultGroup]) -> list[Place]:
+    """Return the places of the leaderboards of all runs in the results of files."""
+    parts_by_run: dict[str, dict[str, Result]] = {}
+    for name, result in results.items():
+        parts_by_run.update(split_runs({name: result}))
+    return places_of(parts_by_run)
+
+
+def _with_remarks_on_places(files: Mapping[str, _CheckedFile], places: Sequence[Place]) -> dict[str, _CheckedFile]:
+    """Return files with the remarks on the places that their runs hold; files that are not ranked are unchanged."""
+    remarks_by_run = _remarks_on_places(places)
+    files_with_remarks = dict(files)
+    for name, file in files.items():
+        if file.result is None:
+            continue
+        remarks: list[str] = []
+        for run in split_runs({name: file.result}):
+            remarks += remarks_by_run.get(run, [])
+        files_with_remarks[name] = replace(file, remark="; ".join(remarks))
+    return files_with_remarks
 
 
 def _remarks_on_places(places: Sequence[Place]) -> dict[str, list[str]]:

@@ -41,9 +41,12 @@ def long_context_arguments() -> dict[str, tuple[str, ...]]:
 
     They are ``None`` if they are not given.
     """
-    benchmarks: dict[str, tuple[str, ...]] = dict.fromkeys((*_LONG_ICL_ARGUMENTS, *_EXPERIMENT_ARGUMENTS), (LONG_ICL,))
+    of_long_icl = (*_LONG_ICL_ARGUMENTS, *_EXPERIMENT_ARGUMENTS)
+    benchmarks: dict[str, tuple[str, ...]] = {}
+    for name in of_long_icl:
+        benchmarks[name] = (LONG_ICL,)
     for name in _HELMET_ARGUMENTS:
-        benchmarks[name] = (*benchmarks.get(name, ()), HELMET)
+        benchmarks[name] = (LONG_ICL, HELMET) if name in of_long_icl else (HELMET,)
     return benchmarks
 
 
@@ -119,8 +122,9 @@ def refuse_unsupported_options(args: argparse.Namespace, benchmark: str, default
     """
     for name in _UNSUPPORTED_ARGUMENTS:
         default = defaults.get(name)
-        if getattr(args, name, default) != default:
-            raise ArgumentError(f"{benchmark} has no {flag(name)}")
+        is_given = flag(name) in getattr(args, "given_options", ())
+        if is_given or getattr(args, name, default) != default:
+            raise ArgumentError(f"{benchmark} has no {flag(name)}. Leave it out")
 
 
 def long_icl_files(data_dir: Path) -> list[Path]:
@@ -191,8 +195,8 @@ def datasets_for_label_scores(datasets: list[Any] | None) -> list[Any] | None:
     """
     from StaICC.long_icl.cards import cards, task_card
 
-    names = [dataset for dataset in datasets or cards() if isinstance(dataset, str)]
-    need_text = [name for name in names if task_card(name).structured]
+    known_names = [dataset for dataset in datasets or cards() if isinstance(dataset, str)]  # without own data
+    need_text = [name for name in known_names if task_card(name).structured]
     if not need_text:
         return datasets
     if datasets:

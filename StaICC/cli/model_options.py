@@ -178,12 +178,14 @@ def _without_folders(name: str) -> str:
 def model_files(model: str) -> list[Path]:
     """Return the files of a model: those that its value names, and those of its checkpoint folders.
 
+    Every part of the value may be a path, so all are returned, whether there is such a file or not.
+
     Args:
         model: The value of ``--model``.
     """
-    name = model.partition(":")[2].partition(";")[0]
-    words = [name, *re.split("[;=#]", model)]
-    files = [Path(word) for word in words if word]
+    name = model.partition(":")[2].partition(";")[0]  # without kind and options
+    parts = [name, *re.split("[;=#]", model)]
+    files = [Path(part) for part in parts if part]
     folders = [path for path in files if path.is_dir()]
     for folder in folders:
         for pattern in _CHECKPOINT_FILES:

@@ -129,19 +129,26 @@ def make(args: argparse.Namespace, **changes: Any) -> Any:
     elif is_helmet(args):
         arguments = helmet_arguments(args)
     else:
-        arguments = {}
-        for name in _BENCHMARK_ARGUMENTS:
-            value = getattr(args, name, None)
-            if value is not None and value != _DEFAULT_SAMPLER:
-                arguments[name] = value
+        arguments = _classification_arguments(args)
     if arguments.get("limit") == ALL:
         arguments["limit"] = None
-    if hasattr(args, "tried"):
+    has_scoring_options = hasattr(args, "tried")
+    if has_scoring_options:
         arguments["statistics"] = Statistics(args.level, args.tried, args.intervals)
     arguments |= changes
     if "datasets" not in arguments:
         arguments["datasets"] = datasets_of(args)
     return make_benchmark(args.benchmark, **arguments)
+
+
+def _classification_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a classification benchmark that were given; the default sampler is that of the task."""
+    arguments = {}
+    for name in _BENCHMARK_ARGUMENTS:
+        value = getattr(args, name, None)
+        if value is not None and value != _DEFAULT_SAMPLER:
+            arguments[name] = value
+    return arguments
 
 
 def is_long_icl(args: argparse.Namespace) -> bool:

@@ -33,6 +33,14 @@ def _model_option_types() -> dict[str, str]:
     return types
 
 
+def long_option(action: argparse.Action) -> str:
+    """Return the first long form of an option, such as ``--output`` for ``-o``."""
+    for option in action.option_strings:
+        if option.startswith("--"):
+            return option
+    return action.option_strings[0]
+
+
 _ONE_LINE = 10_000
 """A width in which every usage is one line."""
 
@@ -41,7 +49,18 @@ _EXPECTED_NUMBERS: Mapping[Any, str] = {int: "an integer", float: "a number"}
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that knows options of models and of other tools, and suggests the nearest name."""
+    """An argument parser that knows options of models and of other tools, and suggests the nearest name.
+
+    Options are written in full: an abbreviation could be that of an option with another meaning. The parsed arguments
+    have ``given_options``: each option that was given, in its long form, with how it was written.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+
+    make_complete: Callable[[], Parser] | None = None
+    """Of the parser of a command: makes the parser with the arguments of all commands, to find the command of an
+    option."""
 
     def arguments(self) -> list[argparse.Action]:
         """Return what :meth:`add_argument` declared, also in groups, in order."""
@@ -77,19 +96,20 @@ class Parser(argparse.ArgumentParser):
         Args:
             words: The words of the command after its name.
         """
-        destinations = set()
         for action in self._actions:
-            destinations.add(action.dest)
             action.required = False
             is_positional = not action.option_strings
+            appends = action.default == []
             if is_positional:
                 action.nargs = "?"
                 action.default = None
-            elif action.default != []:  # actions that append need the list
+            elif not appends:  # an action that appends needs the list
                 action.default = argparse.SUPPRESS
+        destinations = {action.dest for action in self._actions}
         given = {}
         for name, value in vars(self.parse_args(words)).items():
-            if name in destinations and value is not None and value != []:
+            is_default = value is None or value == []
+            if name in destinations and not is_default:
                 given[name] = value
         return given
 
@@ -102,7 +122,21 @@ class Parser(argparse.ArgumentParser):
         has_subcommands = self._subparsers is not None
         if unknown and not has_subcommands:
             self._refuse_words(unknown, translated)
+        if not has_subcommands:
+            parsed.given_options = self._given_options(translated)
         return parsed, unknown
+
+    def _given_options(self, words: Sequence[str]) -> dict[str, str]:
+        """Return the options among the words in their long forms, each with how it was written."""
+        given = {}
+        for word in words:
+            if word == "--":
+                break
+            option = word.partition("=")[0]
+            action = self._option_string_actions.get(option)
+            if action is not None:
+                given[long_option(action)] = option
+        return given
 
     # Words that no option takes.
 
@@ -117,15 +151,16 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--"):
                 self._refuse_option(word)
         message = f"unrecognized arguments: {' '.join(words)}"
-        option = self._option_before(words[0], all_words)
-        if option == "--k":
+        option_before = self._option_before(words[0], all_words)
+        if option_before is None:
+            if "--datasets" in self._option_string_actions:
+                message += "; name data sets with --datasets, a file of data with --data"
+        elif option_before == "--k":
             message += "; write several numbers of demonstrations with commas, such as --k 4,16,64"
-        elif option is not None:
-            message += f"; {option} takes one value"
-            if option.endswith("-option"):
-                message += f": repeat it, as in {option} NAME=VALUE {option} NAME=VALUE"
-        elif "--datasets" in self._option_string_actions:
-            message += "; name data sets with --datasets, a file of data with --data"
+        else:
+            message += f"; {option_before} takes one value"
+            if option_before.endswith("-option"):
+                message += f": repeat it, as in {option_before} NAME=VALUE {option_before} NAME=VALUE"
         self.error(message)
 
     def _option_before(self, word: str, all_words: Sequence[str]) -> str | None:
@@ -147,10 +182,27 @@ class Parser(argparse.ArgumentParser):
         option = _option_name(word)
         if option in ADVICE:
             self.error(f"there is no option {option!r}: {ADVICE[option]}")
+        commands = self._commands_with(option)
+        if commands:
+            self.error(f"there is no option {option!r} here: it belongs to {' and '.join(commands)}")
         known = [name for name in self._option_string_actions if name.startswith("--")]
         if self._takes_model_options():
             known += _model_option_types()
         self.error(str(unknown_name("option", option, known)))
+
+    def _commands_with(self, option: str) -> list[str]:
+        """Return the other commands that have an option."""
+        if self.make_complete is None:
+            return []
+        complete_parser = self.make_complete()
+        commands = []
+        for action in complete_parser.arguments():
+            if not isinstance(action, argparse._SubParsersAction):
+                continue
+            for name, command in action.choices.items():
+                if option in command._option_string_actions:
+                    commands.append(name)
+        return commands
 
     # Options of models and of other tools.
 
@@ -163,10 +215,10 @@ class Parser(argparse.ArgumentParser):
         translated: list[str] = []
         while remaining:
             word = remaining.pop(0)
-            name, equals, value = word.partition("=")
-            option = self._own_option(name)
-            if option is not None:
-                translated.append(option + equals + value)
+            name, equals_sign, value = word.partition("=")
+            own_option = self._own_option(name)
+            if own_option is not None:
+                translated.append(f"{own_option}{equals_sign}{value}")
             elif word.startswith("--") and self._takes_model_options():
                 translated += self._as_model_option(word, remaining)
             else:
@@ -176,9 +228,12 @@ class Parser(argparse.ArgumentParser):
     def _own_option(self, name: str) -> str | None:
         """Return the option of this command that a word names, also as another tool does; ``None`` if there is none."""
         option = name.replace("_", "-")
-        if option not in self._option_string_actions:
-            option = EQUIVALENTS.get(option, option)
-        return option if option in self._option_string_actions else None
+        if option in self._option_string_actions:
+            return option
+        equivalent = EQUIVALENTS.get(option)
+        if equivalent in self._option_string_actions:
+            return equivalent
+        return None
 
     def _as_model_option(self, word: str, following: list[str]) -> list[str]:
         """Return ``--model-option NAME=VALUE`` for an option of models; the word itself if it is none.
@@ -187,22 +242,26 @@ class Parser(argparse.ArgumentParser):
             word: The option, perhaps with a value behind an equals sign.
             following: The words after it; its value is removed from them.
         """
-        name, equals, value_behind_sign = word.partition("=")
+        name, equals_sign, value_behind_sign = word.partition("=")
         name = name.replace("_", "-")
         if name in ADVICE:
             self._refuse_option(word)  # here, because argparse would read --template as --templates
         option = EQUIVALENTS.get(name, name)
-        if "=" in option:
-            if equals and value_behind_sign.casefold() != "true":
+        has_fixed_value = "=" in option  # such as prompt_format=chat for --apply-chat-template
+        if has_fixed_value:
+            if equals_sign and value_behind_sign.casefold() != "true":
                 self.error(
                     f"{name}: got the value {value_behind_sign!r}, expected none: it means {option}. Leave it out"
                 )
             return ["--model-option", option]
 
         option_type = _model_option_types().get(option)
-        if option_type is None and name not in EQUIVALENTS:
+        is_model_option = option_type is not None or name in EQUIVALENTS
+        if not is_model_option:
             return [word]
-        value = value_behind_sign if equals else _take_value(option_type, following)
+        value: str | None = value_behind_sign
+        if not equals_sign:
+            value = _take_value(option_type, following)
         if not value:
             self.error(f"{name}: got no value, expected one. Before a value that begins with -- write an equals sign")
         argument_name = option.removeprefix("--").replace("-", "_")
@@ -228,11 +287,15 @@ class Parser(argparse.ArgumentParser):
         return f"{formatter.format_help().strip()} (all options: {self.prog} --help)"
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        # argparse has no public hook for choices in any case, or for the message about a number.
+        """Return the converted value of an argument; a choice that is written in another way becomes the choice.
+
+        argparse has no public hook for choices in any case, or for the message about a number.
+        """
         if action.type in _EXPECTED_NUMBERS:
             action = _with_checked_type(action)
         value = super()._get_value(action, arg_string)
-        if action.choices is None or isinstance(action, argparse._SubParsersAction) or not isinstance(value, str):
+        is_command = isinstance(action, argparse._SubParsersAction)
+        if action.choices is None or is_command or not isinstance(value, str):
             return value
         if value in action.choices:  # before a loop over the choices, which reads the plug-ins
             return value
@@ -242,11 +305,21 @@ class Parser(argparse.ArgumentParser):
         return value
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        # argparse has no public hook to change this message.
-        if action.choices is not None and value not in action.choices:
-            kind = "value" if action.option_strings else str(action.metavar or action.dest).lower()
-            hint = "Run a benchmark with: python -m StaICC run NAME" if kind == "command" else ""
-            raise argparse.ArgumentError(action, str(unknown_name(kind, value, map(str, action.choices), hint)))
+        """Raise an error that suggests the nearest choice if a value is none of the choices.
+
+        argparse has no public hook to change this message.
+        """
+        if action.choices is None or value in action.choices:
+            return
+        kind = "value"
+        is_positional = not action.option_strings
+        if is_positional:
+            kind = str(action.metavar or action.dest).lower()
+        hint = ""
+        if kind == "command":
+            hint = "Run a benchmark with: python -m StaICC run NAME"
+        choices = map(str, action.choices)
+        raise argparse.ArgumentError(action, str(unknown_name(kind, value, choices, hint)))
 
 
 def _with_checked_type(action: argparse.Action) -> argparse.Action:

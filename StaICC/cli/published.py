@@ -46,13 +46,14 @@ def published(args: argparse.Namespace) -> Printed:
         raise ArgumentError("no published figure matches all of these options; remove one of them")
     document = [{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in figures]
 
-    # The table is of one benchmark. Of many methods and models it has one metric, to fit a page.
-    shown = [figure for figure in figures if figure.benchmark == figures[0].benchmark]
-    methods = {figure.method for figure in shown}
-    models = {figure.model for figure in shown}
-    if args.metric is None and len(methods) > 1 and len(models) > 3:
-        shown = [figure for figure in shown if figure.metric == "accuracy"]
-    return Printed(document, _figure_blocks(shown))
+    of_one_benchmark = [figure for figure in figures if figure.benchmark == figures[0].benchmark]
+    methods = {figure.method for figure in of_one_benchmark}
+    models = {figure.model for figure in of_one_benchmark}
+    fits_page = len(methods) == 1 or len(models) <= 3
+    if args.metric is None and not fits_page:
+        of_one_metric = [figure for figure in of_one_benchmark if figure.metric == "accuracy"]
+        return Printed(document, _figure_blocks(of_one_metric))
+    return Printed(document, _figure_blocks(of_one_benchmark))
 
 
 def _figure_blocks(figures: Sequence[PublishedFigure]) -> list[Block]:
@@ -71,28 +72,39 @@ def _figure_blocks(figures: Sequence[PublishedFigure]) -> list[Block]:
             row_fields.append(field)
 
     note_numbers: dict[str, int] = {}
-    cells_by_row: dict[tuple[str, ...], dict[str, str]] = {}
+    cells_by_row: dict[tuple[str, ...], dict[str, str]] = {}  # by the values of the row fields, then by column
     for figure in figures:
         row = tuple(getattr(figure, field) or "" for field in row_fields)
-        cells = cells_by_row.setdefault(row, {})
-        cells[getattr(figure, column_field)] = _figure_cell(figure, note_numbers)
+        column = getattr(figure, column_field)
+        cells_by_row.setdefault(row, {})[column] = _figure_cell(figure, note_numbers)
 
-    rows = []
-    for row, cells in cells_by_row.items():
-        rows.append([*row, *(cells.get(column, "") for column in columns)])
+    table_rows = []
+    for row, cells_by_column in cells_by_row.items():
+        cells = [cells_by_column.get(column, "") for column in columns]
+        table_rows.append([*row, *cells])
     notes = [Line(f"[{number}] {note}") for note, number in note_numbers.items()]
     sources = dict.fromkeys(figure.source for figure in figures if figure.value is not None)
-    return [TextTable([*row_fields, *columns], rows), *notes, *(Line(f"source: {source}") for source in sources)]
+    lines_of_sources = [Line(f"source: {source}") for source in sources]
+    return [TextTable([*row_fields, *columns], table_rows), *notes, *lines_of_sources]
 
 
 def _figure_cell(figure: PublishedFigure, note_numbers: dict[str, int]) -> str:
-    """Return a figure with the numbers of its notes; new notes get the next number."""
-    notes = figure.warnings if figure.absent is None else (figure.absent,)
+    """Return a figure with the numbers of its notes, such as ``0.5678[1][3]``; new notes get the next number.
+
+    Args:
+        figure: The figure.
+        note_numbers: The number of each note so far; new notes are added.
+    """
+    value = "-"
+    notes: Sequence[str] = figure.warnings
+    if figure.value is not None:
+        value = f"{figure.value:.4f}"
+    if figure.absent is not None:
+        notes = (figure.absent,)
     marks = ""
     for note in notes:
         number = note_numbers.setdefault(note, len(note_numbers) + 1)
         marks += f"[{number}]"
-    value = "-" if figure.value is None else f"{figure.value:.4f}"
     return value + marks
 
 
@@ -101,9 +113,9 @@ def _compare_with_papers(args: argparse.Namespace) -> Printed:
     runs = split_runs(load_named([args.result]))
     document = []
     blocks: list[Block] = []
-    for run_name, parts in runs.items():
-        for part in parts.values():
-            comparisons = compare_with_published(part, args.method)
+    for run_name, results_by_benchmark in runs.items():
+        for result in results_by_benchmark.values():
+            comparisons = compare_with_published(result, args.method)
             for comparison in comparisons:
                 record = {"run": run_name, **dataclasses.asdict(comparison)}
                 record |= {"below": comparison.below, "better_than": comparison.better_than}

@@ -40,6 +40,8 @@ def race(args: argparse.Namespace) -> int:
     if args.model_option:
         raise ArgumentError(f"--model-option {args.model_option[0]}: put it after the model that it is about")
     first_model, second_model = args.model
+    if first_model == second_model:
+        raise ArgumentError(f"--model: got {first_model} twice, expected two different models or options")
 
     input_files = options.inputs_of(args)
     input_files += model_options.model_files(first_model) + model_options.model_files(second_model)

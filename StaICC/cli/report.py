@@ -56,6 +56,7 @@ def _data_files(results: Iterable[Result | ResultGroup], folders: Sequence[Path]
     """Yield where the files of own data of results may be: in each of the folders."""
     for result in results:
         for single_result in result.results():
-            for file in single_result.files.values():
+            file_names = [str(record["file"]) for record in single_result.files.values()]
+            for file_name in file_names:
                 for folder in folders:
-                    yield folder / str(file["file"])
+                    yield folder / file_name

@@ -35,9 +35,6 @@ from StaICC.methods.options import read_options
 from StaICC.methods.run import Method, chosen_methods, run_all
 from StaICC.methods.table import display_methods
 
-_FORECAST_OPTIONS = ("prices", "cached_price", "currency", "probe_seconds", "tokenizer")
-"""The options that only a forecast reads."""
-
 _EARLY_STOPPING_SCORES = ("accuracy", "likelihood")
 """The scores that are means over test rows."""
 
@@ -49,20 +46,12 @@ _NO_METHOD = "vanilla"
 """The method that is the plain inference function, for runs that need a method."""
 
 
-class _ConfigInFull(argparse.Action):
-    """Refuses ``--config`` where the command line did not find it: it is read before all other options."""
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        raise argparse.ArgumentError(self, f"got {values!r} after an abbreviation of the option. Write --config")
-
-
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     options.add_benchmark(parser)
     parser.set_defaults(setting="")
     parser.add_argument(
         "--config",
-        action=_ConfigInFull,
         metavar="FILE",
         help="read options from a run file (TOML); those of the command line replace them",
     )
@@ -198,19 +187,15 @@ def _check_options(args: argparse.Namespace, early_stopping: dict[str, Any]) -> 
     """
     if str(args.records) == STDOUT:
         raise ArgumentError("--records needs a file: got '-'. On most systems /dev/stdout works")
-    for name in _FORECAST_OPTIONS:
-        if getattr(args, name) not in (None, "") and not args.dry_run:
-            raise ArgumentError(f"{flag(name)} belongs to a forecast. Add --dry-run")
     if args.records is not None and args.dry_run:
         raise ArgumentError("--records is for a run: got --dry-run, which keeps no predictions")
-    if args.method is None and _has_method_options(args):
-        raise ArgumentError("options of a method need one. Choose it with --method")
 
     setting = f"{args.benchmark}, k {args.k}, method {args.method or 'none'}"
     if _is_many_shot(args) and args.method == "all":
         raise ArgumentError(f"got {setting}, expected one k. Choose one method with --method")
     if early_stopping:
-        _check_early_stopping(args, setting, option=f"--{next(iter(early_stopping))}")
+        first_option = next(iter(early_stopping))
+        _check_early_stopping(args, setting, option=flag(first_option))
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -222,13 +207,6 @@ def check_arguments(args: argparse.Namespace) -> None:
     model_options.model_of(args)
     _check_options(args, _early_stopping_settings(args))
     options.refuse_options_of_other_benchmarks(args)
-
-
-def _has_method_options(args: argparse.Namespace) -> bool:
-    """Return whether an option was given that only a method reads."""
-    if args.method_option:
-        return True
-    return (args.method_variant, args.calibration_number) != (_METHOD_VARIANT, _CALIBRATION_NUMBER)
 
 
 def _is_many_shot(args: argparse.Namespace) -> bool:
@@ -351,18 +329,23 @@ def _run_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _method_of(args: argparse.Namespace, function: Any) -> Method | None:
-    """Return the method of a run: the plain inference function for several k; ``None`` if there is none or all.
+    """Return the method of a run; ``None`` for all methods, and for a run without a method.
+
+    A run with several k needs a method, so it has the plain inference function as one.
 
     Raises:
         StaICCError: The method or an option of it is unknown or invalid, or the function lacks what it needs.
     """
     method_options = read_options(args.method_option)
     if args.method == "all":
+        # They are made again when they run. Here, an error is found before the first prediction.
         chosen_methods(function, None, method_options, args.method_variant, args.calibration_number)
         return None
-    if args.method is None and not _is_many_shot(args):
+    name = args.method
+    if name is None and _is_many_shot(args):
+        name = _NO_METHOD
+    if name is None:
         return None
-    name = args.method or _NO_METHOD
     return Method(name, function, args.method_variant, args.calibration_number, **method_options)
 
 
@@ -458,10 +441,11 @@ def _evaluate(prepared: PreparedRun, saver: ResultSaver) -> Any:
         )
     if prepared.method is None:
         return prepared.benchmarks[0](prepared.function, **prepared.settings)
-    if _is_many_shot(args):
-        benchmark_of = dict(zip(different(args.k), prepared.benchmarks, strict=True))
-        return run_many_shot(prepared.method, benchmark_of.__getitem__, args.k, save_finished_runs, **prepared.settings)
-    return prepared.method.run(prepared.benchmarks[0], **prepared.settings)
+    if not _is_many_shot(args):
+        return prepared.method.run(prepared.benchmarks[0], **prepared.settings)
+
+    benchmark_by_k = dict(zip(different(args.k), prepared.benchmarks, strict=True))
+    return run_many_shot(prepared.method, lambda k: benchmark_by_k[k], args.k, save_finished_runs, **prepared.settings)
 
 
 def _model_name(args: argparse.Namespace) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from StaICC.argument_syntax import flag
 from StaICC.cli.output import saved_result_digest
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import StrPath
@@ -64,9 +65,26 @@ def add_metric_options(parser: argparse.ArgumentParser) -> None:
 def load_of_command(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
     """Load the results of a command that has the options of :func:`add_metric_options`, by name."""
     value_range, higher_is_better = _stated_in_options(args)
-    return load_named(
+    results = load_named(
         args.results, value_range=value_range, higher_is_better=higher_is_better, found_logs=args.found_logs
     )
+    if not any(single_result.samples for result in results.values() for single_result in result.results()):
+        refuse_metric_options(args)
+    return results
+
+
+def refuse_metric_options(args: argparse.Namespace) -> None:
+    """Refuse the options of :func:`add_metric_options` where no result is of logs.
+
+    Raises:
+        ArgumentError: One of them was given.
+    """
+    for name in ("range", "direction"):
+        if getattr(args, name) is not None:
+            raise ArgumentError(
+                f"{flag(name)} is about metrics of logs: got results of StaICC only, whose metrics are known. Leave "
+                "it out"
+            )
 
 
 def read_logs_of_command(logs: Sequence[StrPath], args: argparse.Namespace) -> dict[str, Result]:
@@ -83,18 +101,26 @@ def read_logs_of_command(logs: Sequence[StrPath], args: argparse.Namespace) -> d
 
 
 def _stated_in_options(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return range and direction of metrics as the options state them: of ``--metric``, else of all unknown ones."""
-    metric = getattr(args, "metric", None)
+    """Return range and direction of metrics as the options state them.
+
+    Returns:
+        A range such as ``(0.0, 100.0)``, and whether higher values are better; both ``None`` if they are not stated.
+        With ``--metric``, they are mappings for this metric: ``{"bleu": (0.0, 100.0)}``. Otherwise they are about all
+        metrics for which they are not known.
+    """
     value_range: Any = None
     if args.range is not None:
         value_range = tuple(args.range)
     higher_is_better: Any = None
     if args.direction is not None:
         higher_is_better = args.direction == "higher"
-    if metric is not None and value_range is not None:
-        value_range = {metric: value_range}
-    if metric is not None and higher_is_better is not None:
-        higher_is_better = {metric: higher_is_better}
+
+    metric = getattr(args, "metric", None)
+    if metric is not None:
+        if value_range is not None:
+            value_range = {metric: value_range}
+        if higher_is_better is not None:
+            higher_is_better = {metric: higher_is_better}
     return value_range, higher_is_better
 
 
@@ -128,9 +154,10 @@ def load_named(
             raise ArgumentError(f"duplicate result: got {file} twice, expected different files")
     logs = [file for file in files if is_log(file)]
     saved_files = [file for file in files if file not in logs]
-    has_distinct_stems = len({file.stem for file in saved_files}) == len(saved_files)
     stated = stated_metrics(value_range, higher_is_better)
+
     results: dict[str, Result | ResultGroup] = {}
+    has_distinct_stems = len({file.stem for file in saved_files}) == len(saved_files)
     for file in saved_files:
         name = file.stem if has_distinct_stems else str(file)
         result = load(file)
@@ -139,10 +166,9 @@ def load_named(
         results[name] = result
     if logs:
         optional_logs = {*found_logs, *_found_logs(files, paths)}
-        of_logs = read_found_logs(logs, optional_logs, stated)
-        for name, result in of_logs.items():
+        for name, result_of_log in read_found_logs(logs, optional_logs, stated).items():
             unused_name = f"{name} (log)" if name in results else name
-            results[unused_name] = result
+            results[unused_name] = result_of_log
     return results
 
 
@@ -164,23 +190,37 @@ def result_files(given: Iterable[StrPath], skip: bool = False, needs_results: bo
         ArgumentError: A folder has no such file.
     """
     paths = [Path(path) for path in given]
+    files: list[Path] = []
     if not skip:
-        return [file for path in paths for file in _files_at(path, needs_results)]
+        for path in paths:
+            files += _files_at(path, needs_results)
+        return files
 
     # A file that is named is read, whatever it is; its copies in folders are left out.
-    originals: dict[str, Path] = {}
-    if any(path.is_dir() for path in paths):
-        for path in paths:
-            digest = None if path.is_dir() else saved_result_digest(path)
-            if digest is not None:
-                originals[digest] = path
-    files = []
+    originals = _named_results(paths)
     for path in paths:
         if path.is_dir():
             files += _new_results_in_folder(path, originals)
         else:
             files.append(path)
     return files
+
+
+def _named_results(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the saved results that are named next to folders, by digest.
+
+    Without a folder, they are not needed, and their files are not read.
+    """
+    if not any(path.is_dir() for path in paths):
+        return {}
+    results: dict[str, Path] = {}
+    for path in paths:
+        if path.is_dir():
+            continue
+        digest = saved_result_digest(path)
+        if digest is not None:
+            results[digest] = path
+    return results
 
 
 def _files_at(path: Path, needs_results: bool) -> list[Path]:

@@ -46,7 +46,8 @@ def add_result_outputs(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("staicc-results"),
         metavar="FOLDER",
-        help="save the result there under a new name (default: staicc-results)",
+        help="save the result there under a new name (default: staicc-results); with --json FILE, only if FILE cannot "
+        "be written",
     )
     parser.add_argument("--no-save", dest="save", action="store_false", help="save only what --json and --records name")
 
@@ -104,14 +105,21 @@ class ResultSaver:
         except BrokenPipeError:  # the reader closed the pipe, such as `| head`: a sweep still has its other runs
             drop_unwritten(sys.stdout)
         finally:
-            try:
-                is_saved = self._save_with_records(result)
-            except KeyboardInterrupt:  # saving takes moments, and the run may have taken days
-                self._save_with_records(result)
-                raise
+            is_saved = self._save_despite_interrupt(result)
         if not is_saved:
             return NOT_SAVED
         return 0 if result.complete else 1
+
+    def _save_despite_interrupt(self, result: Result | ResultGroup) -> bool:
+        """Save the result with its records; once more after an interrupt, which is raised then.
+
+        Saving takes moments, and the run may have taken days.
+        """
+        try:
+            return self._save_with_records(result)
+        except KeyboardInterrupt:
+            self._save_with_records(result)
+            raise
 
     def _print(self, result: Result | ResultGroup, blocks: Callable[[], Iterable[Block]]) -> None:
         """Print the result as JSON or as a table, and flush stdout, so that an error of printing is raised here."""
@@ -124,13 +132,12 @@ class ResultSaver:
     def _save_with_records(self, result: Result | ResultGroup) -> bool:
         """Save the complete result and its records; return whether all is where the user wants it."""
         is_saved = self.save(result, final=True)
-        if self._args.records is None:
-            return is_saved
-        error = _error_of(self._save_records, result)
-        if error is None:
-            return is_saved
-        print(f"staicc: {one_line(str(self._args.records))}: not saved: {error}", file=sys.stderr)
-        return False
+        if self._args.records is not None:
+            error = _error_of(self._save_records, result)
+            if error is not None:
+                print(f"staicc: {one_line(str(self._args.records))}: not saved: {error}", file=sys.stderr)
+                is_saved = False
+        return is_saved
 
     def _save_records(self, result: Result | ResultGroup) -> None:
         self.check(self._args.records)
@@ -147,9 +154,10 @@ class ResultSaver:
             Whether it is where the user wants it.
         """
         messages = []
-        saves_in_folder = self._file is None and self._args.save
         is_saved = True
+        saves_in_folder = self._args.save
         if self._file is not None:
+            saves_in_folder = False
             error = _error_of(self._save_in_file, result)
             if error is not None:
                 messages.append(f"staicc: not saved in {self._file}: {error}")
@@ -240,7 +248,9 @@ def _check_folder(folder: Path) -> None:
     Raises:
         ArgumentError: It is read-only, or no folder; or it does not exist, and that holds for the folder above it.
     """
-    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    existing = folder
+    while not os.path.lexists(existing) and existing != existing.parent:
+        existing = existing.parent
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise ArgumentError(
             f"the result cannot be saved in {folder}: {existing.absolute()} is no folder, or read-only. Give "

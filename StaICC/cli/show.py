@@ -74,19 +74,25 @@ def show(args: argparse.Namespace) -> output.Printed | None:
         return _run_file(args)
     if args.result is not None:
         raise ArgumentError(f"show {args.kind} lists names: got {args.result} as well. For a run file: show run RESULT")
+    return _list_names(args)
+
+
+def _list_names(args: argparse.Namespace) -> output.Printed:
+    """List the names of one kind, or of all kinds, with their properties; status 1 if one cannot be loaded."""
     registries: tuple[Registry[Any], ...] = (KERNELS, METHODS, dataset_registry(), BENCHMARKS, METRICS)
     entries_by_kind: dict[str, list[dict[str, Any]]] = {}
     for kind, registry in zip(_KINDS, registries, strict=True):
-        if args.kind in (None, kind):
+        if args.kind is None or args.kind == kind:
             entries_by_kind[kind] = _entries(kind, registry)
 
-    problems = [entry["problem"] for entries in entries_by_kind.values() for entry in entries if entry["problem"]]
+    problems = []
+    blocks: list[Line] = []
+    for kind, entries in entries_by_kind.items():
+        problems += [entry["problem"] for entry in entries if entry["problem"]]
+        blocks += _lines(kind, entries)
     if not args.json:
         for problem in problems:
             print(f"staicc: {problem}", file=sys.stderr)
-    blocks: list[Line] = []
-    for kind, entries in entries_by_kind.items():
-        blocks += _lines(kind, entries)
     return output.Printed(entries_by_kind, blocks, status=1 if problems else 0)
 
 
@@ -128,19 +134,26 @@ def _run_file(args: argparse.Namespace) -> output.Printed | None:
     return None
 
 
-def _entries(kind: str, entries_of_kind: Registry[Any]) -> list[dict[str, Any]]:
+def _entries(kind: str, registry: Registry[Any]) -> list[dict[str, Any]]:
     """Return the properties of each entry of a registry. Plug-ins are imported, to find those that fail."""
-    return [_entry(kind, entries_of_kind, listed) for listed in entries_of_kind.listing()]
+    return [_entry(kind, registry, listed) for listed in registry.listing()]
 
 
-def _entry(kind: str, entries_of_kind: Registry[Any], listed: Listed) -> dict[str, Any]:
-    """Return the properties of one entry: name, origin and problem, and those of its kind."""
+def _entry(kind: str, registry: Registry[Any], listed: Listed) -> dict[str, Any]:
+    """Return the properties of one entry: name, origin and problem, and those of its kind.
+
+    Args:
+        kind: The kind, such as ``"kernels"``.
+        registry: The registry of this kind.
+        listed: The entry. It is loaded if it is a plug-in, or if its description needs it.
+    """
     entry: dict[str, Any] = {"name": listed.name, "origin": listed.origin or None, "problem": listed.problem or None}
-    value = None
     is_plugin = bool(listed.origin)
-    if (kind in ("kernels", "methods") or is_plugin) and not listed.problem:
+    is_described_by_value = kind in ("kernels", "methods")
+    value = None
+    if (is_described_by_value or is_plugin) and not listed.problem:
         try:
-            value = entries_of_kind.find(listed.name).value
+            value = registry.find(listed.name).value
         except StaICCError as error:
             entry["problem"] = str(error)
 

@@ -11,7 +11,8 @@ from typing import Any, TextIO
 
 from StaICC.safe_text import visible
 
-_UP = "\x1b[A"  # used by progress bars of other packages
+_UP = "\x1b[A"
+"""Moves the cursor a line up; used by progress bars of other packages."""
 
 
 class TerminalStream:
@@ -38,16 +39,22 @@ class TerminalStream:
         Returns:
             The number of characters of the text.
         """
-        bar = re.fullmatch(r"(\r)(.*?)(\r?)", text, re.DOTALL) if self._bars else None
-        if bar:
-            shown = f"{bar[1]}{visible(bar[2])}{bar[3]}"
-        elif self._bars and text == _UP:
-            shown = text
-        else:
-            shown = visible(text)
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
-        self.stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+        # Characters that the encoding lacks are written as escape sequences.
+        self.stream.write(self._escaped(text).encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
+
+    def _escaped(self, text: str) -> str:
+        """Return a text with control characters escaped, without those of a progress bar if bars are allowed."""
+        if not self._bars:
+            return visible(text)
+        if text == _UP:
+            return text
+        bar = re.fullmatch(r"\r(.*?)(\r?)", text, re.DOTALL)
+        if bar is None:
+            return visible(text)
+        content, return_at_end = bar.groups()
+        return f"\r{visible(content)}{return_at_end}"
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write texts, escaped.

@@ -81,24 +81,28 @@ def verify(args: argparse.Namespace) -> output.Printed:
     args.model = model_options.model_of(args)
     _check_options(args)
 
+    has_several_files = len(args.results) > 1
     findings: dict[Path, list[Verification]] = {}
     load_model = _model_loader(args)
     for path in args.results:
         try:
-            rerun = None if args.rerun is None else _rerun(args, path, load_model)
+            rerun = None
+            if args.rerun is not None:
+                rerun = _rerun(args, path, load_model)
             findings[path] = verify_file(path, data_dir=args.data_dir, data_files=data_files.get(path, ()), rerun=rerun)
         except (StaICCError, OSError) as error:
-            if len(args.results) == 1:
+            if not has_several_files:
                 raise
             print(f"staicc: {path}: {_reason(error, path)}", file=sys.stderr)
-
     if args.output is not None:
         _save_recomputed(findings, args.output)
-    document = [_record(path, finding) for path, of_file in findings.items() for finding in of_file]
-    blocks = _blocks(findings, with_paths=len(args.results) > 1)
-    some_are_unread = len(findings) < len(set(args.results))
-    status = _UNREAD if some_are_unread else _exit_status(findings)
-    return output.Printed(document, blocks, status)
+
+    document = []
+    for path, findings_of_file in findings.items():
+        document += [_record(path, finding) for finding in findings_of_file]
+    all_are_read = len(findings) == len(set(args.results))
+    status = _exit_status(findings) if all_are_read else _UNREAD
+    return output.Printed(document, _blocks(findings, with_paths=has_several_files), status)
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -210,19 +214,24 @@ def _record(path: Path, finding: Verification) -> dict[str, Any]:
 
 
 def _blocks(findings: Mapping[Path, Sequence[Verification]], with_paths: bool) -> list[Block]:
-    """Return the findings as lines; of several files, one line for each that is recomputed."""
-    blocks: list[Block] = []
-    for path, of_file in findings.items():
-        if with_paths and _is_recomputed(of_file):
-            blocks.append(Line(_summary(path, of_file), "code"))
+    """Return the findings as lines; of several files, one line for each that is recomputed.
+
+    Args:
+        findings: The findings of each file.
+        with_paths: Whether there are several files.
+    """
+    lines: list[str] = []
+    for path, findings_of_file in findings.items():
+        if with_paths and _is_recomputed(findings_of_file):
+            lines.append(_summary(path, findings_of_file))
             continue
         if with_paths:
-            blocks.append(Line(f"{path}:", "code"))
-        for finding in of_file:
-            blocks += [Line(line, "code") for line in _lines(finding)]
+            lines.append(f"{path}:")
+        for finding in findings_of_file:
+            lines += _lines(finding)
     if findings and not with_paths:
-        blocks.append(Line(f"recorded by the run, not computed again: {RECORDED}", "code"))
-    return blocks
+        lines.append(f"recorded by the run, not computed again: {RECORDED}")
+    return [Line(line, "code") for line in lines]
 
 
 def _is_recomputed(findings: Sequence[Verification]) -> bool:
@@ -241,13 +250,16 @@ def _summary(path: Path, findings: Sequence[Verification]) -> str:
 
 def _lines(finding: Verification) -> list[str]:
     """Return a finding as text: its status in capitals unless all is well, then what was found."""
-    kind = type(finding.status)
-    word = kind.__name__.lower() if kind is Recomputed else kind.__name__.upper()
+    status = type(finding.status).__name__
+    if isinstance(finding.status, Recomputed):
+        status = status.lower()
+    else:
+        status = status.upper()
     names = [name for name in (finding.benchmark, finding.dataset) if name]
     message = finding.message
-    if kind is Contradicted and finding.same:  # that the prompts are the same is no contradiction
+    if isinstance(finding.status, Contradicted) and finding.same:  # that the prompts are the same is no contradiction
         message = f"saved values differ ({message})"
-    lines = [f"{word}  {', '.join(names)}: {message}"]
-    lines += [f"    {line}" for line in finding.contradicted]
-    lines += [f"    unchecked: {line}" for line in finding.unchecked]
+    lines = [f"{status}  {', '.join(names)}: {message}"]
+    lines += [f"    {difference}" for difference in finding.contradicted]
+    lines += [f"    unchecked: {reason}" for reason in finding.unchecked]
     return lines

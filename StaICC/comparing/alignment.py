@@ -52,9 +52,10 @@ class AlignedRuns:
         return self._pairs[names]
 
     def is_comparable(self, first: str, second: str) -> bool:
-        """Return whether two runs can be compared on a data set at least."""
-        if (second, first) in self._pairs:
-            return bool(self._pairs[second, first].datasets)
+        """Return whether two runs can be compared on a data set at least. Their order does not matter."""
+        reversed_pair = self._pairs.get((second, first))
+        if reversed_pair is not None:
+            return bool(reversed_pair.datasets)
         return bool(self.pair(first, second).datasets)
 
     @cached_property
@@ -112,11 +113,11 @@ class AlignedRuns:
         """The number of test rows that any run has, over all data sets."""
         row_count = 0
         for dataset in self.datasets:
-            rows: set[int] = set()
+            rows_of_any_run: set[int] = set()
             for scored in self.scored.values():
                 if dataset in scored.scores:
-                    rows |= scored.scores[dataset].row_numbers.keys()
-            row_count += len(rows)
+                    rows_of_any_run.update(scored.scores[dataset].row_numbers)
+            row_count += len(rows_of_any_run)
         return row_count
 
     @property
@@ -124,12 +125,10 @@ class AlignedRuns:
         """Sentences about runs, and about data sets and queries of a run, that have no score."""
         sentences = list(self.runs_left_out)
         for name, scored in self.scored.items():
-            for dataset in self.datasets:
+            unreadable_in_all_runs = [dataset for dataset in scored.unreadable if dataset not in self.datasets]
+            for dataset in [*self.datasets, *unreadable_in_all_runs]:
                 reason = scored.why_not_on(dataset)
                 if reason is not None:
-                    sentences.append(f"{dataset} ({name}: {reason})")
-            for dataset, reason in scored.unreadable.items():
-                if dataset not in self.datasets:
                     sentences.append(f"{dataset} ({name}: {reason})")
         for scored in self.scored.values():
             sentences += scored.missing_notes
@@ -162,12 +161,12 @@ class AlignedRuns:
         Args:
             names: The names of the runs. Those that are not from logs have no notes.
         """
-        notes: dict[str, None] = {}
+        notes = []
         for name in names:
             result = self.runs[name]
             if result.samples:
-                notes.update(dict.fromkeys(f"{name}: {warning}" for warning in result.warnings))
-        return tuple(notes)
+                notes += [f"{name}: {warning}" for warning in result.warnings]
+        return tuple(dict.fromkeys(notes))
 
 
 def _range_text(numbers: Collection[int]) -> str:
@@ -211,51 +210,64 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         other_metrics=other_metrics,
     )
     comparable = _without(aligned, _incomparable_runs(aligned, reference))
+    return _without_missing_queries(comparable, reference)
 
-    # Runs with missing queries are left out only if two others can still be compared, and the reference is not one of
-    # them. Otherwise they are kept: their pairs are untested, with the reason.
+
+def _without_missing_queries(aligned: AlignedRuns, reference: str | None) -> AlignedRuns:
+    """Return the runs without those that missing queries make incomparable.
+
+    All runs are returned if the reference is among these, or if no two runs can be compared without them. The pairs of
+    such a run are untested then, with the reason.
+    """
     incomplete: dict[str, str] = {}
-    for name, scored in comparable.scored.items():
+    for name, scored in aligned.scored.items():
         reason = scored.why_not_comparable()
         if reason is not None:
             incomplete[name] = reason
-    if reference in incomplete or len(comparable.runs) - len(incomplete) < 2:
-        return comparable
-    complete = _without(comparable, incomplete)
-    partners = _partners(complete, reference)
-    if not any(complete.is_comparable(run, partner) for run in complete.runs for partner in partners[run]):
-        return comparable
-    return _without(complete, _incomparable_runs(complete, reference))
+    if reference in incomplete or len(aligned.runs) - len(incomplete) < 2:
+        return aligned
+
+    complete = _without(aligned, incomplete)
+    for run, partners in _partners(complete, reference).items():
+        if any(complete.is_comparable(run, partner) for partner in partners):
+            return _without(complete, _incomparable_runs(complete, reference))
+    return aligned
 
 
 def _partners(aligned: AlignedRuns, reference: str | None) -> dict[str, list[str]]:
-    """Return for each run the runs with which it is compared: all others, or the reference."""
+    """Return for each run the runs with which it is compared.
+
+    These are all other runs. With a reference, each run is compared with the reference only, and the reference with all
+    others.
+    """
     partners = {}
     for run in aligned.runs:
-        others = [other for other in aligned.runs if other != run]
-        partners[run] = others if reference in (None, run) else [reference]
+        if reference is None or run == reference:
+            partners[run] = [other for other in aligned.runs if other != run]
+        else:
+            partners[run] = [reference]
     return partners
 
 
 def _incomparable_runs(aligned: AlignedRuns, reference: str | None) -> dict[str, str]:
     """Return the runs that can be compared with no other run, each with the reason.
 
-    The reason of a run is that of its pair with the first run, and the reason of the first run that of its pair with
-    the second one. If there is a reference, it is the first run.
+    The reason is that of the pair with the first run; for the first run itself, that of the pair with the second one.
+    If there is a reference, it is the first run.
 
     Raises:
         ArgumentError: No two runs can be compared.
     """
-    first_run = next(iter(aligned.runs))
+    first_run, second_run, *_ = aligned.runs
     incomparable: dict[str, str] = {}
     for run, partners in _partners(aligned, reference).items():
         if any(aligned.is_comparable(run, partner) for partner in partners):
             continue
-        other_run = partners[0] if run == first_run else run
-        incomparable[run] = aligned.pair(first_run, other_run).why_not_comparable()
+        pair = aligned.pair(first_run, second_run if run == first_run else run)
+        incomparable[run] = pair.why_not_comparable()
     if len(incomparable) == len(aligned.runs):
-        others = {run: reason for run, reason in incomparable.items() if run != first_run}
-        listed = "; ".join([*aligned.runs_left_out, *_with_reasons(others)])
+        reasons_of_others = {run: reason for run, reason in incomparable.items() if run != first_run}
+        listed = "; ".join([*aligned.runs_left_out, *_with_reasons(reasons_of_others)])
         raise ArgumentError(f"nothing can be compared with {first_run} by {aligned.metric}: {listed}")
     return incomparable
 
@@ -319,11 +331,9 @@ def _complete_runs(results: Mapping[str, Result], reference: str | None) -> tupl
 def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
     """Return the name of the metric by which runs are compared, and whether higher values are better.
 
-    A metric of the user's own may have no direction. There are two cases:
-
-    - The result has the score of each query, so the metric could be tested. This is an error: the direction is needed.
-    - The result does not have these scores, so the metric cannot be tested. Then its direction does not matter, and the
-      returned truth value is False.
+    A metric of the user's own may have no direction. If the result has its score of each query, this is an error,
+    because a test needs the direction. Otherwise the metric cannot be tested, so its direction does not matter, and the
+    returned truth value is False.
 
     Args:
         result: The first run.
@@ -334,18 +344,20 @@ def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
             query scores has no direction; or the metric of a log was left out when it was read.
         UnknownNameError: The result has no such metric.
     """
+    is_log = bool(result.samples)
     known = metrics_of(result)
     metric = metric or default_metric(result)
-    if metric is not None and result.samples:
-        metric = name_without_no_filter(metric)
-        _check_not_left_out(result, metric, known)
     if metric is None:
         raise ArgumentError(
             f"the conditions of an experiment have no common mean: got no metric, expected one of {', '.join(known)}"
         )
+    if is_log:
+        metric = name_without_no_filter(metric)
+        _check_not_left_out(result, metric, known)
     known_name("metric", metric, known)
+
     higher_is_better = score_record(result.benchmark, metric, result.higher_is_better).higher_is_better
-    if higher_is_better is None and result.samples:
+    if higher_is_better is None and is_log:
         how = in_each_syntax("read_logs(..., higher_is_better=True or False)", "--direction higher or lower")
         raise ArgumentError(
             f"{metric}: it is not known whether higher values of this metric of a log are better. State it: {how}"

@@ -97,22 +97,23 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
     Args:
         comparisons: The comparisons.
     """
-    groups: list[list[Block]] = []
-    pairs: list[Comparison] = []
+    tables: list[list[Block]] = []  # each with its lines
+    corrections_of_overviews = []
+    pairs: list[Comparison] = []  # those that have a table of their own
     for comparison in comparisons:
         if comparison.fits_overview():
-            groups.append(_overview(comparison))
+            tables.append(_overview(comparison))
+            corrections_of_overviews.append(comparison.correction)
         else:
-            groups += groups_of_blocks([comparison])
+            tables += groups_of_blocks([comparison])
             pairs += comparison.comparisons
-    remaining, shared = shared_lines(groups)
+    tables_without_shared, shared = shared_lines(tables)
     blocks: list[Block] = list(shared)
-    for group in remaining:
-        blocks += [*group, Line("")]
+    for table in tables_without_shared:
+        blocks += [*table, Line("")]
 
-    if any(comparison.fits_overview() for comparison in comparisons):
-        corrections = [comparison.correction for comparison in comparisons if comparison.fits_overview()]
-        blocks.append(Line(meaning_of_overview(corrections)))
+    if corrections_of_overviews:
+        blocks.append(Line(meaning_of_overview(corrections_of_overviews)))
     if pairs:
         blocks.append(Line(_meaning(pairs)))
     if any(line.has_missing for pair in pairs for line in pair.lines):
@@ -125,11 +126,14 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
 
 def _meaning(pairs: Sequence[Comparison]) -> str:
     """Return the meaning of the columns of the tables of pairs of runs."""
-    meanings: dict[str, None] = {}
+    meanings_of_correction = []
     for pair in pairs:
-        corrected_for = _CONDITIONS_CORRECTED_FOR if pair.by_condition else _CORRECTED_FOR
-        meanings[f"{pair.corrected_head}: {corrected_for[pair.correction.method]}"] = None
-    return _MEANING_BEFORE + "; ".join(meanings) + _MEANING_BEHIND
+        corrected_for = _CORRECTED_FOR[pair.correction.method]
+        if pair.by_condition:
+            corrected_for = _CONDITIONS_CORRECTED_FOR[pair.correction.method]
+        meanings_of_correction.append(f"{pair.corrected_head}: {corrected_for}")
+    distinct_meanings = dict.fromkeys(meanings_of_correction)
+    return _MEANING_BEFORE + "; ".join(distinct_meanings) + _MEANING_BEHIND
 
 
 def _meanings_of_interactions(pairs: Sequence[Comparison]) -> list[str]:
@@ -169,24 +173,31 @@ def _overview(comparison: BenchmarkComparison) -> list[Block]:
 
 
 def _reasons_of_ranking(comparison: BenchmarkComparison) -> list[str]:
-    """Return why runs are untested in the ranking, without the reasons that the lines about their pairs have.
+    """Return a sentence for each reason why runs are untested in the ranking, with the names of these runs.
 
-    A pair can be tested on the data sets that both runs have although the run is untested in the ranking, whose means
-    are over all data sets of each run.
+    A reason is left out for a run if the pair of this run and a best one is untested for the same reason: the lines
+    about pairs have it. But a pair can be tested on the data sets that both runs have although the run is untested in
+    the ranking, whose means are over all data sets of each run.
     """
     best_runs = [rank.run for rank in comparison.ranking if isinstance(rank.verdict, Best)]
-    reasons_of_pairs: set[tuple[str, str]] = set()  # the run that is compared with a best one, and the reason
+    shown_reasons: dict[str, list[str]] = {}  # by run, why its pairs with a best run are untested
     for pair in comparison.comparisons:
-        if isinstance(pair.overall.outcome, Untested):
-            if pair.first in best_runs:
-                reasons_of_pairs.add((pair.second, pair.overall.outcome.reason))
-            if pair.second in best_runs:
-                reasons_of_pairs.add((pair.first, pair.overall.outcome.reason))
-    runs_of_reason: dict[str, list[str]] = {}
+        outcome = pair.overall.outcome
+        if not isinstance(outcome, Untested):
+            continue
+        if pair.first in best_runs:
+            shown_reasons.setdefault(pair.second, []).append(outcome.reason)
+        if pair.second in best_runs:
+            shown_reasons.setdefault(pair.first, []).append(outcome.reason)
+
+    runs_by_reason: dict[str, list[str]] = {}
     for rank in comparison.ranking:
-        if isinstance(rank.verdict, Untested) and (rank.run, rank.verdict.reason) not in reasons_of_pairs:
-            runs_of_reason.setdefault(rank.verdict.reason, []).append(rank.run)
-    return [f"untested in the ranking: {', '.join(runs)} ({reason})" for reason, runs in runs_of_reason.items()]
+        if not isinstance(rank.verdict, Untested):
+            continue
+        reason = rank.verdict.reason
+        if reason not in shown_reasons.get(rank.run, []):
+            runs_by_reason.setdefault(reason, []).append(rank.run)
+    return [f"untested in the ranking: {', '.join(runs)} ({reason})" for reason, runs in runs_by_reason.items()]
 
 
 def _ranking_blocks(comparison: BenchmarkComparison, with_reasons: bool = True) -> list[Block]:

@@ -81,7 +81,7 @@ def find_work(name: str, more: Sequence[Work] = ()) -> Work:
     try:
         card = get_card(name)
     except UnknownNameError:
-        known_names = names()
+        known_names = list(names())
         for work in known_works:
             known_names += work.names
         raise unknown_name("data set, method or benchmark", name, known_names) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from StaICC.comparing.run_records import Queries, RecordedQuery, RunRecords
@@ -26,20 +27,21 @@ def in_label_order(records: RunRecords, labels: tuple[str, ...], predictions_are
         return records
     new_index = [labels.index(name) for name in records.labels]
     old_index = [records.labels.index(name) for name in labels]
+
+    def reordered(query: RecordedQuery) -> RecordedQuery:
+        truth = query.truth
+        if truth is not None:
+            truth = new_index[truth]
+        prediction = query.prediction
+        if isinstance(prediction, (list, tuple)):  # the probability of each label
+            prediction = [prediction[index] for index in old_index]
+        elif prediction is not None and not predictions_are_scores:
+            prediction = new_index[prediction]
+        return RecordedQuery(truth, prediction)
+
     conditions: dict[str, Queries] = {}
     for condition, queries in records.conditions.items():
-        reordered = {}
-        for position, query in queries.items():
-            truth = query.truth
-            if truth is not None:
-                truth = new_index[truth]
-            prediction = query.prediction
-            if isinstance(prediction, (list, tuple)):  # the probability of each label
-                prediction = [prediction[index] for index in old_index]
-            elif prediction is not None and not predictions_are_scores:
-                prediction = new_index[prediction]
-            reordered[position] = RecordedQuery(truth, prediction)
-        conditions[condition] = reordered
+        conditions[condition] = {position: reordered(query) for position, query in queries.items()}
     return replace(records, conditions=conditions, labels=labels)
 
 
@@ -57,22 +59,35 @@ def why_not_the_same_rows(reference: RunRecords, records: RunRecords) -> str | N
     if label_names_known and len(reference.labels) != len(records.labels):
         return f"other labels: {len(reference.labels)} and {len(records.labels)}"
     for condition, truth_by_row in reference.truth_by_row.items():
-        other_truth_by_row = records.truth_by_row[condition]
-        if truth_by_row == other_truth_by_row:
-            continue
-        for row in sorted(truth_by_row.keys() & other_truth_by_row.keys()):
-            truth = truth_by_row[row]
-            other_truth = other_truth_by_row[row]
-            # The truth is None for a failed query of an item with several labels: their number is then not saved.
-            both_known = truth is not None and other_truth is not None
-            if both_known and truth != other_truth:
-                return f"other true labels (test row {row}: label {truth} and {other_truth})"
+        other_truth = _other_true_label(truth_by_row, records.truth_by_row[condition])
+        if other_truth is not None:
+            return other_truth
     both_have_clusters = reference.clusters is not None and records.clusters is not None
     if both_have_clusters and reference.clusters != records.clusters:
         return "other clusters of the test rows"
     # Without digests, it is not known that the texts are the same.
     if reference.data_digest != records.data_digest or records.data_digest is None:
         return f"other data under this name (digests {reference.data_digest!s:.12} and {records.data_digest!s:.12})"
+    return None
+
+
+def _other_true_label(first: Mapping[int, int | None], second: Mapping[int, int | None]) -> str | None:
+    """Return the first test row that has another true label in two runs; ``None`` if there is none.
+
+    The truth is ``None`` for a failed query of an item with several labels, whose number is then not saved. It can be
+    any label.
+
+    Args:
+        first: The true label of each test row in the first run.
+        second: The true label of each test row in the second run.
+    """
+    if first == second:  # the usual case, without a loop over the rows
+        return None
+    shared_rows = first.keys() & second.keys()
+    for row in sorted(shared_rows):
+        both_are_known = first[row] is not None and second[row] is not None
+        if both_are_known and first[row] != second[row]:
+            return f"other true labels (test row {row}: label {first[row]} and {second[row]})"
     return None
 
 

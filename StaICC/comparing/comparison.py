@@ -31,6 +31,7 @@ from StaICC.comparing.missing_queries import (
 )
 from StaICC.comparing.ranking import Rank, ranks_of
 from StaICC.comparing.run_pairs import RunPair
+from StaICC.comparing.run_scores import RunScore
 from StaICC.comparing.setting_differences import Difference, label_differences, list_differences
 from StaICC.comparing.verdicts import Correction, Tested, TestOutcome
 from StaICC.errors import ArgumentError, UnknownNameError
@@ -114,6 +115,7 @@ def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str 
         non_inferiority = _non_inferiority(pairs, margin, aligned.higher_is_better, chosen_from)
 
     comparisons = []
+    left_out = list(aligned.left_out)
     for index, pair in enumerate(pairs):
         comparison = _comparison(
             aligned,
@@ -124,15 +126,18 @@ def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str 
             correction=correction,
         )
         comparisons.append(comparison)
+        left_out += pair.left_out
+
     ranking: tuple[Rank, ...] = ()
     if reference is None:
         outcomes = dict(zip(compared.comparable, mean_outcomes, strict=True))
         ranking = ranks_of(aligned, outcomes, compared.pairs)
-    left_out = [*aligned.left_out]
-    for pair in pairs:
-        left_out += pair.left_out
     return BenchmarkComparison(
-        aligned.benchmark, aligned.metric, tuple(comparisons), ranking, left_out=tuple(dict.fromkeys(left_out))
+        benchmark=aligned.benchmark,
+        metric=aligned.metric,
+        comparisons=tuple(comparisons),
+        ranking=ranking,
+        left_out=tuple(dict.fromkeys(left_out)),
     )
 
 
@@ -177,15 +182,19 @@ def _dataset_outcomes(
         mean_outcomes: The corrected test of the mean of each pair.
         chosen_from: Number of tests from which these were chosen (see :func:`~StaICC.comparing.alignment.corrected`).
     """
-    tests: list[TestOutcome] = []
+    tests: list[TestOutcome] = []  # those of all pairs one after the other, for one correction
     for pair in pairs:
         if len(pair.datasets) > 1:
             tests += [difference_outcome(difference) for difference in pair.differences.values()]
-    outcomes = iter(corrected(tests, paired_tests.holm, chosen_from))
+    corrected_tests = corrected(tests, paired_tests.holm, chosen_from)
+
     outcomes_by_pair = []
+    start = 0
     for pair, mean_outcome in zip(pairs, mean_outcomes, strict=True):
         if len(pair.datasets) > 1:
-            outcomes_by_pair.append([next(outcomes) for _ in pair.datasets])
+            end = start + len(pair.datasets)
+            outcomes_by_pair.append(corrected_tests[start:end])
+            start = end
         else:
             outcomes_by_pair.append([mean_outcome])
     return outcomes_by_pair
@@ -319,20 +328,31 @@ def _table_notes(pair: RunPair, first: Result, second: Result) -> Iterator[str]:
     Data sets on which some queries of the run are not compared have no note: there the values may well differ.
     """
     for dataset, paired in pair.datasets.items():
-        runs = (
-            (pair.first.name, first, paired.first.value, paired.left_out[0]),
-            (pair.second.name, second, paired.second.value, paired.left_out[1]),
-        )
-        for name, result, value, left_out in runs:
-            saved = saved_value(result.divided[dataset], paired.first.metric)
-            if left_out > 0 or saved is None or value is None or abs(saved - value) <= TABLE_TOLERANCE:
-                continue
-            metrics = result.signature.fields.get("metrics") or "standard"
-            yield (
-                f"{dataset}: the table of {name} has {saved:.4f} (metrics {metrics}); from its records, which are "
-                f"compared here, it is {value:.4f}. Another version or another metric set has other definitions; "
-                "otherwise the file may have been changed: check it with verify"
-            )
+        first_left_out, second_left_out = paired.left_out
+        if first_left_out == 0:
+            yield from _table_note(dataset, pair.first.name, first, paired.first)
+        if second_left_out == 0:
+            yield from _table_note(dataset, pair.second.name, second, paired.second)
+
+
+def _table_note(dataset: str, name: str, result: Result, score: RunScore) -> Iterator[str]:
+    """Yield the note that the table of a run has another value of a data set than its records; nothing if it has not.
+
+    Args:
+        dataset: The data set.
+        name: Name of the run.
+        result: The run, with the value of the table.
+        score: The score from the records of all queries of the run.
+    """
+    saved = saved_value(result.divided[dataset], score.metric)
+    if saved is None or score.value is None or abs(saved - score.value) <= TABLE_TOLERANCE:
+        return
+    metrics = result.signature.fields.get("metrics") or "standard"
+    yield (
+        f"{dataset}: the table of {name} has {saved:.4f} (metrics {metrics}); from its records, which are "
+        f"compared here, it is {score.value:.4f}. Another version or another metric set has other definitions; "
+        "otherwise the file may have been changed: check it with verify"
+    )
 
 
 # -- experiments of LongICL
@@ -363,7 +383,7 @@ def _compare_conditions(
 
     aligned: dict[str, AlignedRuns] = {}
     compared: dict[str, BenchmarkComparison] = {}
-    conditions_by_reason: dict[str, list[str]] = {}
+    conditions_by_reason: dict[str, list[str]] = {}  # the conditions that cannot be compared
     for condition in conditions:
         try:
             aligned[condition] = align(results, condition, reference)
@@ -373,43 +393,38 @@ def _compare_conditions(
     if not compared:
         raise ArgumentError(f"no condition can be compared: {'; '.join(conditions_by_reason)}")
 
-    left_out = _listed_once(
-        conditions_by_reason,
-        {condition: comparison.left_out for condition, comparison in compared.items()},
-        condition_count=len(conditions),
-    )
-
     pairs = _by_pair(compared)
     # Pairs that were chosen by their values are corrected for all pairs.
     chosen_from = max(compared_pairs(of_condition, reference).chosen_from for of_condition in aligned.values())
     interactions = interactions_of(aligned, list(pairs), COVERAGE, chosen_from * len(conditions))
     comparisons = []
     for pair, of_pair in pairs.items():
-        left_out_of_pair = _listed_once(
-            conditions_by_reason,
-            {condition: comparison.left_out for condition, comparison in of_pair.items()},
-            condition_count=len(conditions),
-        )
-        joined = _joined_conditions(of_pair, len(conditions), left_out_of_pair)
+        joined = _joined_conditions(of_pair, len(conditions), _left_out(of_pair, conditions_by_reason, len(conditions)))
         comparisons.append(replace(joined, interactions=interactions.get(pair, ())))
     return BenchmarkComparison(
-        comparisons[0].benchmark, comparisons[0].metric, tuple(comparisons), ranking=(), left_out=tuple(left_out)
+        benchmark=comparisons[0].benchmark,
+        metric=comparisons[0].metric,
+        comparisons=tuple(comparisons),
+        ranking=(),
+        left_out=tuple(_left_out(compared, conditions_by_reason, len(conditions))),
     )
 
 
-def _listed_once(
-    conditions_by_reason: Mapping[str, Sequence[str]], left_out: Mapping[str, Sequence[str]], condition_count: int
+def _left_out(
+    compared: Mapping[str, BenchmarkComparison | Comparison],
+    conditions_by_reason: Mapping[str, Sequence[str]],
+    condition_count: int,
 ) -> list[str]:
-    """Return sentences about what is not compared, each once, with the conditions that it is about.
+    """Return the sentences about what is left out of conditions, each once, after the names of its conditions.
 
     Args:
-        conditions_by_reason: The conditions that cannot be compared, by reason.
-        left_out: The sentences about each condition that is compared.
+        compared: The comparison in each condition that can be compared, with the sentences about it.
+        conditions_by_reason: The conditions that cannot be compared, by reason, which is a sentence too.
         condition_count: Number of all conditions. A sentence about all of them is listed without their names.
     """
     conditions_by_sentence = {reason: list(conditions) for reason, conditions in conditions_by_reason.items()}
-    for condition, sentences in left_out.items():
-        for sentence in sentences:
+    for condition, comparison in compared.items():
+        for sentence in comparison.left_out:
             conditions_by_sentence.setdefault(sentence, []).append(condition)
     listed = []
     for sentence, conditions in conditions_by_sentence.items():
@@ -443,16 +458,13 @@ def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, 
         left_out: Sentences about what is not compared.
     """
     lines = []
-    non_inferiority = []
+    claims: list[NonInferiority] = []
     differences: dict[Difference, None] = {}
     notes: dict[str, None] = {}
     for condition, comparison in of_pair.items():
         outcome = corrected_for_conditions(comparison.overall.outcome, condition_count)
         lines.append(replace(comparison.overall, dataset=condition, outcome=outcome))
-        for claim in comparison.non_inferiority:
-            p_value = bonferroni(claim.p_value, condition_count)
-            shown = p_value is not None and p_value <= ONE_SIDED_LEVEL
-            non_inferiority.append(replace(claim, p_value=p_value, shown=shown, condition=condition))
+        claims += [_claim_of_condition(claim, condition, condition_count) for claim in comparison.non_inferiority]
         differences |= dict.fromkeys(comparison.differences)
         notes |= dict.fromkeys(comparison.notes)
     first_comparison = next(iter(of_pair.values()))
@@ -462,11 +474,18 @@ def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, 
         differences=tuple(differences),
         datasets=tuple(lines),
         mean=None,
-        non_inferiority=tuple(non_inferiority),
+        non_inferiority=tuple(claims),
         left_out=tuple(left_out),
         notes=tuple(notes),
         by_condition=True,
     )
+
+
+def _claim_of_condition(claim: NonInferiority, condition: str, condition_count: int) -> NonInferiority:
+    """Return a claim as one about a condition of an experiment, corrected for all conditions (Bonferroni)."""
+    p_value = bonferroni(claim.p_value, condition_count)
+    is_shown = p_value is not None and p_value <= ONE_SIDED_LEVEL
+    return replace(claim, p_value=p_value, shown=is_shown, condition=condition)
 
 
 # -- several benchmarks
@@ -496,24 +515,25 @@ def of_benchmarks(
         raise ArgumentError(f"a comparison needs two results at least, {len(runs)} given")
     left_out: list[str] = []
     compared: list[_Compared] = []
-    errors: list[ArgumentError | UnknownNameError] = []
+    first_error: ArgumentError | UnknownNameError | None = None
     for benchmark, runs_of_benchmark in by_benchmark(results).items():
-        absent = [run for run in runs if run not in runs_of_benchmark]
-        if absent:
-            left_out.append(f"{benchmark} (not in {', '.join(absent)})")
+        runs_without_it = [run for run in runs if run not in runs_of_benchmark]
+        if runs_without_it:
+            left_out.append(f"{benchmark} (not in {', '.join(runs_without_it)})")
         if len(runs_of_benchmark) < 2:
             continue
         try:
             compared.append(function(runs_of_benchmark))
         except (ArgumentError, UnknownNameError) as error:
-            errors.append(error)
             left_out.append(f"{benchmark} ({error})")
+            if first_error is None:
+                first_error = error
     if compared:
         return compared, left_out
-    if errors:
-        raise errors[0]
-    described = [f"{run} ({', '.join(benchmarks)})" for run, benchmarks in runs.items()]
-    raise ArgumentError(f"{' and '.join(described)} share no benchmark")
+    if first_error is not None:
+        raise first_error
+    runs_with_benchmarks = [f"{run} ({', '.join(benchmarks)})" for run, benchmarks in runs.items()]
+    raise ArgumentError(f"{' and '.join(runs_with_benchmarks)} share no benchmark")
 
 
 def compare_all(

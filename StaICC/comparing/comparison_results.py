@@ -383,14 +383,23 @@ class Comparison(Displayed):
         return cells
 
     def shown_differences(self) -> list[Difference]:
-        """Return the differences without those that another line has: the name of the model, parts of a setting."""
-        settings = [difference for difference in self.differences if difference.first and ";" in difference.first]
+        """Return the differences without those that another line has.
+
+        Such a line is that of the models, which has their names, or that of a setting with several parts, such as
+        ``escape=C;order=12``, which has each part.
+        """
         shown = []
         for difference in self.differences:
-            names_the_models = difference.field == "model" and self._are_named_by_models(difference)
-            if not names_the_models and not any(difference.is_part_of(setting) for setting in settings):
-                shown.append(difference)
+            if difference.field == "model" and self._are_named_by_models(difference):
+                continue
+            if any(difference.is_part_of(setting) for setting in self._differences_with_parts()):
+                continue
+            shown.append(difference)
         return shown
+
+    def _differences_with_parts(self) -> list[Difference]:
+        """Return the differences in settings that have several parts, which semicolons separate."""
+        return [difference for difference in self.differences if difference.first and ";" in difference.first]
 
     def _are_named_by_models(self, difference: Difference) -> bool:
         """Return whether the lines of the models of the runs have both values of a difference."""
@@ -416,18 +425,32 @@ class Comparison(Displayed):
         lines = [Line(f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)")]
         if self.other_metrics:
             lines.append(Line(first_score_note(self.other_metrics)))
+        lines += self._lines_of_models()
+        lines += self._lines_of_differences()
+        lines += [Line(f"left out: {reason}") for reason in self.left_out]
+        lines += [Line(f"note: {note}") for note in self.notes]
+        lines += [Line(f"note: {note}") for note in self.log_notes]
+        return lines
+
+    def _lines_of_models(self) -> list[Line]:
+        """Return the model of both runs, or of each run; the caption has its name without the identity."""
         first_model, second_model = self.models
         first_name, second_name = self.model_names
         if first_model == second_model:
-            lines.append(Line(f"model of both: {first_model}", caption=f"model of both: {first_name}"))
-        else:
-            lines.append(Line(f"first: {first_model}", caption=f"first: {first_name}"))
-            lines.append(Line(f"second: {second_model}", caption=f"second: {second_name}"))
+            return [Line(f"model of both: {first_model}", caption=f"model of both: {first_name}")]
+        return [
+            Line(f"first: {first_model}", caption=f"first: {first_name}"),
+            Line(f"second: {second_model}", caption=f"second: {second_name}"),
+        ]
+
+    def _lines_of_differences(self) -> list[Line]:
+        """Return a line for each setting that both runs have, then a line with the settings that only one run has."""
+        lines = []
         only_first = []
         only_second = []
         for difference in self.shown_differences():
             if difference.first is not None and difference.second is not None:
-                caption = "" if difference.has_digest else None
+                caption = "" if difference.has_digest else None  # a line with a digest is not in a caption
                 lines.append(Line(f"they differ in {difference}", caption=caption))
             elif difference.first:
                 only_first.append(difference)
@@ -437,9 +460,6 @@ class Comparison(Displayed):
             lines.append(_line_of_one_run("only the first has", only_first))
         if only_second:
             lines.append(_line_of_one_run("only the second has", only_second))
-        lines += [Line(f"left out: {reason}") for reason in self.left_out]
-        lines += [Line(f"note: {note}") for note in self.notes]
-        lines += [Line(f"note: {note}") for note in self.log_notes]
         return lines
 
     def conclusion(self) -> list[str]:
@@ -524,15 +544,17 @@ class Comparison(Displayed):
 
 def _line_of_one_run(beginning: str, differences: Sequence[Difference]) -> Line:
     """Return the line about the settings that only one run has; its caption is about those without a digest."""
-    texts = []
-    texts_of_caption = []
+    settings = []
+    settings_of_caption = []
     for difference in differences:
-        text = f"{difference.field}: {shown_value(difference.first or difference.second)}"
-        texts.append(text)
+        setting = f"{difference.field}: {shown_value(difference.first or difference.second)}"
+        settings.append(setting)
         if not difference.has_digest:
-            texts_of_caption.append(text)
-    caption = f"{beginning} {'; '.join(texts_of_caption)}" if texts_of_caption else ""
-    return Line(f"{beginning} {'; '.join(texts)}", caption=caption)
+            settings_of_caption.append(setting)
+    caption = ""
+    if settings_of_caption:
+        caption = f"{beginning} {'; '.join(settings_of_caption)}"
+    return Line(f"{beginning} {'; '.join(settings)}", caption=caption)
 
 
 _PLOTTER = "StaICC.report.figures.difference_plot:differences"

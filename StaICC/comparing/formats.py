@@ -7,7 +7,7 @@ import dataclasses
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -140,30 +140,37 @@ def _latex(blocks: Sequence[Block]) -> str:
     Lines of text become the caption (:attr:`~StaICC.layout.Line.caption`). Lines with digests of models or settings
     become comments, and so do lines of code, such as the signature.
     """
+    table = [block for block in blocks if isinstance(block, TextTable)][-1]
     caption: list[str] = []
     comments: list[str] = []  # a line that begins with % is a comment of LaTeX
     for block in blocks:
         if isinstance(block, TextTable):
-            table = block
-        elif block.kind == "code":
-            comments.append(f"% {_line(block.text)}\n")
-        else:
-            text_of_caption = block.text if block.caption is None else block.caption
-            if text_of_caption:
-                caption.append(text_of_caption)
-            if text_of_caption != block.text:
-                comments.append(f"% {_line(block.text)}\n")
-    rows = []
-    for row in table.rows:
-        cells = []
-        for column, cell in enumerate(row):
-            if column in table.texts:
-                cells.append(latex_cell(cell))
-            else:
-                cells.append(_latex_number(cell))
-        rows.append(cells)
+            continue
+        comment = f"% {_line(block.text)}\n"
+        if block.kind == "code":
+            comments.append(comment)
+            continue
+        text_of_caption = block.text
+        if block.caption is not None:
+            text_of_caption = block.caption
+        if text_of_caption:
+            caption.append(text_of_caption)
+        if text_of_caption != block.text:
+            comments.append(comment)
+    rows = [_latex_cells(row, table.texts) for row in table.rows]
     text = latex_table(caption, table.head, rows, left=len(table.texts))
     return text + "".join(comments) + r"\end{table}"
+
+
+def _latex_cells(row: Sequence[str], text_columns: Collection[int]) -> list[str]:
+    """Return the cells of a table row as LaTeX; columns that have no text have numbers."""
+    cells = []
+    for column, cell in enumerate(row):
+        if column in text_columns:
+            cells.append(latex_cell(cell))
+        else:
+            cells.append(_latex_number(cell))
+    return cells
 
 
 # -- CSV

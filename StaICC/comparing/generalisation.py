@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import sub
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -239,7 +238,7 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
     """
     clusters = result.details[dataset].clusters
     effects = _effects(dataset, correct, result, clusters)
-    # The unit is the test row, or the cluster of rows.
+    # The accuracy is hits / predictions, both summed over units: the test rows, or the clusters of rows.
     hits: dict[int, float] = {}
     predictions: dict[int, float] = {}
     for row, cells in correct.items():
@@ -251,10 +250,17 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
     used_level = level
     if clusters is not None:
         total = math.fsum(predictions.values())
-        used_level = level_over_clusters(level, [count / total for count in predictions.values()])
+        cluster_shares = [count / total for count in predictions.values()]
+        used_level = level_over_clusters(level, cluster_shares)
     accuracy = ratio_part(list(hits.values()), list(predictions.values()), used_level)
-    fixed = accuracy.interval(level, Statistic.method)
-    return Decomposition(dataset, accuracy.value, effects, fixed, generalise(accuracy.value, fixed, effects))
+    over_rows = accuracy.interval(level, Statistic.method)
+    return Decomposition(
+        dataset,
+        accuracy.value,
+        effects,
+        fixed=over_rows,
+        generalising=generalise(accuracy.value, over_rows, effects),
+    )
 
 
 def _mean_decomposition(lines: Sequence[Decomposition]) -> Decomposition:
@@ -262,8 +268,8 @@ def _mean_decomposition(lines: Sequence[Decomposition]) -> Decomposition:
     values = [line.value for line in lines]
     mean = fmean(values)
     effects = mean_effects([line.effects for line in lines])
-    fixed = mean_interval(values, [line.fixed for line in lines])
-    return Decomposition("mean", mean, effects, fixed, generalise(mean, fixed, effects))
+    over_rows = mean_interval(values, [line.fixed for line in lines])
+    return Decomposition("mean", mean, effects, fixed=over_rows, generalising=generalise(mean, over_rows, effects))
 
 
 # -- two runs
@@ -299,29 +305,25 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
         ArgumentError: The results are of another benchmark, or cannot be compared.
         UndefinedMetricError: The runs share fewer than two rows.
     """
-    comparison = compare(first, second, "accuracy")
+    over_rows = compare(first, second, "accuracy")
     pair = align({"first": first, "second": second}, "accuracy").pair("first", "second")
-    differences = []
-    bounds = []
+    bounds = {line.dataset: _effect_bounds(first, second, line.dataset) for line in over_rows.datasets}
     lines = []
-    for line in comparison.datasets:
-        difference = pair.differences[line.dataset]
-        of_dataset = _effect_bounds(first, second, line.dataset)
-        differences.append(difference)
-        bounds.append(of_dataset)
-        lines.append(_generalised(line, difference, of_dataset))
-
+    for line in over_rows.datasets:
+        lines.append(_generalised(line, pair.differences[line.dataset], bounds[line.dataset]))
     outcomes = corrected([line.outcome for line in lines], holm)
     lines = [replace(line, outcome=outcome) for line, outcome in zip(lines, outcomes, strict=True)]
-    mean = comparison.mean
+
+    mean = over_rows.mean
     if mean is not None:
-        of_mean = _EffectBounds(
-            lowest=mean_effects([of_dataset.lowest for of_dataset in bounds]),
-            highest=mean_effects([of_dataset.highest for of_dataset in bounds]),
+        bounds_of_mean = _EffectBounds(
+            lowest=mean_effects([of_dataset.lowest for of_dataset in bounds.values()]),
+            highest=mean_effects([of_dataset.highest for of_dataset in bounds.values()]),
         )
-        mean = _generalised(mean, mean_of_differences(differences), of_mean)
+        difference_of_mean = mean_of_differences([pair.differences[dataset] for dataset in bounds])
+        mean = _generalised(mean, difference_of_mean, bounds_of_mean)
     return replace(
-        comparison,
+        over_rows,
         metric="accuracy, over rows, draws and templates",
         datasets=tuple(lines),
         mean=mean,
@@ -332,8 +334,7 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
 def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _EffectBounds) -> DatasetComparison:
     """Return a line of a comparison with the interval and the p-value over rows, draws and templates.
 
-    The p-value is 1 if the lowest difference is not positive and the highest one is not negative: the difference may
-    then have either sign. An untested line stays untested. The line has no detectable difference.
+    An untested line stays untested. The line has no detectable difference.
 
     Args:
         line: The line with interval and p-value over rows only.
@@ -342,38 +343,57 @@ def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _Ef
     """
     if difference.ends is None:
         return replace(line, detectable=None)
-    low, high = difference.ends
+    lowest, highest = difference.ends
     outcome = line.outcome
     if isinstance(outcome, Tested):
-        p_value = 1.0
-        if low > 0.0:
-            p_value = crossed.generalising_p_value(low, outcome.p_value, bounds.lowest)
-        elif high < 0.0:
-            p_value = crossed.generalising_p_value(high, outcome.p_value, bounds.highest)
+        p_value = _generalised_p_value(outcome.p_value, lowest, highest, bounds)
         outcome = Tested(p_value, corrected_p_value=p_value)
     interval = line.interval
     if interval is not None:
-        below = generalise(low, interval, bounds.lowest, difference=True)
-        above = generalise(high, interval, bounds.highest, difference=True)
-        interval = replace(below, high=above.high)
+        of_lowest = generalise(lowest, interval, bounds.lowest, difference=True)
+        of_highest = generalise(highest, interval, bounds.highest, difference=True)
+        interval = replace(of_lowest, high=of_highest.high)
     return replace(line, interval=interval, outcome=outcome, detectable=None)
+
+
+def _generalised_p_value(p_value: float, lowest: float, highest: float, bounds: _EffectBounds) -> float:
+    """Return the p-value of a difference over rows, draws and templates.
+
+    It is 1 if the difference may have either sign, depending on the scores of missing queries.
+
+    Args:
+        p_value: The p-value over rows only.
+        lowest: The lowest difference that missing queries allow.
+        highest: The highest difference that missing queries allow.
+        bounds: The mean squares of these two differences.
+    """
+    if lowest > 0.0:
+        return crossed.generalising_p_value(lowest, p_value, bounds.lowest)
+    if highest < 0.0:
+        return crossed.generalising_p_value(highest, p_value, bounds.highest)
+    return 1.0
 
 
 def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds:
     """Return the mean squares of the lowest and of the highest difference of two runs, on the rows that both have."""
     first_correct = _correct(first, dataset)
     second_correct = _correct(second, dataset)
-    lowest: dict[int, Sequence[float]] = {}
-    highest: dict[int, Sequence[float]] = {}
+    lowest: dict[int, list[float]] = {}
+    highest: dict[int, list[float]] = {}
     for row, first_cells in first_correct.items():
         if row in second_correct:
             second_cells = second_correct[row]
-            lowest[row] = list(map(sub, _filled(first_cells, 0.0), _filled(second_cells, 1.0)))
-            highest[row] = list(map(sub, _filled(first_cells, 1.0), _filled(second_cells, 0.0)))
+            lowest[row] = _differences(_filled(first_cells, 0.0), _filled(second_cells, 1.0))
+            highest[row] = _differences(_filled(first_cells, 1.0), _filled(second_cells, 0.0))
     clusters = clusters_of_either(first, second, dataset)
     return _EffectBounds(
         lowest=_effects(dataset, lowest, first, clusters), highest=_effects(dataset, highest, first, clusters)
     )
+
+
+def _differences(first_cells: Sequence[float], second_cells: Sequence[float]) -> list[float]:
+    """Return the difference of each cell of a row, first minus second."""
+    return [first - second for first, second in zip(first_cells, second_cells, strict=True)]
 
 
 def _filled(cells: _Cells, value: float) -> list[float]:
@@ -474,19 +494,19 @@ def _effects(
     Raises:
         UndefinedMetricError: There are fewer than two such rows, or too few clusters of rows.
     """
-    complete_rows: list[Sequence[float]] = []
-    rows_by_unit: dict[int, list[Sequence[float]]] = {}
+    complete_rows: dict[int, Sequence[float]] = {}
     for row, cells in rows.items():
         known = _known(cells)
-        is_complete = len(known) == len(cells)
-        if is_complete:
-            complete_rows.append(known)
-            rows_by_unit.setdefault(_unit_of(row, clusters), []).append(known)
+        if len(known) == len(cells):
+            complete_rows[row] = known
     if len(complete_rows) < 2:
         raise UndefinedMetricError(
             f"{dataset}: {len(complete_rows)} of {len(rows)} test rows have predictions of all draws and templates, "
             "expected at least two. Use more test rows, or predict the failed queries again"
         )
+    rows_by_unit: dict[int, list[Sequence[float]]] = {}
+    for row, complete_cells in complete_rows.items():
+        rows_by_unit.setdefault(_unit_of(row, clusters), []).append(complete_cells)
     if clusters is not None:
         reason = too_few_clusters([len(rows_of_cluster) for rows_of_cluster in rows_by_unit.values()])
         if reason is not None:
@@ -523,10 +543,9 @@ def _correct(result: Result, dataset: str) -> dict[int, _Cells]:
     for condition_index, record in enumerate(conditions):
         queries = zip(record.rows, record.truth, record.predictions, strict=True)
         for query_index, (row, truth, prediction) in enumerate(queries):
-            if row not in correct:
-                correct[row] = [None] * len(conditions)
+            cells = correct.setdefault(row, [None] * len(conditions))
             if prediction is not None:
-                correct[row][condition_index] = float(prediction == truth)
+                cells[condition_index] = float(prediction == truth)
             elif (record.name, query_index) in counted_wrong:
-                correct[row][condition_index] = 0.0
+                cells[condition_index] = 0.0
     return correct

@@ -95,8 +95,7 @@ def interactions_of(
         chosen_from: Number of interactions from which these were chosen by the values of the runs; 0 if they were not
             (:func:`~StaICC.comparing.alignment.corrected`).
     """
-    interactions: list[Interaction] = []
-    pair_of_interaction: list[tuple[str, str]] = []
+    by_pair: dict[tuple[str, str], list[Interaction]] = {}
     for pair in pairs:
         for condition, in_condition in aligned.items():
             reference = _reference_of(condition, in_condition, list(aligned))
@@ -105,15 +104,23 @@ def interactions_of(
             in_reference = aligned[reference]
             if not _has_runs([in_condition, in_reference], pair):
                 continue
-            interactions.append(_interaction(condition, reference, in_condition, in_reference, pair, coverage))
-            pair_of_interaction.append(pair)
+            interaction = _interaction(condition, reference, in_condition, in_reference, pair, coverage)
+            by_pair.setdefault(pair, []).append(interaction)
 
-    corrected_outcomes = corrected([interaction.outcome for interaction in interactions], chosen_from=chosen_from)
-    by_pair: dict[tuple[str, str], tuple[Interaction, ...]] = {}
-    for pair, interaction, outcome in zip(pair_of_interaction, interactions, corrected_outcomes, strict=True):
-        corrected_interaction = replace(interaction, outcome=outcome)
-        by_pair[pair] = (*by_pair.get(pair, ()), corrected_interaction)
-    return by_pair
+    # The tests of all pairs one after the other, for one correction.
+    tests: list[TestOutcome] = []
+    for interactions in by_pair.values():
+        tests += [interaction.outcome for interaction in interactions]
+    outcomes = corrected(tests, chosen_from=chosen_from)
+
+    corrected_by_pair: dict[tuple[str, str], tuple[Interaction, ...]] = {}
+    start = 0
+    for pair, interactions in by_pair.items():
+        end = start + len(interactions)
+        with_outcomes = zip(interactions, outcomes[start:end], strict=True)
+        corrected_by_pair[pair] = tuple(replace(interaction, outcome=outcome) for interaction, outcome in with_outcomes)
+        start = end
+    return corrected_by_pair
 
 
 def _reference_of(condition: str, aligned: AlignedRuns, conditions: Sequence[str]) -> str | None:

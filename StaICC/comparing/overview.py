@@ -5,7 +5,7 @@ Every fact is there once. The intervals and tests of each data set are in the co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from StaICC.argument_syntax import in_each_syntax
 from StaICC.benchmark_names import class_name
@@ -52,20 +52,21 @@ def overview_blocks(pairs: Sequence[Comparison], runs: Sequence[str]) -> list[Bl
     first_pair = pairs[0]
     metric = name_of_mean(first_pair.metric, first_pair.benchmark)
     direction = "higher" if first_pair.higher_is_better else "lower"
-    blocks: list[Block] = [
-        Line(f"{class_name(first_pair.benchmark)}: {len(runs)} runs", "title"),
-        Line(f"metric: {metric} ({direction} is better)"),
-    ]
+    introduction = [f"metric: {metric} ({direction} is better)"]
     if first_pair.other_metrics:
-        blocks.append(Line(first_score_note(first_pair.other_metrics)))
-    blocks += [Line(text) for text in _models(pairs, runs)]
-    blocks += [Line(text) for text in _differences(pairs, runs)]
-    blocks += [Line(text) for text in _for_pairs(pairs, [_remarks(pair) for pair in pairs])]
+        introduction.append(first_score_note(first_pair.other_metrics))
+    introduction += _models(pairs, runs)
+    introduction += _differences(pairs, runs)
+    introduction += _for_pairs(pairs, [_remarks(pair) for pair in pairs])
+
+    blocks: list[Block] = [Line(f"{class_name(first_pair.benchmark)}: {len(runs)} runs", "title")]
+    blocks += [Line(text) for text in introduction]
     values = _values_table(pairs, runs)
     if values is not None:
         blocks += [Line(""), values]
     blocks += [Line(""), _pairs_table(pairs)]
-    blocks += [Line(text) for text in _for_pairs(pairs, [_conclusions(pair) for pair in pairs])]
+    conclusions = _for_pairs(pairs, [_conclusions(pair) for pair in pairs])
+    blocks += [Line(text) for text in conclusions]
     return blocks
 
 
@@ -89,29 +90,38 @@ def _differences(pairs: Sequence[Comparison], runs: Sequence[str]) -> Iterator[s
     for pair in pairs:
         fields.update(dict.fromkeys(difference.field for difference in pair.shown_differences()))
     for field in fields:
-        runs_of_value: dict[str, list[str]] = {}
+        runs_by_value: dict[str, list[str]] = {}
         for run, value in _values_of_field(pairs, field, runs).items():
-            runs_of_value.setdefault(shown_value(value), []).append(run)
-        values = [f"{value} ({', '.join(runs_with_it)})" for value, runs_with_it in runs_of_value.items()]
+            runs_by_value.setdefault(shown_value(value), []).append(run)
+        values = [f"{value} ({', '.join(runs_of_value)})" for value, runs_of_value in runs_by_value.items()]
         yield f"they differ in {field}: {', '.join(values)}"
 
 
 def _values_of_field(pairs: Sequence[Comparison], field: str, runs: Sequence[str]) -> dict[str, str | None]:
-    """Return the value of a setting in each run. Two runs that do not differ in it have the same value."""
+    """Return the value of a setting by run, without runs whose value is not known.
+
+    The comparison of a pair has both values if the runs differ in the setting. If they do not, both have the same
+    value, which is known if one of them differs from a third run.
+
+    Args:
+        pairs: The comparisons of pairs of runs.
+        field: Name of the setting.
+        runs: The names of the runs, in the order of the result.
+    """
     values: dict[str, str | None] = {}
-    equal_runs: list[tuple[str, str]] = []
+    equal_pairs = []
     for pair in pairs:
         difference = pair.difference_in(field)
         if difference is None:
-            equal_runs.append((pair.first, pair.second))
+            equal_pairs.append(pair)
         else:
             values[pair.first] = difference.first
             values[pair.second] = difference.second
-    for first, second in equal_runs:
-        if first in values:
-            values.setdefault(second, values[first])
-        elif second in values:
-            values.setdefault(first, values[second])
+    for pair in equal_pairs:
+        if pair.first in values:
+            values.setdefault(pair.second, values[pair.first])
+        elif pair.second in values:
+            values.setdefault(pair.first, values[pair.second])
     return {run: values[run] for run in runs if run in values}
 
 
@@ -136,18 +146,23 @@ def _conclusions(pair: Comparison) -> list[str]:
     return texts
 
 
-def _for_pairs(pairs: Sequence[Comparison], texts_of_pairs: Iterable[Sequence[str]]) -> list[str]:
-    """Return the texts of all pairs, each once; one that some pairs have begins with their runs."""
-    pairs_of_text: dict[str, list[str]] = {}
+def _for_pairs(pairs: Sequence[Comparison], texts_of_pairs: Sequence[Sequence[str]]) -> list[str]:
+    """Return the texts about pairs of runs, each once; one that not all pairs have begins with the pairs that have it.
+
+    Args:
+        pairs: The comparisons of pairs of runs.
+        texts_of_pairs: The texts about each pair.
+    """
+    pairs_by_text: dict[str, list[str]] = {}
     for pair, texts in zip(pairs, texts_of_pairs, strict=True):
         for text in texts:
-            pairs_of_text.setdefault(text, []).append(f"{pair.first} and {pair.second}")
+            pairs_by_text.setdefault(text, []).append(f"{pair.first} and {pair.second}")
     lines = []
-    for text, pairs_with_it in pairs_of_text.items():
-        if len(pairs_with_it) == len(pairs):
+    for text, pairs_with_text in pairs_by_text.items():
+        if len(pairs_with_text) == len(pairs):
             lines.append(text)
         else:
-            lines.append(f"{'; '.join(pairs_with_it)}: {text}")
+            lines.append(f"{'; '.join(pairs_with_text)}: {text}")
     return lines
 
 
@@ -160,17 +175,24 @@ def _values_table(pairs: Sequence[Comparison], runs: Sequence[str]) -> TextTable
     Returns:
         The table, or ``None`` if pairs have different test rows, so that a run has several values on a data set.
     """
-    rows_of_dataset: dict[str, int] = {}
-    values: dict[tuple[str, str], float | None] = {}
+    row_counts: dict[str, int] = {}  # by data set
+    values: dict[tuple[str, str], float | None] = {}  # by data set and run
     for pair in pairs:
         for line in pair.lines:
-            if rows_of_dataset.setdefault(line.dataset, line.rows) != line.rows:
+            dataset = line.dataset
+            first_value, second_value = line.values
+            row_counts.setdefault(dataset, line.rows)
+            values.setdefault((dataset, pair.first), first_value)
+            values.setdefault((dataset, pair.second), second_value)
+            is_as_before = (
+                row_counts[dataset] == line.rows
+                and values[dataset, pair.first] == first_value
+                and values[dataset, pair.second] == second_value
+            )
+            if not is_as_before:  # an earlier pair has other rows, or another value of a run
                 return None
-            for run, value in zip((pair.first, pair.second), line.values, strict=True):
-                if values.setdefault((line.dataset, run), value) != value:
-                    return None
     table_rows = []
-    for dataset, row_count in rows_of_dataset.items():
+    for dataset, row_count in row_counts.items():
         cells = [number_cell(values.get((dataset, run)), ".4f") for run in runs]
         table_rows.append([dataset, str(row_count), *cells])
     return TextTable(["data set", "rows", *runs], table_rows)

@@ -73,15 +73,16 @@ class PairedScores:
         """Return the difference of the two runs, first minus second."""
         reason = self.why_not_comparable()
         if reason is not None:
-            return RunDifference(self.values, self.rows, self.missing, None, reason)
+            return RunDifference(self.values, self.rows, self.missing, bounds=None, reason=reason)
         if self.missing == (0, 0):
-            difference = self.weighted_difference(
+            lowest = self.weighted_difference(
                 self.first.contributions_next_to(self.second), self.second.contributions_next_to(self.first)
             )
-            return RunDifference(self.values, self.rows, self.missing, (difference, difference))
-        lowest = self.weighted_difference(self.first.contributions("lowest"), self.second.contributions("highest"))
-        highest = self.weighted_difference(self.first.contributions("highest"), self.second.contributions("lowest"))
-        return RunDifference(self.values, self.rows, self.missing, (lowest, highest))
+            highest = lowest
+        else:
+            lowest = self.weighted_difference(self.first.contributions("lowest"), self.second.contributions("highest"))
+            highest = self.weighted_difference(self.first.contributions("highest"), self.second.contributions("lowest"))
+        return RunDifference(self.values, self.rows, self.missing, bounds=(lowest, highest))
 
     def weighted_difference(self, first: WeightedContributions, second: WeightedContributions) -> PairedDifference:
         """Return the difference of two weighted sums of metrics over the test rows, or over their clusters.
@@ -100,12 +101,9 @@ class PairedScores:
             first: Name of the first run.
             second: Name of the second run.
         """
-        runs = ((first, self.first, self.left_out[0]), (second, self.second, self.left_out[1]))
-        for name, run, left_out in runs:
-            if left_out > 0:
-                yield f"{left_out} of {run.queries + left_out} queries of {name} are not compared"
-            if run.missing > 0:
-                yield missing_note(name, run)
+        left_out_of_first, left_out_of_second = self.left_out
+        yield from _left_out_notes_of_run(first, self.first, left_out_of_first)
+        yield from _left_out_notes_of_run(second, self.second, left_out_of_second)
 
     def cluster_note(self, dataset: str) -> str | None:
         """Return the sentence about the clusters of the compared test rows; ``None`` if these are independent."""
@@ -124,6 +122,20 @@ class PairedScores:
         )
 
 
+def _left_out_notes_of_run(name: str, run: RunScore, left_out: int) -> Iterator[str]:
+    """Yield sentences about the queries of a run that are not compared, and about those that have no score.
+
+    Args:
+        name: Name of the run.
+        run: Its score on the compared queries.
+        left_out: Number of its queries that are not compared.
+    """
+    if left_out > 0:
+        yield f"{left_out} of {run.queries + left_out} queries of {name} are not compared"
+    if run.missing > 0:
+        yield missing_note(name, run)
+
+
 def missing_note(name: str, run: RunScore) -> str:
     """Return the sentence about the queries of a run that have no score.
 
@@ -131,7 +143,9 @@ def missing_note(name: str, run: RunScore) -> str:
         name: Name of the run.
         run: Its score, with missing queries.
     """
-    consequence = "the metric is untested" if run.why_not_comparable() else MEANING
+    consequence = MEANING
+    if run.why_not_comparable() is not None:
+        consequence = "the metric is untested"
     return f"{run.missing} of {run.queries} queries of {name} have no score: {consequence}"
 
 
@@ -145,14 +159,14 @@ def pair_scores(first: RunScore, second: RunScore) -> PairedScores:
     Raises:
         NotComparableError: The runs cannot be compared on this data set; the message has the reason.
     """
-    in_same_order = second.in_label_order(first.records.labels)
-    reason = why_not_the_same_rows(first.records, in_same_order.records)
+    reordered_second = second.in_label_order(first.records.labels)
+    reason = why_not_the_same_rows(first.records, reordered_second.records)
     if reason is not None:
         raise NotComparableError(f"the runs have {reason}")
     # Clusters are a fact about the rows. So a run without them is compared over the clusters that the other records.
-    limits = _common_limits(first, in_same_order)
+    limits = _common_limits(first, reordered_second)
     all_of_first = first.with_label_limits(limits).with_clusters(second.records.clusters)
-    all_of_second = in_same_order.with_label_limits(limits).with_clusters(first.records.clusters)
+    all_of_second = reordered_second.with_label_limits(limits).with_clusters(first.records.clusters)
 
     compared_first, compared_second = _compared_queries(all_of_first, all_of_second)
     if not all(compared_first.positions.values()):
@@ -189,7 +203,9 @@ def _common_limits(first: RunScore, second: RunScore) -> LabelLimits | None:
 
     The statistic needs the largest possible numbers of true and of predicted labels of a query.
     """
-    limits = [run.records.label_limits for run in (first, second) if run.records.label_limits is not None]
-    if not limits:
+    known = [run.records.label_limits for run in (first, second) if run.records.label_limits is not None]
+    if not known:
         return None
-    return LabelLimits(true=max(one.true for one in limits), predicted=max(one.predicted for one in limits))
+    most_true = max(limits.true for limits in known)
+    most_predicted = max(limits.predicted for limits in known)
+    return LabelLimits(most_true, most_predicted)

@@ -71,12 +71,14 @@ def paper_text(
     """
     if rows is not None:
         known_name("kind of rows", rows, get_args(TableRows))
-    sections = [r"% In the preamble: \usepackage{booktabs}. BibTeX entries: python -m StaICC cite, with these results."]
+    parts = [r"% In the preamble: \usepackage{booktabs}. BibTeX entries: python -m StaICC cite, with these results."]
     for runs in by_benchmark(results).values():
+        rows_of_benchmark: TableRows = "datasets" if len(runs) <= _MOST_COLUMNS else "means"
+        if rows is not None:
+            rows_of_benchmark = rows
         section = _Section(runs, metric, more_works)
-        rows_of_section = rows or ("datasets" if len(runs) <= _MOST_COLUMNS else "means")
-        sections += [section.paragraph(), section.table(rows_of_section), section.models()]
-    return "\n\n".join(sections)
+        parts += [section.paragraph(), section.table(rows_of_benchmark), section.models()]
+    return "\n\n".join(parts)
 
 
 def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
@@ -88,10 +90,10 @@ def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
         result: The result.
         more_works: Works of data sets that are not in the catalogue.
     """
-    method = _name_of_method(result.method)
-    names = ["StaICC", result.benchmark, *result.divided, method, "random baselines"]
-    if any(details.clusters is None for details in result.details.values()):
-        names.append(_TEST_OVER_ROWS)  # data sets in clusters have a t test
+    names = ["StaICC", result.benchmark, *result.divided, _name_of_method(result.method), "random baselines"]
+    has_independent_rows = any(details.clusters is None for details in result.details.values())
+    if has_independent_rows:
+        names.append(_TEST_OVER_ROWS)
     names.append("Holm")
     return list(dict.fromkeys(_known_works(names, more_works)))
 
@@ -102,6 +104,12 @@ def _name_of_method(method: str) -> str:
 
 
 def _known_works(names: Iterable[str], more_works: Sequence[Work]) -> Iterator[Work]:
+    """Yield the works of names; names without a work are left out.
+
+    Args:
+        names: Names of data sets, benchmarks, methods or statistics.
+        more_works: Works that are not in the catalogue.
+    """
     for name in names:
         try:
             yield find_work(name, more_works)
@@ -123,23 +131,21 @@ class _Section:
         self._first = next(iter(runs.values()))
         self._shared_fields = _shared_fields(list(runs.values()))
         self._more_works = more_works
-        chosen = metric or default_metric(self._first)
-        if chosen is None:
-            known = ", ".join(metrics_of(self._first))
-            raise ArgumentError(f"an experiment has no mean over its conditions: choose a metric, one of {known}")
-        self._metric = chosen
-        self._metric_in_words = latex_cell(name_of_mean(chosen, self._first.benchmark).replace("_", " "))
-        direction = score_record(self._first.benchmark, chosen, self._first.higher_is_better).higher_is_better
-        self._is_lower_better = direction is False
+        self._metric = _metric_of_paper(self._first, metric)
+        self._metric_in_words = latex_cell(name_of_mean(self._metric, self._first.benchmark).replace("_", " "))
+        score = score_record(self._first.benchmark, self._metric, self._first.higher_is_better)
+        self._is_lower_better = score.higher_is_better is False
         self._records: dict[str, _Records] = {}
+        """The records of the score, by the name of the run."""
         for name, result in runs.items():
-            known_name("metric", chosen, metrics_of(result))
-            self._records[name] = _records_of_metric(result, chosen)
+            known_name("metric", self._metric, metrics_of(result))
+            self._records[name] = _records_of_metric(result, self._metric)
         self._comparison: BenchmarkComparison | None = None
+        """The tests of the pairs of runs; ``None`` for a single run, or if the runs cannot be compared."""
         self._why_not_compared = ""
         if len(runs) > 1:
             try:
-                self._comparison = compare_runs(runs, chosen)
+                self._comparison = compare_runs(runs, self._metric)
             except ArgumentError as error:
                 self._why_not_compared = str(error)
 
@@ -163,28 +169,29 @@ class _Section:
         )
 
     def _setting(self) -> str:
+        """Return the sentence about data sets, benchmark, and the settings that all runs share."""
         shared = self._shared_fields
-        names = [self._cited(name) for name in self._datasets()]
-        sentence = f"We evaluate on {_counted(len(names), 'data set')} ({', '.join(names)})"
+        datasets = [self._cited(name) for name in self._datasets()]
+        sentence = f"We evaluate on {_counted(len(datasets), 'data set')} ({', '.join(datasets)})"
         sentence += f" using the benchmark {latex_cell(class_name(self._first.benchmark))} of StaICC"
         sentence += _citation(_known_works(["StaICC", self._first.benchmark], self._more_works))
         if "version" in shared:
             sentence += f" (version {latex_cell(shared['version'])})"
-        parts = []
+        settings = []
         if "k" in shared:
-            parts.append(f"{_counted(int(shared['k']), 'demonstration')} per prompt")
+            settings.append(f"{_counted(int(shared['k']), 'demonstration')} per prompt")
         if "repeats" in shared:
             lists = _counted(int(shared["repeats"]), "list")
             if shared.get("demonstrations") == "nested-shared":
-                parts.append(f"{lists} of demonstrations that all test rows share")
+                settings.append(f"{lists} of demonstrations that all test rows share")
             else:
-                parts.append(f"{lists} of demonstrations for each test row")
+                settings.append(f"{lists} of demonstrations for each test row")
         if "limit" in shared:
-            parts.append(f"the first {shared['limit']} test rows of each data set")
+            settings.append(f"the first {shared['limit']} test rows of each data set")
         if "method" in shared:
-            parts.append(f"the method {self._cited_method(shared['method'])}")
-        if parts:
-            sentence += f", with {_listed(parts)}"
+            settings.append(f"the method {self._cited_method(shared['method'])}")
+        if settings:
+            sentence += f", with {_listed(settings)}"
         return f"{sentence}."
 
     def _datasets(self) -> list[str]:
@@ -203,30 +210,35 @@ class _Section:
         return latex_cell(method) + _citation(_known_works([_name_of_method(method)], self._more_works))
 
     def _scores(self) -> Iterator[str]:
+        """Yield the sentence about the mean score of each run, after that about the direction of the score."""
         if self._is_lower_better:
             yield f"Lower values of the score, {self._metric_in_words}, are better."
         for name, result in self._runs.items():
             mean = self._records[name].get(None)
             model = latex_cell(result.provenance.label_without_digests)
             sentence = f"{latex_cell(name)} ({model}{self._own_settings(result)}) has {self._value_in_words(mean)}"
-            left_out = 0 if mean is None else mean["left_out"]
-            if left_out:
-                sentence += f"; {_counted(left_out, 'query', 'queries')} without a score are left out"
+            if mean is not None and mean["left_out"]:
+                left_out = _counted(mean["left_out"], "query", "queries")
+                sentence += f"; {left_out} without a score are left out"
             if result.stopping is not None:
                 sentence += "; the run stopped early"
             yield f"{sentence}."
 
     def _own_settings(self, result: Result) -> str:
-        """Return the settings of a run that the runs do not share, but for its prompts, as the end of a bracket."""
-        texts = []
+        """Return the settings of a run that not all runs share, without digests, such as ``", k 4, method topk"``."""
+        text = ""
         for name, value in result.signature.fields.items():
             if value is None or name in self._shared_fields or name in _DIGESTS:
                 continue
-            shown_value = self._cited_method(value) if name == "method" else _breakable_field(value)
-            texts.append(f", {latex_cell(name)} {shown_value}")
-        return "".join(texts)
+            if name == "method":
+                shown_value = self._cited_method(value)
+            else:
+                shown_value = _breakable_field(value)
+            text += f", {latex_cell(name)} {shown_value}"
+        return text
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
+        """Return the mean score of a run with its interval and its baselines, as they are known."""
         if record is None or record["value"] is None:
             return f"no mean {self._metric_in_words}"
         text = f"a mean {self._metric_in_words} of ${record['value']:.3f}$"
@@ -239,20 +251,22 @@ class _Section:
         return text
 
     def _tests(self) -> Iterator[str]:
+        """Yield the sentences about the tests of pairs of runs, and about what limits tests and intervals."""
         if self._comparison is None:
             if self._why_not_compared:
                 yield f"The runs are not compared: {latex_cell(self._why_not_compared)}."
             yield from _scope_in_words(scope_notes(self._runs.values(), with_advice=False))
             return
         pairs = self._shown_pairs(self._comparison)
+        compared_runs = []
+        notes_on_clusters: list[str] = []
         for pair in pairs:
             yield self._verdict_in_words(pair)
+            compared_runs += [self._runs[pair.first], self._runs[pair.second]]
+            notes_on_clusters += pair.cluster_notes
         yield from _tests_in_words(pairs, self._comparison.correction)
-        compared_runs = [self._runs[run] for pair in pairs for run in (pair.first, pair.second)]
-        notes = demonstration_notes(compared_runs, with_advice=False)
-        for pair in pairs:
-            notes += pair.cluster_notes
-        yield from _scope_in_words(notes)
+        notes_on_demonstrations = demonstration_notes(compared_runs, with_advice=False)
+        yield from _scope_in_words([*notes_on_demonstrations, *notes_on_clusters])
         for reason in self._comparison.left_out:
             yield f"About the comparison: {latex_cell(reason)}."
 
@@ -278,23 +292,23 @@ class _Section:
         Two runs are compared on the data sets and queries that both have. The paragraph has the means of each run on
         all of its own.
         """
+        first_value, second_value = pair.overall.values
+        first_text = f"{latex_cell(pair.first)} has {_mean_in_words(first_value)}"
+        second_text = f"{latex_cell(pair.second)} has {_mean_in_words(second_value)}"
+        where = f"where {first_text} and {second_text}"
+
         compared_datasets = {line.dataset for line in pair.datasets}
-        have_same_datasets = True
-        have_same_means = True
-        texts = []
-        for run, value in zip((pair.first, pair.second), pair.overall.values, strict=True):
+        for run in (pair.first, pair.second):
             if set(self._runs[run].divided) != compared_datasets:
-                have_same_datasets = False
-            mean = self._records[run].get(None)
-            if mean is None or not is_same_value(mean["value"], value):
-                have_same_means = False
-            shown_value = "no mean" if value is None else f"${value:.3f}$"
-            texts.append(f"{latex_cell(run)} has {shown_value}")
-        if not have_same_datasets:
-            return f" on the data sets on which both are compared, where {_listed(texts)}"
-        if not have_same_means:
-            return f" on the queries on which both are compared, where {_listed(texts)}"
+                return f" on the data sets on which both are compared, {where}"
+        if not (self._has_mean(pair.first, first_value) and self._has_mean(pair.second, second_value)):
+            return f" on the queries on which both are compared, {where}"
         return ""
+
+    def _has_mean(self, run: str, value: float | None) -> bool:
+        """Return whether the mean of a run in the paragraph is this value."""
+        mean = self._records[run].get(None)
+        return mean is not None and is_same_value(mean["value"], value)
 
     def _shown_pairs(self, comparison: BenchmarkComparison) -> Sequence[Comparison]:
         """Return the pairs of the paragraph: all of three runs, of more those with the best run."""
@@ -351,18 +365,21 @@ class _Section:
 
     def _intervals_in_words(self) -> str:
         """Return what is in brackets behind the scores of the table, with the level of each run; empty for nothing."""
-        runs_of_level: dict[str, list[str]] = {}
-        for name, of_run in self._records.items():
-            for level in {record["level"] for record in of_run.values() if record["low"] is not None}:
-                runs_of_level.setdefault(rf"{100 * level:g}\,\%", []).append(latex_cell(name))
-        if not runs_of_level:
+        runs_by_level: dict[str, list[str]] = {}
+        for name, records in self._records.items():
+            levels = {record["level"] for record in records.values() if record["low"] is not None}
+            for level in levels:
+                runs_by_level.setdefault(rf"{100 * level:g}\,\%", []).append(latex_cell(name))
+        if not runs_by_level:
             return ""
-        if len(runs_of_level) == 1:
-            return f", with {next(iter(runs_of_level))} confidence intervals in brackets"
-        levels = [f"{level} for {_listed(names)}" for level, names in runs_of_level.items()]
-        return f", with confidence intervals in brackets ({', '.join(levels)})"
+        if len(runs_by_level) == 1:
+            (level_of_all,) = runs_by_level
+            return f", with {level_of_all} confidence intervals in brackets"
+        levels_with_runs = [f"{level} for {_listed(runs)}" for level, runs in runs_by_level.items()]
+        return f", with confidence intervals in brackets ({', '.join(levels_with_runs)})"
 
     def _table_of_means(self) -> tuple[list[str], list[list[str]]]:
+        """Return the column heads, and a table row for each run: its mean and the baselines."""
         lines = []
         for name in self._runs:
             mean = self._records[name].get(None)
@@ -375,16 +392,18 @@ class _Section:
         return len(names) > 1 and all(list(result.divided) == names for result in self._runs.values())
 
     def _table_of_datasets(self) -> tuple[list[str], list[list[str]]]:
-        names: list[str | None] = [*self._datasets()]
+        """Return the column heads, and a table row for each data set: the baselines and the score of each run."""
+        datasets: list[str | None] = list(self._datasets())
         if self._has_row_of_means():
-            names.append(None)
+            datasets.append(None)
         lines = []
-        for dataset in names:
+        for dataset in datasets:
             records = [of_run.get(dataset) for of_run in self._records.values()]
-            title = "mean" if dataset is None else latex_cell(dataset)
-            values = [_value_cell(record) for record in records]
-            lines.append([title, _shared_baseline(records, "random"), _shared_baseline(records, "majority"), *values])
-        return ["data set", "random", "majority", *[latex_cell(name) for name in self._runs]], lines
+            name = "mean" if dataset is None else latex_cell(dataset)
+            scores = [_value_cell(record) for record in records]
+            lines.append([name, _shared_baseline(records, "random"), _shared_baseline(records, "majority"), *scores])
+        runs = [latex_cell(run) for run in self._runs]
+        return ["data set", "random", "majority", *runs], lines
 
     def models(self) -> str:
         """Return comments with the digest of each model, which the text leaves out."""
@@ -393,6 +412,26 @@ class _Section:
 
 _DIGESTS = ("prompts", "data")
 """Fields of a signature that are digests: the signature has them."""
+
+
+def _metric_of_paper(result: Result, metric: str | None) -> str:
+    """Return the metric of a paragraph: the given one, or the main one of a result.
+
+    Raises:
+        ArgumentError: The result is an experiment, and no metric was given.
+    """
+    chosen = metric or default_metric(result)
+    if chosen is None:
+        known = ", ".join(metrics_of(result))
+        raise ArgumentError(f"an experiment has no mean over its conditions: choose a metric, one of {known}")
+    return chosen
+
+
+def _mean_in_words(value: float | None) -> str:
+    """Return a mean as a formula; "no mean" without one."""
+    if value is None:
+        return "no mean"
+    return f"${value:.3f}$"
 
 
 def _records_of_metric(result: Result, metric: str) -> _Records:
@@ -414,14 +453,19 @@ def _shared_fields(results: Sequence[Result]) -> dict[str, str]:
     return shared
 
 
-def _counted(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
+def _counted(number: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun: ``1 list``, ``2 lists``. The plural has an s unless it is given."""
+    if number == 1:
+        return f"1 {singular}"
+    return f"{number} {plural or f'{singular}s'}"
 
 
 def _listed(texts: Sequence[str]) -> str:
     """Return texts as a list in a sentence: commas, and "and" before the last."""
     *others, last = texts
-    return f"{', '.join(others)} and {last}" if others else last
+    if not others:
+        return last
+    return f"{', '.join(others)} and {last}"
 
 
 def _citation(works: Iterable[Work]) -> str:
@@ -499,6 +543,7 @@ def _value_cell(record: Mapping[str, Any] | None) -> str:
 
 
 def _baseline(record: Mapping[str, Any] | None, name: str) -> str:
+    """Return a baseline of a score as a cell, ``"random"`` or ``"majority"``; two dashes without one."""
     if record is None or record[name] is None:
         return "--"
     return f"${record[name]:.3f}$"

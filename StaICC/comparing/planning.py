@@ -160,7 +160,7 @@ def _mean_cluster_rows(first: Result, second: Result | None, datasets: Sequence[
     for dataset in datasets:
         rows = _test_rows(first, dataset)
         if second is not None:
-            rows &= _test_rows(second, dataset)
+            rows = rows & _test_rows(second, dataset)
         row_count += len(rows)
         clusters = clusters_of_either(first, second, dataset)
         if clusters is None:
@@ -242,28 +242,50 @@ def evaluate_design(
         datasets: Number of data sets.
         difference: The true difference between two models, for the power at level 0.05; ``None`` for no power.
     """
+    over_clusters = components.cluster_rows is not None
     effects = crossed.expected_effects(components.variances, sizes, datasets, components.shared)
-    widths = []
+    half_widths = []
     for possible_effects in _effects_with_quantiles(effects):
         if components.of_difference:
-            widths.append(_least_significant(possible_effects, datasets, components.cluster_rows is not None))
+            half_widths.append(_least_significant(possible_effects, datasets, over_clusters))
         else:
-            widths.append(_half_width(possible_effects, components.accuracy, datasets))
-    expected_width = math.fsum(widths) / len(widths)
-
+            half_widths.append(_half_width(possible_effects, components.accuracy, datasets))
     power = None
     if difference is not None:
-        # The difference is significant if its estimate, a normal variable, is larger than the least significant one.
-        variance = math.fsum(effects.contributions.values())
-        positive_variance = max(_LEAST_VARIANCE, variance)
-        estimate = NormalDist(abs(difference), math.sqrt(positive_variance))
-        probabilities = [1.0 - estimate.cdf(width) for width in widths]
-        power = math.fsum(probabilities) / len(probabilities)
+        power = _expected_power(difference, effects, half_widths)
+
     units, draws, templates = sizes
-    if components.cluster_rows is None:
-        return SampleDesign(datasets, units, draws, templates, half_width=expected_width, power=power)
-    rows = math.ceil(units * components.cluster_rows)
-    return SampleDesign(datasets, rows, draws, templates, half_width=expected_width, power=power, clusters=units)
+    rows = units
+    clusters = None
+    if components.cluster_rows is not None:
+        rows = math.ceil(units * components.cluster_rows)
+        clusters = units
+    return SampleDesign(
+        datasets,
+        rows,
+        draws,
+        templates,
+        half_width=math.fsum(half_widths) / len(half_widths),
+        power=power,
+        clusters=clusters,
+    )
+
+
+def _expected_power(difference: float, effects: CrossedEffects, least_significant: Sequence[float]) -> float:
+    """Return the probability that a true difference is found to be significant.
+
+    It is significant if its estimate, a normal variable, is larger than the least significant difference.
+
+    Args:
+        difference: The true difference.
+        effects: The expected mean squares, which give the variance of the estimate.
+        least_significant: The least significant difference in each possible run, over which the mean is taken.
+    """
+    variance = math.fsum(effects.contributions.values())
+    positive_variance = max(_LEAST_VARIANCE, variance)
+    estimate = NormalDist(abs(difference), math.sqrt(positive_variance))
+    probabilities = [1.0 - estimate.cdf(least) for least in least_significant]
+    return math.fsum(probabilities) / len(probabilities)
 
 
 def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) -> float:
@@ -365,8 +387,12 @@ def _tail_over_rows(difference: float, deviation: float, rows: int) -> float:
 def _mean_of_exponential(beyond: float, z: float) -> float:
     """Return the mean of exp(-rate |N|) over the values of a normal variable N on one side of 0.
 
-    For N with mean m and standard deviation s, the mean over positive values is ``phi(z) / phi(b) * Phi(-b)``, with
-    ``z = m / s`` and ``b = rate s - z``. Over negative values it is the same with ``b = rate s + z``.
+    Let N have the mean m and the standard deviation s. With phi and Phi, the density and the distribution function of
+    the standard normal distribution, the mean over positive values is::
+
+        phi(z) / phi(b) * Phi(-b),   z = m / s,   b = rate * s - z
+
+    Over negative values it is the same with ``b = rate * s + z``.
 
     Args:
         beyond: The number b.
@@ -376,7 +402,8 @@ def _mean_of_exponential(beyond: float, z: float) -> float:
         density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
         return density / beyond
     ratio_of_densities = math.exp((beyond * beyond - z * z) / 2.0)
-    return ratio_of_densities * math.erfc(beyond / math.sqrt(2.0)) / 2.0
+    tail = math.erfc(beyond / math.sqrt(2.0)) / 2.0  # Phi(-b)
+    return ratio_of_densities * tail
 
 
 def _effects_with_quantiles(effects: CrossedEffects) -> Iterator[CrossedEffects]:
@@ -457,7 +484,7 @@ def plan(
             draws and templates. Either half_width or difference is given.
         power: The wanted probability that a true difference of this size is found to be significant.
         max_datasets: Most data sets, over which the mean is taken.
-        max_rows: Most test rows of each data set; by default those of ``Generalisation`` without a limit.
+        max_rows: Most test rows of each data set, at most 512; by default those of ``Generalisation`` without a limit.
         max_templates: Most templates.
 
     Raises:
@@ -499,11 +526,13 @@ def plan(
     if not designs:
         largest = search.design(max_datasets, _DRAWS[-1], max_templates, max_units)
         reached = f"half width {largest.half_width:.3f}"
+        remedy = "Ask for a larger half width, or raise max_datasets"
         if largest.power is not None:
             reached = f"power {largest.power:.2f}"
+            remedy = "Ask for a larger difference or less power, or raise max_datasets"
         raise ArgumentError(
             f"{target.name}: got {target.value}, expected what {max_rows} rows, {_DRAWS[-1]} draws, {max_templates} "
-            f"templates and {max_datasets} data sets reach: {reached}. Aim lower, or allow more of them"
+            f"templates and {max_datasets} data sets reach: {reached}. {remedy}"
         )
     return Plan(sorted(designs, key=lambda design: design.queries), components, half_width, difference)
 
@@ -571,23 +600,29 @@ class _Search:
         Returns:
             The design; ``None`` if no design reaches the target.
         """
-        levels = list(product(_DRAWS, range(LEAST_LEVELS, self.max_templates + 1)))
-        cheapest = None
-        for draws, templates in sorted(levels, key=math.prod):
+        draws_and_templates = list(product(_DRAWS, range(LEAST_LEVELS, self.max_templates + 1)))
+        cheapest: SampleDesign | None = None
+        for draws, templates in sorted(draws_and_templates, key=math.prod):
             most_rows = self.max_rows
             if cheapest is not None:
-                # A design with more rows than these does not have fewer queries than the cheapest one.
-                queries_of_row = datasets * draws * templates
-                if self.components.cluster_rows is not None:
-                    queries_of_row *= math.ceil(self.components.cluster_rows)
-                rows_of_fewer_queries = (cheapest.queries - 1) // queries_of_row
-                most_rows = min(self.max_rows, rows_of_fewer_queries)
+                most_rows = min(most_rows, self._rows_of_fewer_queries(cheapest, datasets * draws * templates))
             if most_rows < _least_units(self.components):
                 continue
             if self._reaches_target(self.design(datasets, draws, templates, most_rows)):
                 rows = self._fewest_rows(datasets, draws, templates, most_rows)
                 cheapest = self.design(datasets, draws, templates, rows)
         return cheapest
+
+    def _rows_of_fewer_queries(self, design: SampleDesign, queries_of_row: int) -> int:
+        """Return the most rows with which another design has fewer queries than this one.
+
+        Args:
+            design: This design.
+            queries_of_row: Number of queries of the other design with a single test row.
+        """
+        if self.components.cluster_rows is not None:
+            queries_of_row *= math.ceil(self.components.cluster_rows)
+        return (design.queries - 1) // queries_of_row
 
     def _fewest_rows(self, datasets: int, draws: int, templates: int, most_rows: int) -> int:
         """Return the fewest rows that reach the target, by bisection. It is known that most_rows reach it."""

@@ -35,7 +35,8 @@ def _all_figures() -> tuple[PublishedFigure, ...]:
     """
     data = json.loads((_DATA / "published_figures.json").read_text("utf-8"))
     figures = []
-    for benchmark, model, method, dataset, metric, value, absent, source_number, warning_numbers in data["figures"]:
+    for row in data["figures"]:
+        benchmark, model, method, dataset, metric, value, absent, source_index, warning_indexes = row
         figure = PublishedFigure(
             benchmark=benchmark,
             model=model,
@@ -44,8 +45,8 @@ def _all_figures() -> tuple[PublishedFigure, ...]:
             metric=metric,
             value=value,
             absent=absent,
-            source=data["sources"][source_number],
-            warnings=tuple(data["warnings"][number] for number in warning_numbers),
+            source=data["sources"][source_index],
+            warnings=tuple(data["warnings"][index] for index in warning_indexes),
         )
         figures.append(figure)
     return tuple(figures)
@@ -151,7 +152,7 @@ def find(kind: str, name: str) -> tuple[str, ...]:
         >>> find("model", "opt")
         ('OPT 2.7B', 'OPT 1.3B', 'OPT 6.7B')
     """
-    values = dict.fromkeys(getattr(figure, kind) for figure in _all_figures())
+    values = dict.fromkeys(getattr(figure, kind) for figure in _all_figures())  # each once, in order
     folded_values = {value: _fold(value) for value in values if value is not None}
     if kind == "model":
         return _find_model(name, folded_values)
@@ -178,12 +179,17 @@ def _find_model(name: str, folded_models: Mapping[str, str]) -> tuple[str, ...]:
     exact = tuple(model for model, folded in folded_models.items() if folded in (wanted, f"{wanted}b"))
     if exact:
         return exact
-    families = {model.name: model.family for model in published_models()}
-    of_family = tuple(model for model in folded_models if _fold(families.get(model, model)) == wanted)
+
+    families = {model.name: model.family for model in published_models()}  # those of the StaICC paper
+    of_family = []
+    for model in folded_models:
+        family = families.get(model, model)
+        if _fold(family) == wanted:
+            of_family.append(model)
     if not of_family:
         known = dict.fromkeys([*families.values(), *folded_models])
         raise unknown_name("published model", name, known, "All names: python -m StaICC published.")
-    return of_family
+    return tuple(of_family)
 
 
 def published_figures(
@@ -215,12 +221,15 @@ def published_figures(
         (0.5678, True)
     """
     names_by_field = {"benchmark": benchmark, "model": model, "method": method, "dataset": dataset, "metric": metric}
-    wanted = {field: find(field, name) for field, name in names_by_field.items() if name is not None}
-    matching = []
+    wanted_values = {}  # the exact values of each field for which a name is given
+    for field, name in names_by_field.items():
+        if name is not None:
+            wanted_values[field] = find(field, name)
+    figures = []
     for figure in _all_figures():
-        if all(getattr(figure, field) in values for field, values in wanted.items()):
-            matching.append(figure)
-    return tuple(matching)
+        if all(getattr(figure, field) in values for field, values in wanted_values.items()):
+            figures.append(figure)
+    return tuple(figures)
 
 
 def published_data() -> str:

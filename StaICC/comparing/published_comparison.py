@@ -110,7 +110,8 @@ class PublishedComparison:
         if not self.lower_is_better:
             return self.below
         equal = sum(figure.value == self.value for figure in self.figures)
-        return len(self.figures) - self.below - equal
+        above = len(self.figures) - self.below - equal
+        return above
 
     def nearest(self, count: int = 3) -> tuple[PublishedFigure, ...]:
         """Return the published figures that are nearest to the score, the nearest first.
@@ -179,9 +180,13 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
     """
     if result.benchmark == benchmark_names.LONG_ICL:
         return tuple(_compare_long_icl(result))
-    published_method, reason = _published_method(result, method)
-    reason = _other_sample_count(result) or reason
-    reason = reason or _other_prompts(result, published_method)
+    published_method, why_other_method = _published_method(result, method)
+    # The first reason that applies is the one that is shown.
+    reason = _other_sample_count(result)
+    if reason is None:
+        reason = why_other_method
+    if reason is None:
+        reason = _other_prompts(result, published_method)
     rules = _RULES.get(result.benchmark, ())
     return tuple(_compare_score(result, rule, published_method, reason) for rule in rules)
 
@@ -239,7 +244,9 @@ def _other_sample_count(result: Result) -> str | None:
             count = word.removeprefix("n=")
             if count == _PUBLISHED_SAMPLE_COUNT:
                 return None
-            return f"the published figures are for 128 calibration samples, this result has {count}"
+            return (
+                f"the published figures are for {_PUBLISHED_SAMPLE_COUNT} calibration samples, this result has {count}"
+            )
     return None
 
 
@@ -296,24 +303,24 @@ def _compare_score(result: Result, rule: _Rule, method: str, reason: str | None)
     key = rule.key
     if _is_released(result) and rule.released_key:
         key = rule.released_key
-    score = score_record(result.benchmark, rule.key)
-    reason = reason or _why_score_not_comparable(result, rule, key, method)
+    if reason is None:
+        reason = _why_score_not_comparable(result, rule, key, method)
 
-    known = _figures_of_rule(result, rule, method)
-    usable: list[PublishedFigure] = []
+    figures: list[PublishedFigure] = []
     cautions: list[str] = []
     if reason is None:
-        usable = [figure for figure in known if not figure.doubtful]
+        known = _figures_of_rule(result, rule, method)
+        figures = [figure for figure in known if not figure.doubtful]
         cautions = _cautions(result, rule, method, known)
     return PublishedComparison(
         benchmark=result.benchmark,
         dataset=None,
         metric=key,
         value=result.averaged.get(key),
-        figures=_by_value(usable),
+        figures=_by_value(figures),
         reason=reason,
         cautions=tuple(cautions),
-        lower_is_better=not score.higher_is_better,
+        lower_is_better=not score_record(result.benchmark, rule.key).higher_is_better,
         model=result.model,
         differences=_other_scoring(result),
     )
@@ -353,15 +360,17 @@ def _why_score_not_comparable(result: Result, rule: _Rule, key: str, method: str
     if left_out > 0:
         return f"{left_out} queries without a prediction are left out of this result"
 
-    is_normal = result.benchmark == benchmark_names.NORMAL
-    if is_normal and _reads_probabilities(rule):
+    if result.benchmark != benchmark_names.NORMAL:
+        if method != "Vanilla ICL":
+            return "the published diagnosis is for Vanilla ICL only"
+        return None
+    if _reads_probabilities(rule):
         outputs = {record.output for details in result.details.values() for record in details.conditions}
-        if _is_released(result) and outputs - {"logits"}:
+        some_outputs_are_no_logits = bool(outputs - {"logits"})
+        if _is_released(result) and some_outputs_are_no_logits:
             return _SOFTMAX_TWICE
         if _is_noisy_channel(result, method):
             return _MEAN_LOSS
-    if not is_normal and method != "Vanilla ICL":
-        return "the published diagnosis is for Vanilla ICL only"
     return None
 
 
@@ -418,7 +427,7 @@ def _other_scoring(result: Result) -> tuple[str, ...]:
     The published runs score the last token of each label. Each sentence is about a model, or other source of
     predictions, of the result that does not. Equal sentences are returned once.
     """
-    sentences: list[str] = []
+    sentences = []
     for predictor in result.provenance.predictors:
         if predictor.how.get("label_scoring") == _PUBLISHED_SCORING:
             continue
@@ -427,10 +436,8 @@ def _other_scoring(result: Result) -> tuple[str, ...]:
             scoring = "given predictions"
         else:
             scoring = scoring_field(predictor.how)
-        sentence = f"the published runs score the last token of each label; this result has {scoring}"
-        if sentence not in sentences:
-            sentences.append(sentence)
-    return tuple(sentences)
+        sentences.append(f"the published runs score the last token of each label; this result has {scoring}")
+    return tuple(dict.fromkeys(sentences))
 
 
 def _by_value(figures: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]:
@@ -493,21 +500,20 @@ def _compare_round(
         figures: The published figures of the round.
         reason: Why the data set is not comparable; ``None`` if it is.
     """
-    value = result.divided[dataset][key]
-    reason = reason or _why_round_not_comparable(result, dataset, key)
-    usable: Sequence[PublishedFigure] = []
     if reason is None:
-        usable = figures
+        reason = _why_round_not_comparable(result, dataset, key)
+    if reason is not None:
+        figures = ()
     cautions: list[str] = []
-    if usable:
-        warnings = {warning for figure in usable for warning in figure.warnings}
+    if figures:
+        warnings = {warning for figure in figures for warning in figure.warnings}
         cautions = [_ZERO, *sorted(warnings)]
     return PublishedComparison(
         benchmark=benchmark_names.LONG_ICL,
         dataset=dataset,
         metric=key,
-        value=value,
-        figures=_by_value(usable),
+        value=result.divided[dataset][key],
+        figures=_by_value(figures),
         reason=reason,
         cautions=tuple(cautions),
         model=result.model,

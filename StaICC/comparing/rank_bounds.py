@@ -65,32 +65,54 @@ class PValueBounds:
             The bound, 1 if the runs count as not different; ``None`` if there is no bound, so that the pair must be
             tested.
         """
-        larger, smaller = (first, second) if self.higher_is_better else (second, first)
+        larger_run, smaller_run = first, second
+        if not self.higher_is_better:
+            larger_run, smaller_run = second, first
         # The difference "larger minus smaller" is tested where missing queries make it smallest.
-        above = self.lowest[larger]
-        below = self.highest[smaller]
-        size = above.first - below.first
-        squares = math.dist(above.steps, below.steps) ** 2
-
-        # (sum of steps) / sqrt(variance of the sum) is the normal score of a pair.
-        variance_of_sum = squares - size * size / self.rows
-        if size <= 0.0 or size * size <= self.least_score**2 * variance_of_sum:
+        larger = self.lowest[larger_run]
+        smaller = self.highest[smaller_run]
+        difference = larger.first - smaller.first  # the sum of the steps of all rows
+        sum_of_squares = math.dist(larger.steps, smaller.steps) ** 2
+        if self._is_far_from_significant(difference, sum_of_squares):
             return 1.0
         if not self.has_chernoff:
             return None
 
-        lowest_step = above.lowest_step - below.highest_step
-        highest_step = above.highest_step - below.lowest_step
-        p_value = _chernoff_bound(size, squares, self.largest_step, -lowest_step, self.rows)
-        if p_value > self.first_level:
-            steps = list(map(sub, above.steps, below.steps))
-            difference = PairedDifference(
-                above.first, below.first, steps, lowest_step=lowest_step, highest_step=highest_step, strata=above.strata
-            )
-            p_value = paired_tests.upper_p_value(difference)
+        lowest_step = larger.lowest_step - smaller.highest_step
+        p_value = _chernoff_bound(
+            difference, sum_of_squares, self.largest_step, pseudo_row=-lowest_step, rows=self.rows
+        )
+        if p_value > self.first_level:  # the bound decides nothing, so the p-value is computed
+            p_value = paired_tests.upper_p_value(_difference_of_means(larger, smaller))
         if p_value > self.last_level:
             return 1.0
         return 2.0 * p_value
+
+    def _is_far_from_significant(self, difference: float, sum_of_squares: float) -> bool:
+        """Return whether the normal score of a pair is at most :attr:`least_score`.
+
+        The normal score is the difference by its standard deviation.
+
+        Args:
+            difference: The difference of the two runs, which is the sum of the steps of all rows.
+            sum_of_squares: The sum of the squares of these steps.
+        """
+        if difference <= 0.0:
+            return True
+        variance = sum_of_squares - difference * difference / self.rows
+        return difference * difference <= self.least_score**2 * variance
+
+
+def _difference_of_means(larger: PairedDifference, smaller: PairedDifference) -> PairedDifference:
+    """Return the difference of two runs from the mean of each, which is given as its difference from 0."""
+    return PairedDifference(
+        first=larger.first,
+        second=smaller.first,
+        steps=list(map(sub, larger.steps, smaller.steps)),
+        lowest_step=larger.lowest_step - smaller.highest_step,
+        highest_step=larger.highest_step - smaller.lowest_step,
+        strata=larger.strata,
+    )
 
 
 def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
@@ -141,14 +163,16 @@ def _has_chernoff(aligned: AlignedRuns) -> bool:
             if not score.statistic.independent:
                 return False
             for difference in score.from_zero.bounds or ():
-                if difference.unbounded or difference.upward_bias or difference.downward_bias:
-                    return False
-                if difference.lower_steps is not None or difference.upper_steps is not None:
+                has_bias = difference.upward_bias != 0.0 or difference.downward_bias != 0.0
+                has_steps_of_one_direction = difference.lower_steps is not None or difference.upper_steps is not None
+                if difference.unbounded or has_bias or has_steps_of_one_direction:
                     return False
     return True
 
 
-def _chernoff_bound(size: float, squares: float, largest_step: float, pseudo_row: float, rows: int) -> float:
+def _chernoff_bound(
+    difference: float, sum_of_squares: float, largest_step: float, pseudo_row: float, rows: int
+) -> float:
     """Return Chernoff's upper bound of the one-sided p-value of a positive difference (see the head of this module).
 
     The steps t of all rows are replaced by steps with two values, which have the same sum and the same sum of squares.
@@ -160,14 +184,14 @@ def _chernoff_bound(size: float, squares: float, largest_step: float, pseudo_row
     19 such values of s, the smallest one is returned.
 
     Args:
-        size: Sum of the steps of the rows: the difference.
-        squares: Sum of the squares of the steps.
+        difference: The difference, which is the sum of the steps of the rows.
+        sum_of_squares: Sum of the squares of the steps.
         largest_step: The largest possible absolute value of a step.
         pseudo_row: Absolute value of the step of the pseudo-row.
         rows: Number of test rows.
     """
-    mean = size / rows
-    variance = max(0.0, squares / rows - mean * mean)
+    mean = difference / rows
+    variance = max(0.0, sum_of_squares / rows - mean * mean)
     # The two values with this mean and variance, one of which is -largest_step, and the share of rows with that one.
     upper_step = mean + variance / (mean + largest_step)
     share_of_lower = variance / (variance + (mean + largest_step) ** 2)

@@ -33,6 +33,7 @@ from StaICC.comparing.alignment import (
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.missing_queries import difference_outcome
 from StaICC.comparing.rank_bounds import p_value_bounds
+from StaICC.comparing.run_pairs import ScoredRun
 from StaICC.comparing.verdicts import (
     Best,
     Tested,
@@ -141,28 +142,25 @@ def rank_table(ranks: Sequence[Rank], metric: str, with_reasons: bool = True) ->
     """
     with_missing = any(rank.missing for rank in ranks)
     with_conditions = any(rank.condition_ranks is not None for rank in ranks)
-    head: list[str] = []
+    text_heads = ["rank", "95 %", "run", "group", "verdict"]
+    number_heads = [metric]
+    if with_missing:
+        number_heads += ["no score", "at worst"]
+    if with_conditions:
+        number_heads.append("conditions")
+
     rows: list[list[str]] = []
-    text_columns = 0
     for number, rank in enumerate(ranks, 1):
-        # A column is a pair: its head, and the cell of this run. Columns of texts come first.
-        texts = [
-            ("rank", str(number)),
-            ("95 %", rank.interval_cell),
-            ("run", rank.run),
-            ("group", rank.groups),
-            ("verdict", describe(rank.verdict) if with_reasons else describe_briefly(rank.verdict)),
-        ]
-        numbers = [(metric, _value_cell(rank.value))]
+        verdict = describe_briefly(rank.verdict)
+        if with_reasons:
+            verdict = describe(rank.verdict)
+        row = [str(number), rank.interval_cell, rank.run, rank.groups, verdict, _value_cell(rank.value)]
         if with_missing:
-            numbers.append(("no score", str(rank.missing)))
-            numbers.append(("at worst", rank.worst_cell))
+            row += [str(rank.missing), rank.worst_cell]
         if with_conditions:
-            numbers.append(("conditions", _range_cell(rank.condition_ranks)))
-        head = [title for title, _ in texts + numbers]
-        rows.append([cell for _, cell in texts + numbers])
-        text_columns = len(texts)
-    return TextTable(head, rows, range(text_columns))
+            row.append(_range_cell(rank.condition_ranks))
+        rows.append(row)
+    return TextTable([*text_heads, *number_heads], rows, range(len(text_heads)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +215,16 @@ class Ranking(Displayed):
         return blocks
 
 
+@dataclass(frozen=True, slots=True)
+class _TableScore:
+    """The score of a run, as its table has it."""
+
+    value: float | None
+    """The mean over the data sets on the queries that have a score; ``None`` if it is undefined."""
+    missing: int
+    """Number of queries without a score."""
+
+
 def standings(
     runs: Mapping[str, Result], metric: str, higher_is_better: bool, all_pairs: bool = False, conditions: int = 1
 ) -> dict[str, Rank]:
@@ -236,46 +244,60 @@ def standings(
             :data:`MOST_RUNS` runs are compared with the best one only.
         conditions: Number of conditions of an experiment that are shown together, for which verdicts are corrected.
     """
-    values: dict[str, float | None] = {}
-    missing: dict[str, int] = {}
+    scores: dict[str, _TableScore] = {}
     for run, result in runs.items():
-        value = result.averaged.get(metric)
-        missing_count = result.left_out_of(metric)
-        if value is not None or missing_count > 0:
-            values[run] = value
-            missing[run] = missing_count
-    compared_runs = {run: runs[run] for run in values}
-    tested, reason = _tested_ranks(compared_runs, metric, all_pairs, conditions)
-    tested = {run: rank for run, rank in tested.items() if is_same_value(rank.value, values[run])}
+        score = _TableScore(result.averaged.get(metric), result.left_out_of(metric))
+        if score.value is not None or score.missing > 0:
+            scores[run] = score
+    scored_runs = {run: runs[run] for run in scores}
+    all_tested, left_out = _tested_ranks(scored_runs, metric, all_pairs, conditions)
+    tested: dict[str, Rank] = {}
+    for run, rank in all_tested.items():
+        if is_same_value(rank.value, scores[run].value):  # else the test is about another value than the table
+            tested[run] = rank
 
-    # Without missing queries, the value at worst is the value of the table.
-    at_worst: dict[str, float] = {}
-    for run, value in values.items():
-        if value is not None and missing[run] == 0:
-            at_worst[run] = value
-    for run, rank in tested.items():
-        if rank.at_worst is not None:
-            at_worst[run] = rank.at_worst
+    at_worst = _values_at_worst(scores, tested)
     best_of = max if higher_is_better else min
     best = best_of(at_worst.values(), default=None)
-    if not any(at_worst.get(run) == best for run in tested):
-        tested = {}  # the best run was not tested, so nothing is known in comparison with it
+    best_is_tested = any(at_worst.get(run) == best for run in tested)
+    if not best_is_tested:
+        tested = {}  # nothing is known in comparison with the best run
 
+    why_untested = left_out or "the comparison has another value of this score"
     ranks: dict[str, Rank] = {}
-    for run, value in values.items():
-        if value is None and run not in at_worst:  # nothing is known of this run
+    for run, score in scores.items():
+        if score.value is None and run not in at_worst:  # nothing is known of this run
             continue
         if run in tested:
             rank = tested[run]
             may_be_best = not isinstance(rank.verdict, Untested)
         else:
-            untested = Untested(reason or "the comparison has another value of this score")
-            rank = Rank(run, value, groups="", verdict=untested, missing=missing[run])
-            may_be_best = missing[run] == 0
+            rank = Rank(run, score.value, groups="", verdict=Untested(why_untested), missing=score.missing)
+            may_be_best = score.missing == 0
         if may_be_best and at_worst.get(run) == best:
             rank = replace(rank, verdict=Best())
         ranks[run] = rank
     return ranks
+
+
+def _values_at_worst(scores: Mapping[str, _TableScore], tested: Mapping[str, Rank]) -> dict[str, float]:
+    """Return the value of each run with its missing queries at their worst, by the name of the run.
+
+    Without missing queries, it is the value of the table. With missing queries, it is known for tested runs only;
+    other runs have no entry.
+
+    Args:
+        scores: The score of each run in its table.
+        tested: The ranks of the runs that can be compared.
+    """
+    at_worst: dict[str, float] = {}
+    for run, score in scores.items():
+        if score.value is not None and score.missing == 0:
+            at_worst[run] = score.value
+    for run, rank in tested.items():
+        if rank.at_worst is not None:
+            at_worst[run] = rank.at_worst
+    return at_worst
 
 
 def _tested_ranks(
@@ -298,11 +320,9 @@ def ranks_of(
 ) -> tuple[Rank, ...]:
     """Return the runs with their verdicts, the best first.
 
-    The interval of ranks of a run follows from the pairs that are shown to differ: the run is behind each run that is
-    shown to be better, and before each run that is shown to be worse. If :func:`directional_holm` corrected the
-    p-values of all pairs, all these intervals together contain the true ranks with probability 0.95 (Mogstad, Romano,
-    Shaikh and Wilhelm 2024, "Inference for Ranks", Review of Economic Studies 91). If several runs have the best value,
-    the verdict about any other run is that of the test with the smallest p-value.
+    If :func:`directional_holm` corrected the p-values of all pairs, all intervals of ranks together contain the true
+    ranks with probability 0.95 (see the head of this module). If several runs have the best value, the verdict about
+    any other run is that of the test with the smallest p-value.
 
     Args:
         aligned: The runs.
@@ -320,10 +340,7 @@ def ranks_of(
     outcomes_by_pair: dict[frozenset[str], TestOutcome] = {}
     for pair in pairs:
         outcomes_by_pair[frozenset(pair)] = _outcome_in_ranking(aligned, pair, outcomes.get(pair))
-    different_pairs: set[frozenset[str]] = set()
-    for runs, outcome in outcomes_by_pair.items():
-        if isinstance(outcome, Tested) and outcome.significant:
-            different_pairs.add(runs)
+    different_pairs = _different_pairs(outcomes_by_pair)
 
     # Groups and intervals of ranks need the tests of all pairs.
     all_pairs_tested = len(outcomes_by_pair) == math.comb(len(order), 2)
@@ -331,22 +348,43 @@ def ranks_of(
     if all_pairs_tested and len(order) <= MOST_RUNS:
         groups = _groups(order, different_pairs)
     ranks = []
-    for index, run in enumerate(order):
+    for run in order:
         letters = [_letter(number) for number, group in enumerate(groups) if run in group]
         interval = None
         if all_pairs_tested:
-            runs_before = order[:index]
-            runs_behind = order[index + 1 :]
-            shown_better = sum(frozenset((run, other)) in different_pairs for other in runs_before)
-            shown_worse = sum(frozenset((run, other)) in different_pairs for other in runs_behind)
-            interval = (1 + shown_better, len(order) - shown_worse)
+            interval = _rank_interval(run, order, different_pairs)
         verdict = _verdict(run, aligned.leaders, outcomes_by_pair)
         ranks.append(_rank(aligned, run, "".join(letters), verdict, interval))
     return tuple(ranks)
 
 
+def _different_pairs(outcomes_by_pair: Mapping[frozenset[str], TestOutcome]) -> set[frozenset[str]]:
+    """Return the pairs of runs that are shown to differ."""
+    different_pairs: set[frozenset[str]] = set()
+    for pair, outcome in outcomes_by_pair.items():
+        if isinstance(outcome, Tested) and outcome.significant:
+            different_pairs.add(pair)
+    return different_pairs
+
+
+def _rank_interval(run: str, order: Sequence[str], different_pairs: set[frozenset[str]]) -> tuple[int, int]:
+    """Return the lowest and the highest rank that a run can have.
+
+    It is behind each run that is shown to be better, and before each run that is shown to be worse.
+
+    Args:
+        run: The run.
+        order: All runs, the best first.
+        different_pairs: The pairs of runs that are shown to differ.
+    """
+    index = order.index(run)
+    shown_better = sum(frozenset((run, other)) in different_pairs for other in order[:index])
+    shown_worse = sum(frozenset((run, other)) in different_pairs for other in order[index + 1 :])
+    return (1 + shown_better, len(order) - shown_worse)
+
+
 def _outcome_in_ranking(aligned: AlignedRuns, pair: tuple[str, str], outcome: TestOutcome | None) -> TestOutcome:
-    """Return the test of a pair of runs if it is about the values by which they are ranked.
+    """Return the test of a pair of runs if it is about the values by which they are ranked; else why it is untested.
 
     These values are the means of all data sets and test rows of a run. The test is about what both runs have:
 
@@ -366,11 +404,13 @@ def _outcome_in_ranking(aligned: AlignedRuns, pair: tuple[str, str], outcome: Te
         return Untested(compared.why_not_comparable())
     if not compared.has_same_datasets:
         return Untested("the mean of one of the runs is over other data sets: compare the two runs alone")
-    if compared.has_all_queries or not isinstance(outcome, Tested) or not outcome.significant:
+    is_significant = isinstance(outcome, Tested) and outcome.significant
+    if compared.has_all_queries or not is_significant:
         return outcome
+
     ends = compared.difference.ends
-    better_first = sorted(pair, key=aligned.order.index)
-    if ends is not None and _better_run(pair, ends, aligned.higher_is_better) != better_first[0]:
+    better_in_ranking = min(pair, key=aligned.order.index)
+    if ends is not None and _better_run(pair, ends, aligned.higher_is_better) != better_in_ranking:
         return Untested("on the test rows that both runs have, the one with the worse value is better")
     return outcome
 
@@ -384,8 +424,11 @@ def _better_run(pair: tuple[str, str], ends: tuple[float, float], higher_is_bett
         higher_is_better: Whether higher values of the metric are better.
     """
     first, second = pair
-    first_is_higher = ends[0] > 0.0
-    return first if first_is_higher is higher_is_better else second
+    lowest, _ = ends
+    first_is_higher = lowest > 0.0
+    if first_is_higher is higher_is_better:
+        return first
+    return second
 
 
 def _verdict(run: str, leaders: Sequence[str], outcomes_by_pair: Mapping[frozenset[str], TestOutcome]) -> Verdict:
@@ -466,16 +509,20 @@ def _groups(order: Sequence[str], different_pairs: set[frozenset[str]]) -> list[
 
     groups: list[set[str]] = []
     for index, first in enumerate(order):
-        for second in order[index:]:
-            are_together = any(first in group and second in group for group in groups)
-            if are_together or differ(first, second):
+        for second in order[index:]:  # the first one is the run itself
+            share_a_group = any(first in group and second in group for group in groups)
+            if share_a_group or differ(first, second):
                 continue
-            group = {first, second}
+            new_group = {first, second}
             for run in order:
-                if not any(differ(run, member) for member in group):
-                    group.add(run)
-            groups.append(group)
-    return sorted(groups, key=lambda group: sorted(order.index(run) for run in group))
+                if not any(differ(run, member) for member in new_group):
+                    new_group.add(run)
+            groups.append(new_group)
+
+    def positions(group: set[str]) -> list[int]:
+        return sorted(order.index(run) for run in group)
+
+    return sorted(groups, key=positions)
 
 
 def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
@@ -558,35 +605,52 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1)
 def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
     """Return the lowest and the highest rank of each run over the conditions, by the name of the run.
 
-    A condition is a template, or a draw of the demonstrations. A run is ranked among the runs that have the same
-    conditions. It has no ranks if it has one condition only, if its data sets have different conditions, or if the
-    metric is not the mean over the conditions.
+    A condition is a template, or a draw of the demonstrations. A run is ranked among the runs that have the same data
+    sets and conditions. It has no ranks if there is no other such run, if it has one condition only, if its data sets
+    have different conditions, or if the metric is not the mean over the conditions.
     """
     sums_by_run: dict[str, dict[str, float]] = {}
     for run, scored in aligned.scored.items():
-        values_by_dataset = [score.condition_values for score in scored.scores.values()]
-        conditions = list(values_by_dataset[0])
-        if len(conditions) < 2 or any(list(values) != conditions for values in values_by_dataset):
-            continue
-        sums = {}
-        for condition in conditions:
-            sums[condition] = math.fsum(values[condition] for values in values_by_dataset)
-        sums_by_run[run] = sums
+        sums = _sums_over_datasets(scored)
+        if len(sums) >= 2:
+            sums_by_run[run] = sums
 
     ranks = {}
     for run, sums in sums_by_run.items():
-        own_datasets = aligned.scored[run].scores.keys()
-        rivals = []
+        datasets = aligned.scored[run].scores.keys()
+        sums_of_peers = []  # of the runs with the same data sets and conditions, this run included
         for other, other_sums in sums_by_run.items():
-            if list(other_sums) == list(sums) and aligned.scored[other].scores.keys() == own_datasets:
-                rivals.append(other_sums)
+            if list(other_sums) == list(sums) and aligned.scored[other].scores.keys() == datasets:
+                sums_of_peers.append(other_sums)
+        if len(sums_of_peers) < 2:
+            continue
         ranks_in_conditions = []
-        for condition, run_sum in sums.items():
-            if aligned.higher_is_better:
-                better_run_count = sum(rival[condition] > run_sum for rival in rivals)
-            else:
-                better_run_count = sum(rival[condition] < run_sum for rival in rivals)
-            ranks_in_conditions.append(1 + better_run_count)
-        if len(rivals) > 1:
-            ranks[run] = (min(ranks_in_conditions), max(ranks_in_conditions))
+        for condition, own_sum in sums.items():
+            peer_sums = [peer[condition] for peer in sums_of_peers]
+            ranks_in_conditions.append(_rank_among(own_sum, peer_sums, aligned.higher_is_better))
+        ranks[run] = (min(ranks_in_conditions), max(ranks_in_conditions))
     return ranks
+
+
+def _sums_over_datasets(scored: ScoredRun) -> dict[str, float]:
+    """Return the sum of the scores of a run over its data sets, by condition.
+
+    It is empty if the data sets have different conditions, or no scores by condition.
+    """
+    values_by_dataset = [score.condition_values for score in scored.scores.values()]
+    conditions = list(values_by_dataset[0])
+    sums = {}
+    for condition in conditions:
+        if any(list(values) != conditions for values in values_by_dataset):
+            return {}
+        sums[condition] = math.fsum(values[condition] for values in values_by_dataset)
+    return sums
+
+
+def _rank_among(value: float, values: Sequence[float], higher_is_better: bool) -> int:
+    """Return the rank of a value among several: 1 and the number of better ones."""
+    if higher_is_better:
+        better = [other for other in values if other > value]
+    else:
+        better = [other for other in values if other < value]
+    return 1 + len(better)

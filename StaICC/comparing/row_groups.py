@@ -50,16 +50,19 @@ def _groups_by_column(paired: PairedScores, column: str) -> dict[str, Rows]:
     second = paired.second.records.subgroups
     if column in first and column in second and first[column] != second[column]:
         raise NotComparableError(f"the runs have other values of {column!r}")
-    known = {**second, **first}
-    if column not in known:
-        names = [BY_LABEL, *known]
+    columns = {**second, **first}
+    if column not in columns:
+        names = [BY_LABEL, *columns]
         raise NotComparableError(f"there is no column {column!r}. There are: {', '.join(names)}")
+
+    group_of_row = columns[column]  # by the number of the row
     rows_by_group: dict[str, Rows] = {}
-    for group in sorted(set(known[column])):
+    for group in sorted(set(group_of_row)):
         rows_of_group = {}
         for condition, rows in paired.first.rows_by_condition.items():
-            rows_of_group[condition] = frozenset(row for row in rows if known[column][row] == group)
-        if any(rows_of_group.values()):  # the group may be in rows that are not compared only
+            rows_of_group[condition] = frozenset(row for row in rows if group_of_row[row] == group)
+        has_compared_rows = any(rows_of_group.values())
+        if has_compared_rows:
             rows_by_group[group] = rows_of_group
     return rows_by_group
 
@@ -85,23 +88,35 @@ def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:
 
 def _groups_by_label(paired: PairedScores) -> dict[str, Rows]:
     """Return the test rows of each true label, in the order of the labels."""
-    first, second = paired.first, paired.second
-    groups_of_label: dict[int | None, dict[str, set[int]]] = {}
-    for condition, rows in first.rows_by_condition.items():
-        for row in rows:
-            # The true label of a query that failed can be unknown in one of the runs.
-            truth = first.records.truth_by_row[condition][row]
-            if truth is None:
-                truth = second.records.truth_by_row[condition][row]
-            rows_by_condition = groups_of_label.setdefault(truth, {name: set() for name in first.rows_by_condition})
-            rows_by_condition[condition].add(row)
+    conditions = list(paired.first.rows_by_condition)
+    rows_by_truth: dict[int | None, dict[str, set[int]]] = {}
+    for condition in conditions:
+        for row, truth in _truth_of_rows(paired, condition).items():
+            if truth not in rows_by_truth:
+                rows_by_truth[truth] = {name: set() for name in conditions}
+            rows_by_truth[truth][condition].add(row)
 
-    names = _names_of_labels(first.records.labels)
+    names = _names_of_labels(paired.first.records.labels)
     rows_by_group: dict[str, Rows] = {}
-    for truth in sorted(groups_of_label, key=_label_order):
+    for truth in sorted(rows_by_truth, key=_label_order):
         name = _group_of_label(truth, names)
-        rows_by_group[name] = {condition: frozenset(rows) for condition, rows in groups_of_label[truth].items()}
+        rows_by_group[name] = {condition: frozenset(rows) for condition, rows in rows_by_truth[truth].items()}
     return rows_by_group
+
+
+def _truth_of_rows(paired: PairedScores, condition: str) -> dict[int, int | None]:
+    """Return the true label of each compared test row in a condition; ``None`` if neither run knows it.
+
+    The true label of a query that failed can be unknown in one of the runs.
+    """
+    first_truth = paired.first.records.truth_by_row[condition]
+    second_truth = paired.second.records.truth_by_row[condition]
+    truth_of_row = {}
+    for row in paired.first.rows_by_condition[condition]:
+        truth_of_row[row] = first_truth[row]
+        if first_truth[row] is None:
+            truth_of_row[row] = second_truth[row]
+    return truth_of_row
 
 
 def _label_order(truth: int | None) -> tuple[bool, int]:
@@ -113,7 +128,8 @@ def _label_order(truth: int | None) -> tuple[bool, int]:
 
 def _names_of_labels(labels: Sequence[str]) -> list[str]:
     """Return names of subgroups by label that all differ: with the index of the label, if labels have the same name."""
-    if len({*labels, _UNKNOWN_LABEL}) == len(labels) + 1:
+    are_distinct = len(set(labels)) == len(labels)
+    if are_distinct and _UNKNOWN_LABEL not in labels:
         return list(labels)
     return [f"{name} (label {index})" for index, name in enumerate(labels)]
 

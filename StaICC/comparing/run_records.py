@@ -93,12 +93,13 @@ class RunRecords:
 
         It is ``None`` if no query of the row has a known true label.
         """
-        truth_by_row: dict[str, dict[int, int | None]] = {}
+        truth_by_row = {}
         for condition, queries in self.conditions.items():
-            truth_of_row = truth_by_row[condition] = {}
+            truth_of_row: dict[int, int | None] = {}
             for (row, _), query in queries.items():
                 if truth_of_row.get(row) is None:
                     truth_of_row[row] = query.truth
+            truth_by_row[condition] = truth_of_row
         return truth_by_row
 
 
@@ -119,22 +120,22 @@ def read_records(result: Result, dataset: str, metric: str, statistic: Statistic
     if details is None or scores is None:
         raise NotComparableError("not in this run")
 
-    if benchmark_names.has_long_contexts(result.benchmark):
+    has_rounds = benchmark_names.has_long_contexts(result.benchmark)
+    if has_rounds:
         records = _read_rounds(details, scores, metric)
-        # Of a round with failed queries, the score is undefined. They are missing queries.
-        may_be_undefined = details.failed > 0
     elif dataset in result.samples:
         if metric not in scores:
             raise NotComparableError(_reason_for_missing_in_log(details, metric))
         records = _read_samples(result, dataset, metric)
-        may_be_undefined = False
     else:
         records = _read_conditions(result, dataset, metric, statistic)
-        may_be_undefined = False
 
-    undefined = saved_value(scores, metric) is None and not may_be_undefined
-    if undefined and not _lacks_queries(records, statistic):
-        raise NotComparableError(_reason_for_missing(details, metric))
+    if saved_value(scores, metric) is None:
+        # The score is undefined. The data set is compared nevertheless if the reason is that queries are missing: the
+        # score of a round is undefined with a single failed query, other scores without any query that has a score.
+        queries_are_missing = (has_rounds and details.failed > 0) or _lacks_queries(records, statistic)
+        if not queries_are_missing:
+            raise NotComparableError(_reason_for_missing(details, metric))
     return records
 
 
@@ -232,8 +233,9 @@ def _predictions_for(
 ) -> list[Any]:
     """Return the predictions of the queries of a condition, in the form that a metric reads.
 
-    There are two cases:
+    There are three cases:
 
+    - all queries are missing: no predictions;
     - a metric of the user's own: the saved score of each query;
     - a metric of the library: the predicted label, or the distribution over the labels, of each query.
 
@@ -246,12 +248,12 @@ def _predictions_for(
     user_metric = result.query_scores.get(metric)
     query_scores = _saved_query_scores(user_metric, dataset, record.name)
     if not query_scores and _has_no_prediction(result, dataset, record):
-        # All queries are missing. Such a condition has no saved scores or probabilities, which is no error.
+        # Such a condition has no saved scores or probabilities, which is no error.
         return [None] * len(record.predictions)
-    if user_metric is not None:
-        _check_query_scores(metric, user_metric, query_scores, len(record.truth))
-        return query_scores
-    return _predictions_for_statistic(statistic, result, dataset, record)
+    if user_metric is None:
+        return _predictions_for_statistic(statistic, result, dataset, record)
+    _check_query_scores(metric, user_metric, query_scores, expected_count=len(record.truth))
+    return query_scores
 
 
 def _predictions_for_statistic(
@@ -406,17 +408,17 @@ def _read_rounds(details: DatasetDetails, scores: Mapping[str, Any], metric: str
         raise NotComparableError("the run has no rounds here")
 
     is_micro_f1 = scores.get("metric") == "micro_f1"
-    most_of_reply = float(scores.get("most_labels_of_reply", _MOST_LABELS_OF_A_REPLY))
+    most_labels_of_reply = float(scores.get("most_labels_of_reply", _MOST_LABELS_OF_A_REPLY))
     records = {record.name: record for record in details.conditions}
     conditions: dict[str, Queries] = {}
     limits = LabelLimits(1.0, 1.0)
     for name in names:
-        items = rounds.get(name, {}).get("items")
+        items_with_several_labels = rounds.get(name, {}).get("items")
         if name in records:
             conditions[name] = _read_single_label_round(records[name], is_micro_f1)
-        elif items is not None:
-            conditions[name] = _read_several_label_round(items)
-            limits = _larger_limits(limits, items, most_of_reply)
+        elif items_with_several_labels is not None:
+            conditions[name] = _read_several_label_round(items_with_several_labels)
+            limits = _larger_limits(limits, items_with_several_labels, most_labels_of_reply)
         else:
             raise NotComparableError(f"the file has no records of the queries of {name}; run again with this version")
     return RunRecords(
@@ -474,16 +476,16 @@ def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
     return _by_position(rows, true_counts, counts)
 
 
-def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem], most_of_reply: float) -> LabelLimits:
+def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem], most_labels_of_reply: float) -> LabelLimits:
     """Return limits that hold for one more round too: the larger ones of the limits and of its label counts.
 
     Args:
         limits: The largest numbers of labels so far.
         items: The items of the round.
-        most_of_reply: The number of labels that a reply can name, also one that is missing.
+        most_labels_of_reply: The number of labels that a reply can name, also one that is missing.
     """
     most_true = limits.true
-    most_predicted = max(limits.predicted, most_of_reply)
+    most_predicted = max(limits.predicted, most_labels_of_reply)
     for _, true_labels, predicted_labels, _ in items:
         if true_labels is not None and predicted_labels is not None:
             most_true = max(most_true, float(len(true_labels)))

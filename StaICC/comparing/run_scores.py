@@ -66,28 +66,33 @@ class RunScore:
         self.saved_scores = saved_scores
         self.queries = sum(len(condition_positions) for condition_positions in positions.values())
         """Number of queries."""
-        row_numbers = _row_numbers(positions)
-        self.row_numbers: Mapping[int, int] = row_numbers
+        self.row_numbers: Mapping[int, int] = _row_numbers(positions)
         """The number of each test row: its place among the contributions."""
-        self.rows = len(row_numbers)
+        self.rows = len(self.row_numbers)
         """Number of test rows."""
 
         self._in_label_orders: dict[tuple[str, ...], RunScore] = {}  # made for one pair, and used by the next ones
-        clusters = None
-        if records.clusters is not None:
-            clusters = [records.clusters[row] for row in row_numbers]
-        self._samples: dict[str, Sample] = {}
+        self._samples = self._samples_of_conditions()
         self._predictions: dict[str, list[Any]] = {}
         for condition, condition_positions in positions.items():
             queries = records.conditions[condition]
-            sample = _sample(records, condition, condition_positions, row_numbers, clusters)
-            self._samples[condition] = sample.by_cluster()
             self._predictions[condition] = [queries[position].prediction for position in condition_positions]
         self.cluster_shares = _mean_shares([sample.cluster_shares for sample in self._samples.values()])
         """The share of each cluster of test rows in the queries; ``None`` if rows are independent."""
         missing_counts = [sum(map(lacks_score, predictions)) for predictions in self._predictions.values()]
         self.missing = sum(missing_counts)
         """Number of queries without a score."""
+
+    def _samples_of_conditions(self) -> dict[str, Sample]:
+        """Return the true labels of the queries by condition, with their test rows or the clusters of these."""
+        clusters = None
+        if self.records.clusters is not None:
+            clusters = [self.records.clusters[row] for row in self.row_numbers]
+        samples = {}
+        for condition, positions in self.positions.items():
+            sample = _sample(self.records, condition, positions, self.row_numbers, clusters)
+            samples[condition] = sample.by_cluster()
+        return samples
 
     # -- the same run on other queries, or with other labels
 
@@ -116,10 +121,11 @@ class RunScore:
         """Return the score on some of the test rows, with all their queries."""
         if self.rows_by_condition == rows_by_condition:
             return self
-        positions = {}
+        positions_on_rows: dict[str, list[QueryPosition]] = {}
         for condition, rows in rows_by_condition.items():
-            positions[condition] = [position for position in self.positions[condition] if position[0] in rows]
-        return self.at(positions)
+            positions = self.positions[condition]
+            positions_on_rows[condition] = [(row, number) for row, number in positions if row in rows]
+        return self.at(positions_on_rows)
 
     def in_label_order(self, labels: tuple[str, ...]) -> RunScore:
         """Return the score with the label indexes that belong to another order of the label names."""
@@ -167,10 +173,8 @@ class RunScore:
             return None
 
         predicted_indexes: dict[str, list[int]] = {}
-        for condition, predictions in self._inputs.items():
-            indexes = [index for index, prediction in enumerate(predictions) if not lacks_score(prediction)]
-            predicted_indexes[condition] = indexes
-
+        for condition, inputs in self._inputs.items():
+            predicted_indexes[condition] = [index for index, value in enumerate(inputs) if not lacks_score(value)]
         weights: Sequence[float] = self._weights
         if self.records.pooled:
             predicted_counts = [len(indexes) for indexes in predicted_indexes.values()]
@@ -210,13 +214,18 @@ class RunScore:
         Repeat r of a condition has query number r of each test row, from 0. The values are empty if the score is not
         the mean over the conditions, if a query is missing, or if the score is undefined on the queries of a condition.
         """
-        is_mean_over_conditions = len(set(self.records.weights)) == 1 and self.statistic is not CONSISTENCY
+        has_equal_weights = len(set(self.records.weights)) == 1
+        compares_conditions = self.statistic is CONSISTENCY
+        is_mean_over_conditions = has_equal_weights and not compares_conditions
         if not is_mean_over_conditions or isinstance(self.statistic, MicroF1) or self.missing > 0:
             return {}
         values: dict[str, float] = {}
         for condition, positions in self.positions.items():
-            for repeat in sorted({repeat for _, repeat in positions}):
-                positions_of_repeat = [position for position in positions if position[1] == repeat]
+            positions_by_repeat: dict[int, list[QueryPosition]] = {}
+            for position in positions:
+                _, repeat = position
+                positions_by_repeat.setdefault(repeat, []).append(position)
+            for repeat, positions_of_repeat in sorted(positions_by_repeat.items()):
                 try:
                     values[f"{condition} {repeat}"] = self._value_at(condition, positions_of_repeat)
                 except UndefinedMetricError:

@@ -31,7 +31,11 @@ class Difference(NamedTuple):
     """Whether a value has a digest, which does not belong in the caption of a table."""
 
     def is_part_of(self, setting: Difference) -> bool:
-        """Return whether another setting has both values, such as ``escape=C;order=12`` that of the order."""
+        """Return whether the values of this setting are parts of those of another setting.
+
+        An example is the setting ``order`` with the values 12 and 14, and another setting with the values
+        ``escape=C;order=12`` and ``escape=C;order=14``.
+        """
         if self.field == setting.field or self.first is None or self.second is None:
             return False
         parts_of_first = (setting.first or "").split(";")

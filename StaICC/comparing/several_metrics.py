@@ -182,7 +182,7 @@ def compare_metrics(results: Mapping[str, Result], metrics: Sequence[str]) -> Se
         >>> found.tests, [comparison.metric for comparison in found.comparisons]
         (2, ['accuracy', 'macro_F1'])
     """
-    if isinstance(metrics, str) or len(set(metrics)) < max(2, len(metrics)):
+    if isinstance(metrics, str) or len(metrics) < 2 or len(set(metrics)) < len(metrics):
         raise ArgumentError(f"metrics: got {metrics!r:.100}, expected two or more names, each once")
     aligned_by_metric: dict[str, AlignedRuns] = {}
     left_out: dict[str, None] = {}
@@ -205,20 +205,35 @@ def compare_metrics(results: Mapping[str, Result], metrics: Sequence[str]) -> Se
         chosen_from = max(chosen_from, compared_by_metric.chosen_from * len(metrics))
         left_out.update(dict.fromkeys(aligned.left_out))
 
-    # Each pair of runs that some metric compares is a test by each metric, also by one that cannot compare it.
-    tests = [difference_outcome(compared_pair.pair.difference) for compared_pair in compared]
-    tests_not_made = len(metrics) * len(pairs_of_runs) - len(tests)
-    outcomes = corrected([*tests, *[Untested("not compared")] * tests_not_made], chosen_from=chosen_from)
+    test_count = len(metrics) * len(pairs_of_runs)
+    outcomes = _corrected_tests(compared, test_count, chosen_from)
     comparisons = []
     scope: dict[str, None] = {}
-    for compared_pair, outcome in zip(compared, outcomes[: len(compared)], strict=True):
-        comparisons.append(compared_pair.comparison(outcome))
-        scope.update(dict.fromkeys(compared_pair.scope))
+    for metric_pair, outcome in zip(compared, outcomes, strict=True):
+        comparisons.append(metric_pair.comparison(outcome))
+        scope.update(dict.fromkeys(metric_pair.scope))
     return SeveralMetrics(
         benchmark=compared[0].aligned.benchmark,
         comparisons=tuple(comparisons),
-        tests=chosen_from or len(outcomes),
+        tests=chosen_from or test_count,
         method="Bonferroni" if chosen_from > 0 else "Holm",
         left_out=tuple(left_out),
         scope=tuple(scope),
     )
+
+
+def _corrected_tests(compared: Sequence[_MetricPair], test_count: int, chosen_from: int) -> list[TestOutcome]:
+    """Return the test of each pair of runs by each metric, corrected for all tests.
+
+    Each pair of runs that some metric compares is a test by each metric, also by one that cannot compare it. Such a
+    test is counted as an untested one.
+
+    Args:
+        compared: The pairs, by the metrics that can compare them.
+        test_count: The number of tests, with those that cannot be made.
+        chosen_from: Number of tests from which these were chosen (see :func:`~StaICC.comparing.alignment.corrected`).
+    """
+    tests = [difference_outcome(metric_pair.pair.difference) for metric_pair in compared]
+    tests_not_made = [Untested("not compared")] * (test_count - len(tests))
+    outcomes = corrected([*tests, *tests_not_made], chosen_from=chosen_from)
+    return outcomes[: len(tests)]

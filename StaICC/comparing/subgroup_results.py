@@ -125,6 +125,10 @@ class SubgroupComparison(Displayed):
             outcome = subgroup.line.outcome
             if isinstance(outcome, Untested):
                 texts.append(f"untested: {_place(subgroup)} ({outcome.reason})")
+        for whole in self.all_rows:
+            outcome = whole.line.outcome
+            if isinstance(outcome, Untested):
+                texts.append(f"untested: {whole.line.dataset}, {ALL_ROWS} ({outcome.reason})")
         return texts
 
     def notes(self) -> list[str]:

@@ -56,32 +56,38 @@ def compare_subgroups(
         raise ArgumentError(f"by: got {by!r:.60}, expected {BY_LABEL!r} or the name of a column of subgroups")
     aligned = align(results, metric)
     compared = compared_pairs(aligned)
-    divided = []
+    divided_pairs = []
     reasons: dict[str, None] = {}
     for first, second in compared.comparable:
-        pair = _divided_pair(aligned.pair(first, second), aligned.benchmark, by)
-        reasons.update(dict.fromkeys(pair.left_out))
-        if pair.subgroups:
-            divided.append(pair)
-    if not divided:
+        divided = _divided_pair(aligned.pair(first, second), aligned.benchmark, by)
+        reasons.update(dict.fromkeys(divided.left_out))
+        if divided.subgroups:
+            divided_pairs.append(divided)
+    if not divided_pairs:
         raise ArgumentError(f"no data set can be compared by {by}: {'; '.join(reasons)}")
 
-    largest_count = max(len(pair.subgroups) for pair in divided)
-    tests = [difference_outcome(subgroup.difference) for pair in divided for subgroup in pair.subgroups]
+    # The tests of all pairs one after the other, for one correction.
+    tests: list[TestOutcome] = []
+    for divided in divided_pairs:
+        tests += [difference_outcome(subgroup.difference) for subgroup in divided.subgroups]
+    largest_count = max(len(divided.subgroups) for divided in divided_pairs)
     chosen_from = compared.chosen_from * largest_count
-    outcomes = iter(corrected(tests, paired_tests.holm, chosen_from))
+    outcomes = corrected(tests, paired_tests.holm, chosen_from)
+
     comparisons = []
-    for pair in divided:
-        outcomes_of_pair = [next(outcomes) for _ in pair.subgroups]
+    start = 0
+    for divided in divided_pairs:
+        end = start + len(divided.subgroups)
         comparison = _comparison(
             aligned,
-            pair,
+            divided,
             by,
-            outcomes_of_pair,
+            outcomes[start:end],
             test_count=chosen_from or len(tests),
             method=compared.method,
         )
         comparisons.append(comparison)
+        start = end
     return tuple(comparisons)
 
 
@@ -113,21 +119,33 @@ class _DividedPair:
 
 
 def _divided_pair(pair: RunPair, benchmark: str, by: str) -> _DividedPair:
-    """Return two runs with their subgroups on each data set."""
+    """Return two runs with their subgroups on each data set.
+
+    Args:
+        pair: The two runs.
+        benchmark: The name of their benchmark.
+        by: What the rows of a subgroup share (:func:`compare_subgroups`).
+    """
     subgroups: list[_Subgroup] = []
     all_rows = []
     left_out = []
     for dataset, paired in pair.datasets.items():
         try:
-            groups = row_groups(paired, benchmark, by)
+            rows_by_group = row_groups(paired, benchmark, by)
         except NotComparableError as error:
             left_out.append(f"{dataset} ({error})")
             continue
-        for group, rows in groups.items():
+        for group, rows in rows_by_group.items():
             subgroups.append(_subgroup(dataset, group, paired, rows))
-        all_rows.append(
-            _Subgroup(dataset, ALL_ROWS, 1.0, pair.differences[dataset], paired.queries, adds_up=adds_up(paired))
+        whole = _Subgroup(
+            dataset=dataset,
+            group=ALL_ROWS,
+            share=1.0,
+            difference=pair.differences[dataset],
+            queries=paired.queries,
+            adds_up=adds_up(paired),
         )
+        all_rows.append(whole)
     return _DividedPair(pair, subgroups, all_rows, left_out)
 
 
@@ -140,20 +158,32 @@ def _subgroup(dataset: str, group: str, paired: PairedScores, rows: Rows) -> _Su
         paired: The runs on all rows of the data set.
         rows: The test rows of the subgroup by condition.
     """
-    share = share_of_queries(paired, rows)
-    of_all_rows = adds_up(paired)
-    row_count = len(frozenset().union(*rows.values()))
-    empty_conditions = [condition for condition, of_condition in rows.items() if not of_condition]
+    empty_conditions = [condition for condition, rows_of_condition in rows.items() if not rows_of_condition]
     if empty_conditions:
+        queries = (0, 0)
         reason = f"no row of the subgroup is in {', '.join(empty_conditions)}"
-        difference = RunDifference((None, None), row_count, (0, 0), None, reason)
-        return _Subgroup(dataset, group, share, difference, (0, 0), of_all_rows)
-    on_rows = PairedScores(paired.first.on_rows(rows), paired.second.on_rows(rows), left_out=(0, 0))
-    try:
-        difference = on_rows.difference()
-    except StaICCError as error:  # the score is undefined on these rows
-        difference = RunDifference((None, None), row_count, on_rows.missing, None, str(error))
-    return _Subgroup(dataset, group, share, difference, on_rows.queries, of_all_rows)
+        difference = _undefined_difference(rows, missing=(0, 0), reason=reason)
+    else:
+        on_rows = PairedScores(paired.first.on_rows(rows), paired.second.on_rows(rows), left_out=(0, 0))
+        queries = on_rows.queries
+        try:
+            difference = on_rows.difference()
+        except StaICCError as error:  # the score is undefined on these rows
+            difference = _undefined_difference(rows, missing=on_rows.missing, reason=str(error))
+    return _Subgroup(
+        dataset=dataset,
+        group=group,
+        share=share_of_queries(paired, rows),
+        difference=difference,
+        queries=queries,
+        adds_up=adds_up(paired),
+    )
+
+
+def _undefined_difference(rows: Rows, missing: tuple[int, int], reason: str) -> RunDifference:
+    """Return the difference of two runs on test rows on which their scores are undefined."""
+    row_count = len(frozenset().union(*rows.values()))
+    return RunDifference(values=(None, None), rows=row_count, missing=missing, bounds=None, reason=reason)
 
 
 def _comparison(

@@ -83,7 +83,7 @@ def read_records(
 
     Raises:
         DataMissingError: There is no such file, or it cannot be read.
-        ArgumentError: The format is not known, or a column is missing or appears twice.
+        ArgumentError: The format is not known, has no such setting, or a column is missing or appears twice.
         SchemaError: The file cannot be read without guessing; the message names the place.
         MissingDependencyError: The file is Parquet, and pyarrow is not installed.
     """
@@ -96,6 +96,15 @@ def read_records(
     if header is not None and suffix not in SEPARATORS:
         raise ArgumentError(
             f"{file.name}: {argument('columns')} names the columns of a CSV or TSV file without a header"
+        )
+
+    if encoding is not None and suffix in _PARQUET_SUFFIXES:
+        raise ArgumentError(
+            f"{file.name}: got {argument('encoding', encoding)}, but a Parquet file has no encoding. Leave it out"
+        )
+    if quoting is not None and suffix not in SEPARATORS:
+        raise ArgumentError(
+            f"{file.name}: got {argument('quoting', quoting)}, which is about CSV and TSV files. Leave it out"
         )
 
     if suffix in _PARQUET_SUFFIXES:

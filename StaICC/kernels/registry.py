@@ -82,12 +82,14 @@ class OptionFact:
         type: Its legal values, or its annotated type.
         default: Its default value.
         help: One sentence about it; may be empty.
+        recorded_as_digest: Whether results have a digest in the place of its value.
     """
 
     name: str
     type: str
     default: Any
     help: str
+    recorded_as_digest: bool = False
 
 
 def _type_hints(record: type[Any]) -> Mapping[str, Any]:
@@ -100,7 +102,7 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
     """Return the options that a dataclass declares, without those left out.
 
     An option's help is the ``help`` of its field's metadata, or else the first sentence of the docstring below the
-    field.
+    field. A field whose value is recorded as a digest declares it with ``recorded_as_digest`` in its metadata.
 
     Args:
         record: The dataclass.
@@ -111,8 +113,11 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
     for base in reversed(record.__mro__[:-1]):
         help_texts |= _docstrings(base)
     defaults = {}
+    digests = set()
     for field in fields(record):
         defaults[field.name] = field.default
+        if field.metadata.get("recorded_as_digest"):
+            digests.add(field.name)
         if "help" in field.metadata:
             help_texts[field.name] = field.metadata["help"]
 
@@ -120,7 +125,7 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
     options = []
     for name, annotation in option_types(record, *left_out).items():
         type_text = _type_text(hints[name], annotation)
-        options.append(OptionFact(name, type_text, defaults[name], help_texts.get(name, "")))
+        options.append(OptionFact(name, type_text, defaults[name], help_texts.get(name, ""), name in digests))
     return options
 
 

@@ -69,8 +69,8 @@ def load_available(
         announce: See :func:`load`.
 
     Returns:
-        The data sets, in the requested order, and a record for each missing one. A missing one is also logged as a
-        warning.
+        The data sets, in the requested order, and a record for each missing one. If some are there, a missing one is
+        also logged as a warning.
 
     Raises:
         UnknownNameError: A name is unknown.
@@ -89,5 +89,7 @@ def load_available(
             loaded.append(load(dataset, data_dir, verify=verify, announce=announce))
         else:
             skipped.append(missing)
-            _log.warning("%s is skipped: %s", card.title, missing)
+    if loaded:  # otherwise the caller raises an error about all of them
+        for missing in skipped:
+            _log.warning("%s is skipped: %s", task_card(missing.dataset).title, missing)
     return tuple(loaded), tuple(skipped)

@@ -26,6 +26,7 @@ from StaICC.long_icl.queries import round_name
 from StaICC.results.details import DatasetDetails
 from StaICC.results.result import Result
 from StaICC.results.signature import short_digest
+from StaICC.safe_text import visible
 
 if TYPE_CHECKING:
     from StaICC.inference.forecast import Forecast
@@ -137,9 +138,31 @@ def load_data(
     """
     loaded, skipped = load_available(folder, datasets, verify=verify, announce=announce)
     if not loaded:
-        listed = "\n".join(f"{missing.dataset}: {missing}" for missing in skipped)
-        raise DataMissingError(f"none of the data sets of {benchmark} is in {folder}:\n{listed}")
+        raise _no_data_error(benchmark, folder, skipped)
     return loaded, skipped
+
+
+def _no_data_error(benchmark: str, folder: str | Path, skipped: Sequence[Skipped]) -> DataMissingError:
+    """Return the error that a folder has no data set of a benchmark, in one line.
+
+    Of one data set, it says which files are missing; of several, how to install them.
+
+    Args:
+        benchmark: The name of the benchmark.
+        folder: The folder of the files.
+        skipped: The data sets that were wanted.
+    """
+    state = "" if Path(folder).is_dir() else ", which does not exist"
+    if len(skipped) == 1:
+        return DataMissingError(f"{skipped[0].dataset} of {benchmark} is not in {folder}{state}: {skipped[0]}")
+    names = [missing.dataset for missing in skipped]
+    names_on_hub = [name for name in names if task_card(name).hub is not None]
+    message = f"none of the data sets of {benchmark} is in {folder}{state}: {', '.join(names)}."
+    command = "python -m StaICC data install long-icl"
+    if names_on_hub:
+        message += f" From the hub: {command} --hub --datasets {' '.join(names_on_hub)}."
+    message += f" From files: {command} --from DIR (python -m StaICC data list says which)"
+    return DataMissingError(visible(message))
 
 
 def notes_of_skipped(result: Result) -> dict[str, tuple[str, ...]]:

@@ -187,8 +187,8 @@ class TaskCard:
     def instructions(self) -> str:
         """Return how to get missing files."""
         return (
-            f"{self.obtain} Put them into the data folder, or install them: "
-            f"python -m StaICC data install long-icl --from FOLDER. Licence: {self.licence}. {self.terms}"
+            f"{self.obtain} Source: {self.source}, licence: {self.licence}. {self.terms} Put the files into the data "
+            "folder, or install them: python -m StaICC data install long-icl --from FOLDER"
         )
 
 

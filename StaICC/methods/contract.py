@@ -387,9 +387,11 @@ class MethodSpec:
     ``data.options`` is an instance. Values other than the defaults are part of the signature."""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.options, type) and dataclasses.is_dataclass(self.options)):
+        is_record = isinstance(self.options, type) and dataclasses.is_dataclass(self.options)
+        if not is_record:
             raise ArgumentError(f"method {self.name!r}: got the options {self.options!r}, expected a dataclass")
-        if not (isinstance(self.requires, frozenset) and all(isinstance(item, Capability) for item in self.requires)):
+        is_set = isinstance(self.requires, frozenset)
+        if not is_set or not all(isinstance(item, Capability) for item in self.requires):
             raise ArgumentError(
                 f"method {self.name!r}: got requires={self.requires!r}, expected a frozenset of Capability"
             )

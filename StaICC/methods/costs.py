@@ -90,14 +90,18 @@ class Costs:
         """Charge the seconds and tokens that were spent since the last call, or since :meth:`start`, to a phase."""
         self.add(SECONDS[phase], time.monotonic() - self._measured_from)
         if phase != "loading":
-            for cache in (self._caches.main, *self._caches.further):
-                spent = _tokens_since(self._tokens_before, cache)
-                if spent is None:
-                    continue
-                of_model = "" if cache is self._caches.main else FURTHER
-                self.add(of_model + TOKENS_READ[phase], spent.read)
-                self.add(of_model + TOKENS_GENERATED[phase], spent.generated)
+            self._charge_tokens(phase)
         self.start()
+
+    def _charge_tokens(self, phase: Phase) -> None:
+        """Charge the tokens that each model has counted since :meth:`start` to a phase."""
+        for cache in (self._caches.main, *self._caches.further):
+            spent = _tokens_since(self._tokens_before, cache)
+            if spent is None:
+                continue
+            prefix = "" if cache is self._caches.main else FURTHER
+            self.add(prefix + TOKENS_READ[phase], spent.read)
+            self.add(prefix + TOKENS_GENERATED[phase], spent.generated)
 
     def tokens_of(self, cache: FeatureCache) -> Tokens | None:
         """Return the tokens that a model has counted since these costs began; ``None`` if it does not count them."""

@@ -40,7 +40,9 @@ def random_orders(queries: int, candidates: int, k: int, number: int, nearest_la
     if math.perm(candidates, k) <= number:
         all_orders = first_orders(candidates, k, number)
         return [all_orders for _ in range(queries)]
-    fixed: list[Order] = [tuple(reversed(range(k)))] if nearest_last else []
+    fixed: list[Order] = []
+    if nearest_last:
+        fixed.append(tuple(reversed(range(k))))
     generator = StableRandom()
     orders_of_queries = []
     for _ in range(queries):

@@ -40,7 +40,7 @@ class FeatureStore:
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the stored features of the prompts that have all."""
-        found = {prompt: Features() for prompt in queries}
+        features_of_prompts = {prompt: Features() for prompt in queries}
         for feature, store in self._stores.items():
             prompts = [prompt for prompt in queries if feature in self._needed[prompt]]
             distinct_keys = dict.fromkeys(stored_key(feature, prompt) for prompt in prompts)
@@ -48,8 +48,13 @@ class FeatureStore:
             for prompt in prompts:
                 key = stored_key(feature, prompt)
                 if key in stored:
-                    found[prompt][feature] = _value_of(feature, stored[key])
-        return {prompt: features for prompt, features in found.items() if features.keys() == self._needed[prompt]}
+                    features_of_prompts[prompt][feature] = _value_of(feature, stored[key])
+
+        complete: dict[PromptKey, Answer] = {}
+        for prompt, features in features_of_prompts.items():
+            if features.keys() == self._needed[prompt]:
+                complete[prompt] = features
+        return complete
 
     def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store features; return those that differ from what is kept.
@@ -60,21 +65,18 @@ class FeatureStore:
         computed = {prompt: features for prompt, features in answers if isinstance(features, Features)}
         changed: dict[PromptKey, Answer] = {}
         for feature, store in self._stores.items():
-            prompts_of_key: dict[PromptKey, list[PromptKey]] = {}
+            with_feature = {prompt: features for prompt, features in computed.items() if feature in features}
             to_store: dict[PromptKey, Answer] = {}
-            for prompt, features in computed.items():
-                if feature in features:
-                    key = stored_key(feature, prompt)
-                    prompts_of_key.setdefault(key, []).append(prompt)
-                    to_store.setdefault(key, _as_stored(feature, features))
+            for prompt, features in with_feature.items():
+                to_store.setdefault(stored_key(feature, prompt), _as_stored(feature, features))
             stored_earlier = store.put_many(list(to_store.items()))
-            for key, prompts in prompts_of_key.items():
-                kept = _value_of(feature, stored_earlier.get(key, to_store[key]))
-                for prompt in prompts:
-                    features = computed[prompt]
-                    if features[feature] != kept:
-                        features[feature] = kept
-                        changed[prompt] = features
+
+            kept = to_store | stored_earlier
+            for prompt, features in with_feature.items():
+                kept_value = _value_of(feature, kept[stored_key(feature, prompt)])
+                if features[feature] != kept_value:
+                    features[feature] = kept_value
+                    changed[prompt] = features
         return changed
 
     def version(self) -> object:

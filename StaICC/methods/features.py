@@ -258,19 +258,25 @@ class FeatureCache:
         if not of_kernel(feature):
             vectors = self._encode(feature, call)
             return self._remember(call, vectors, warnings=(), stored_features=())
+        if is_named(feature):
+            return self._compute_named(call, part, grouped, policy)
 
         warnings: list[str] = []
         options = _keeping_warnings(self._options(feature), warnings)
-        if not is_named(feature):
-            if isinstance(feature, TextInference):
-                options = replace(options, free_text=True, on_error="collect")
-            answers = self._predict(self.function(feature), call, part, options)
-            return self._remember(call, answers, tuple(warnings), stored_features=())
+        if isinstance(feature, TextInference):
+            options = replace(options, free_text=True, on_error="collect")
+        answers = self._predict(self.function(feature), call, part, options)
+        return self._remember(call, answers, tuple(warnings), stored_features=())
 
+    def _compute_named(self, call: _FeatureCall, part: Part, grouped: bool, policy: OnError | None) -> dict[Slot, Any]:
+        """Compute features that the kernel itself has, and remember their rows; arguments as for :meth:`_compute`."""
+        warnings: list[str] = []
+        options = _keeping_warnings(self._options(call.features[0]), warnings)
         options = replace(options, group_prefixes=grouped, on_error=policy or options.on_error)
         stores = self._stores(call.features)
-        function = self.function(feature)
-        if call.features != [MODEL_ITSELF]:
+        if call.features == [MODEL_ITSELF]:
+            function = self.function(MODEL_ITSELF)  # with the store of plain predictions
+        else:
             function = self._joint_function(call)
             store_of_features = FeatureStore(stores, call.needed) if stores else None
             options = replace(options, store=store_of_features)

@@ -33,10 +33,12 @@ class InstructionOptions:
 def ppl_icl(data: MethodData) -> Steps:
     """Set the instruction whose prompts have the lowest mean perplexity."""
     candidates = candidate_instructions(data)
-    texts_of_candidates = [prompts_with_instruction(data, instruction) for instruction in candidates]
-    (losses,) = yield [data.ask("losses", [text for texts in texts_of_candidates for text in texts], role="train")]
-    best = candidates[least_perplexity(losses, len(candidates))]
-    view = data.on(instruction=best)
+    texts: list[str] = []  # candidate by candidate
+    for instruction in candidates:
+        texts += prompts_with_instruction(data, instruction)
+    (losses,) = yield [data.ask("losses", texts, role="train")]
+    best = least_perplexity(losses, len(candidates))
+    view = data.on(instruction=candidates[best])
     (rows,) = yield [view.ask()]
     return view.predictions(rows)
 
@@ -47,11 +49,16 @@ def candidate_instructions(data: MethodData) -> list[str]:
     Raises:
         ArgumentError: There are none for this data set, or the benchmark sets the instruction itself.
     """
-    given = data.options.instructions
-    if isinstance(given, Mapping):
-        given = given.get(data.name)
-    candidates = check_instructions(instructions_for(data.name) if given is None else given)
-    for condition in data.on(instruction=candidates[0]).conditions:
+    instructions = data.options.instructions
+    if isinstance(instructions, Mapping):
+        instructions = instructions.get(data.name)
+    if instructions is None:
+        instructions = instructions_for(data.name)
+    candidates = check_instructions(instructions)
+
+    # A benchmark that sets the instruction itself writes the first prompt of each condition without a candidate.
+    with_candidate = data.on(instruction=candidates[0])
+    for condition in with_candidate.conditions:
         for query in condition.queries[:1]:
             text = query.prompt if isinstance(query.prompt, str) else query.prompt[0]
             if not text.startswith(candidates[0]):
@@ -126,8 +133,9 @@ def least_perplexity(losses: Sequence[Any], candidates: int) -> int:
     if not all(math.isfinite(loss) for loss in losses):
         raise OutputError(f"the model's losses {losses[:5]} are not finite; use a wider number type")
     prompts_per_candidate = len(losses) // candidates
-    logarithms = [_log_mean_perplexity(of_candidate) for of_candidate in in_batches(losses, prompts_per_candidate)]
-    return logarithms.index(min(logarithms))
+    losses_of_candidates = in_batches(losses, prompts_per_candidate)
+    perplexities = [_log_mean_perplexity(candidate_losses) for candidate_losses in losses_of_candidates]
+    return perplexities.index(min(perplexities))
 
 
 def _log_mean_perplexity(losses: Sequence[float]) -> float:

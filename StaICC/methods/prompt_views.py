@@ -59,13 +59,13 @@ def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int
     pool_size = len(experimentor.demonstration_set())
     checked_lists = check_demonstration_lists(lists, queries=len(lists), k=None, pool=pool_size, name=name)
     copied = clean_copy(experimentor)
-    length = len(checked_lists[0])
-    if length != copied.get_k():
-        copied.set_k(length)
+    k = len(checked_lists[0])
+    if k != copied.get_k():
+        copied.set_k(k)
     # The sampler has a list for every test row. Those beyond the limit are not asked, so any demonstrations do.
-    rows_beyond_limit = len(copied.test_set()) - len(checked_lists)
-    any_list = list(range(length))
-    copied.set_demonstration_sampler([*checked_lists, *[any_list] * rows_beyond_limit])
+    n_beyond_limit = len(copied.test_set()) - len(checked_lists)
+    lists_beyond_limit = [list(range(k))] * n_beyond_limit
+    copied.set_demonstration_sampler([*checked_lists, *lists_beyond_limit])
     return copied
 
 

@@ -103,14 +103,18 @@ def _tables(results: Mapping[str, Result], titles: Mapping[str, str]) -> list[Te
         results: The results on one benchmark by method.
         titles: Display names of the methods.
     """
-    figures = {name: _figures(result) for name, result in results.items()}
-    columns = list(dict.fromkeys(column for row in figures.values() for column in row))
+    figures_by_method = {name: _figures(result) for name, result in results.items()}
+    figure_columns: dict[str, None] = {}  # those of all methods, each once, in their order
+    for figures in figures_by_method.values():
+        figure_columns.update(dict.fromkeys(figures))
+
     rows = []
     for name, result in results.items():
-        scores = [figures[name].get(column, "-") for column in columns]
+        scores = [figures_by_method[name].get(column, "-") for column in figure_columns]
         costs = [column.cell(result) for column in COST_COLUMNS]
         rows.append([titles.get(name, name), *scores, *costs])
-    tables = [TextTable(["method", *columns, *(column.head for column in COST_COLUMNS)], rows)]
+    cost_heads = [column.head for column in COST_COLUMNS]
+    tables = [TextTable(["method", *figure_columns, *cost_heads], rows)]
     by_data_set = _accuracies(results, titles)
     if by_data_set is not None:
         tables.append(by_data_set)
@@ -184,7 +188,25 @@ class MethodTable(ResultGroup):
         return rows
 
     def display_blocks(self) -> list[Block]:
-        """Return the tables, what was left out, the models and the signatures."""
+        """Return the tables of each benchmark, the notes below them, the signatures and the warnings."""
+        blocks: list[Block] = []
+        results_by_benchmark = self._by_benchmark()
+        for benchmark, results in results_by_benchmark.items():
+            if len(results_by_benchmark) > 1:
+                blocks.append(Line(benchmark, "title"))
+            for table in _tables(results, self.titles):
+                blocks += [table, Line("")]
+        blocks = blocks[:-1]  # no empty line after the last table
+
+        blocks += [Line(note) for note in self._notes()]
+        signatures = dict.fromkeys(str(result.signature) for result in self.results())
+        blocks += [Line(signature, "code") for signature in signatures]
+        warnings_by_title = {self.titles.get(name, name): tuple(part.warnings) for name, part in self.items()}
+        blocks += shared_warning_lines(warnings_by_title)
+        return blocks
+
+    def _notes(self) -> list[str]:
+        """Return what the tables do not say: shared costs, what brackets mean, what was left out, the models."""
         notes = []
         if self.shared.get("prompts"):
             shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
@@ -192,22 +214,7 @@ class MethodTable(ResultGroup):
         notes += bracket_note(self.results())
         notes += [f"left out: {reason}" for reason in self._reasons()]
         notes += dict.fromkeys(f"model: {result.model}" for result in self.results())
-        warnings = shared_warning_lines(
-            {self.titles.get(name, name): tuple(part.warnings) for name, part in self.items()}
-        )
-        signatures = dict.fromkeys(str(result.signature) for result in self.results())
-
-        blocks: list[Block] = []
-        results_of = self._by_benchmark()
-        for benchmark, results in results_of.items():
-            if len(results_of) > 1:
-                blocks.append(Line(benchmark, "title"))
-            for table in _tables(results, self.titles):
-                blocks += [table, Line("")]
-        without_last_blank = blocks[:-1]
-        lines = [Line(note) for note in notes]
-        signed = [Line(signature, "code") for signature in signatures]
-        return [*without_last_blank, *lines, *signed, *warnings]
+        return notes
 
     def _reasons(self) -> list[str]:
         """Return why methods were left out, of this table and of those in it."""
@@ -221,9 +228,11 @@ class MethodTable(ResultGroup):
         """Return the results by benchmark, then by method."""
         results: dict[str, dict[str, Result]] = {}
         for name, part in self.items():
-            single = part.items() if isinstance(part, ResultGroup) else [(part.benchmark, part)]
-            for benchmark, result in single:
-                results.setdefault(benchmark, {})[name] = result
+            if isinstance(part, ResultGroup):
+                for benchmark, result in part.items():
+                    results.setdefault(benchmark, {})[name] = result
+            else:
+                results.setdefault(part.benchmark, {})[name] = part
         return results
 
     def to_dict(self) -> dict[str, Any]:

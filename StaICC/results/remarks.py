@@ -18,9 +18,12 @@ from StaICC.results.interval_scope import scope_notes
 from StaICC.results.left_out import LEFT_OUT_NOTE
 from StaICC.results.protocol import ResultLike
 from StaICC.results.score_names import name_in_notes
+from StaICC.safe_text import one_line
 
 _MAX_NAMES = 3
 """Largest number of data sets that a remark names; more are counted."""
+_REASON_LENGTH = 200
+"""Characters of the reason of a failure that a remark has."""
 _PARTIAL = "PARTIAL"
 _UNIDENTIFIED = "UNIDENTIFIED"
 """First words of the remarks that warn."""
@@ -44,7 +47,8 @@ def _missing_predictions(result: ResultLike) -> list[str]:
     failed = sum(details.failed for details in result.details.values())
     asked = sum(details.asked for details in result.details.values())
     if failed:
-        sentences.append(f"{_PARTIAL}: {failed} of {asked} queries have no answer; no score counts them.")
+        sentence = f"{_PARTIAL}: {failed} of {asked} queries have no answer; no score counts them."
+        sentences.append(sentence + _first_failure(result))
 
     for record in result.score_records():
         is_defined = record["value"] is not None
@@ -52,6 +56,15 @@ def _missing_predictions(result: ResultLike) -> list[str]:
             sentences.append(_as_sentence(LEFT_OUT_NOTE))
             break
     return sentences
+
+
+def _first_failure(result: ResultLike) -> str:
+    """Return which query is the first one that failed, and why, with a leading blank; empty if no reason is saved."""
+    for name, details in result.details.items():
+        for failure in details.failures:
+            reason = one_line(failure.reason)[:_REASON_LENGTH]
+            return f" The first: {name}, query {failure.query}: {reason}"
+    return ""
 
 
 def _as_sentence(note: str) -> str:

@@ -115,4 +115,4 @@ def test_run_save_and_verify(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "recomputed  LongICL, tacred: the 12 prompts are the same\n" in out
     assert "5 of " in out
     assert main(["verify", str(path)]) == 3  # the data are installed nowhere
-    assert "none of the data sets of LongICL is in" in capsys.readouterr().out
+    assert "tacred of LongICL is not in" in capsys.readouterr().out

@@ -176,7 +176,7 @@ def test_compare_by_label_and_by_several_metrics(staicc: Cli) -> None:
     status, out, err = staicc("compare", "a.json", "b.json", "--by", "label")
     assert (status, err) == (0, "")
     assert out.startswith("Normal by label: first a, second b\nmetric: accuracy (higher is better)\n")
-    assert "mini, all rows" in out
+    assert "mini (all rows)" in out
     status, out, err = staicc("compare", "a.json", "b.json", *SEVERAL, "--format", "json")
     assert (status, err) == (0, "")
     assert json.loads(out)[0]["tests"] == 2

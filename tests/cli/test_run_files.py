@@ -8,7 +8,7 @@ import random
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ from StaICC.cli.run_files.recorded_model import _KINDS_WITH_FILES, _RECORDED_KER
 from StaICC.cli.run_files.toml_text import toml_text
 from StaICC.errors import SchemaError
 from StaICC.inference.identity import identity_of
+from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.kernels.registry import KERNELS
+from StaICC.kernels.registry import KERNELS, options_by_kind
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.contract import MethodSpec
 from StaICC.methods.run import Method
@@ -241,10 +242,14 @@ def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Run) ->
 
 def test_two_run_files_and_abbreviations_of_the_option_are_refused(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
-    for words in (["--config", "run.toml", "--config=b.toml"], ["--conf", "run.toml", "normal"], ["--config"]):
+    for words in (["--config", "run.toml", "--config=b.toml"], ["--config"]):
         status, _, stderr = staicc("run", *words)
         assert status == 2
         assert "argument --config: got" in stderr
+    status, _, stderr = staicc("run", "normal", "--conf", "run.toml")
+    assert status == 2
+    assert "no option '--conf'" in stderr
+    assert "did you mean '--config'" in stderr
 
 
 def test_every_option_of_run_is_a_key_of_run_files() -> None:
@@ -546,7 +551,9 @@ def test_an_option_of_which_there_is_a_digest_is_to_be_filled_in(staicc: Run) ->
     for encoder in (first_letters, without_source):
         method = Method("topk", load_kernel("ppm"), encoder=encoder)
         method.run(StaICC.Normal(datasets=["mini"], limit=2)).save("python.json")
-        assert tomllib.loads(staicc("show", "run", "python.json")[1])["method_option"] == {"encoder": "FILL-IN"}
+        shown = staicc("show", "run", "python.json")[1]
+        assert tomllib.loads(shown)["method_option"] == {"encoder": "FILL-IN"}
+        assert "# Fill in the option encoder of the method: results have its digest only" in shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -718,3 +725,63 @@ def test_the_keys_of_the_page_exist() -> None:
     shown = re.findall(r"`(\w+) = [^`]+`", PAGE)
     assert len(shown) > 15
     assert set(shown) <= {*keys, "dtype", "knn_k", "key"}
+
+
+def recorded_by(name: str, who: Mapping[str, str], how: Mapping[str, str], result: Any) -> Any:
+    """Return a result as if a model had predicted it whose kernel records this about itself."""
+    predictor = dataclasses.replace(result.provenance.predictors[0], name=name, who=who, how=how)
+    result.provenance = dataclasses.replace(result.provenance, predictors=(predictor,))
+    return result
+
+
+def test_an_adapter_is_to_be_filled_in(staicc: Run) -> None:
+    """Its record is a digest of its files, which is the name of no adapter."""
+    result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
+    who = {"kernel": "CausalLMKernel", "adapter": "0c" * 32, "dtype": "bfloat16"}
+    recorded_by("hf:gpt2", who, {}, result).save("r.json")
+    shown = staicc("show", "run", "r.json")[1]
+    assert tomllib.loads(shown)["model_option"] == {"dtype": "bfloat16", "adapter": "FILL-IN"}
+    assert "# Fill in the option adapter of the model: results have the digest of its files only" in shown
+    Path("run.toml").write_text(shown, "utf-8")
+    assert "which is to be filled in" in staicc("run", "--config", "run.toml")[2]
+
+
+def test_only_adapters_are_recorded_as_digests() -> None:
+    """A new option whose record is no text of its value must declare it."""
+    declared = {fact.name for facts in options_by_kind().values() for fact in facts if fact.recorded_as_digest}
+    assert declared == {"adapter"}
+
+
+@pytest.mark.parametrize("system", ["Be brief.", '"quoted"', "two\nlines", "'a'", "1"])
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("openai:http://localhost:9/v1#m", {"scoring": "text", "api": "chat", "reasoning_effort": "low"}),
+        ("litellm:a/b", {"reasoning_effort": "low", "temperature": 0.5}),
+        ("llama:m", {"prompt_format": "chat"}),
+    ],
+)
+def test_texts_of_models_are_repeated_as_they_were_given(
+    staicc: Run, model: str, options: dict[str, Any], system: str
+) -> None:
+    given = {**options, "system": system}
+    if model == "llama:m":
+        who: Mapping[str, str] = {"kernel": "LlamaKernel", "engine arguments": "{}"}
+        how: Mapping[str, str] = KernelOptions(**given).settings()
+    else:
+        identity = identity_of(load_kernel(model, **given))
+        who, how = identity.who, identity.settings
+    result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
+    recorded_by(model, who, how, result).save("r.json")
+    assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
+
+
+def test_arguments_of_an_engine_are_options_of_the_model(staicc: Run) -> None:
+    arguments = {"rope_freq_base": 10.5, "offload_kqv": False, "kv_overrides": {"a": 1}}
+    who = {"kernel": "LlamaKernel", "engine arguments": json.dumps(arguments)}
+    result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
+    recorded_by("llama:m", who, {}, result).save("r.json")
+    shown = staicc("show", "run", "r.json")[1]
+    expected = {"rope_freq_base": 10.5, "offload_kqv": False, "kv_overrides": "FILL-IN"}
+    assert tomllib.loads(shown)["model_option"] == expected
+    assert "# Fill in the option kv_overrides of the model" in shown

@@ -199,7 +199,6 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
     Path("file").touch()
     Path("dangling").symlink_to("nowhere/there")
     assert staicc(*RUN, "--output", folder, "--json", "r.json")[0] == 0, "it is not needed"
-    assert staicc(*RUN, "--output", folder, "--no-save")[0] == 0
     monkeypatch.setattr("StaICC.cli.run._evaluate", lambda *given: pytest.fail("evaluated"))
     status, out, err = staicc(*RUN, "--output", folder)
     assert (status, out) == (2, "")

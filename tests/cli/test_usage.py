@@ -6,12 +6,14 @@ import json
 import re
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import StaICC
 from StaICC.argument_syntax import argument, command_line_syntax
 from StaICC.cli import _COMMANDS, main
+from StaICC.errors import ArgumentError
 from StaICC.inference.workers import worker_processes
 from StaICC.kernels.server.endpoint import NoMatch, next_token_scores, next_tokens, other_scoring
 from StaICC.kernels.server.transport import EndpointError
@@ -116,3 +118,93 @@ def message_of(pool: Executor) -> str:
 def test_listings_have_no_markup_of_references(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["show", kind])
     assert not re.search(r":\w+:[`~]", capsys.readouterr().out)
+
+
+IGNORED = {
+    "run normal --recheck": "--recheck belongs to --store. Add --store FILE",
+    "run normal --no-recheck": "--no-recheck belongs to --store. Add --store FILE",
+    "run normal --overwrite": "--overwrite belongs to --json. Add --json FILE",
+    "run normal --method-variant paper": "--method-variant belongs to --method. Add --method NAME",
+    "run normal --calibration-number 128": "--calibration-number belongs to --method",
+    "run normal --method-option knn_k=5": "--method-option belongs to --method",
+    "run normal --prices 1 2": "--prices belongs to --dry-run. Add --dry-run",
+    "run normal --no-save --output folder": "--output and --no-save: got both, expected one of them",
+    "run normal --no-intervals --level 0.95": "--level and --no-intervals: got both",
+    "run long-icl --k 4": "long-icl has no --k. Leave it out",
+    "score normal p.jsonl --overwrite": "--overwrite belongs to --json",
+    "score normal p.jsonl --model ppm": "there is no option '--model'",
+    "race --model ppm --model ppm;order=2 --recheck": "--recheck belongs to --store",
+    "race --model ppm --model ppm": "--model: got ppm twice, expected two different models",
+    "verify a.json --seed 3": "--seed belongs to --rerun. Add --rerun N",
+    "compare a.json b.json --json --format latex": "--format and --json: got both",
+    "compare a.json b.json --direction lower": "--direction is about metrics of logs",
+    "rank a.json b.json --range 0 100": "--range is about metrics of logs",
+    "leaderboard a.json --range 0 100": "--range is about metrics of logs",
+    "baseline --n 10 --labels 1": "--labels: got 1, expected at least 2",
+}
+
+
+@pytest.fixture(scope="module")
+def saved_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the results ``a.json`` and ``b.json``."""
+    folder = tmp_path_factory.mktemp("results")
+    for name in ("a", "b"):
+        StaICC.Normal(datasets=["mini"], limit=2)(StaICC.load_kernel("ppm")).save(folder / f"{name}.json")
+    return folder
+
+
+@pytest.mark.parametrize("line", IGNORED)
+def test_an_option_that_would_be_ignored_is_refused(
+    line: str, saved_results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(saved_results)
+    try:
+        status: object = main(line.split())
+    except SystemExit as end:
+        status = end.code
+    assert status == 2
+    assert IGNORED[line] in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_run_file_may_save_in_a_folder_where_the_command_line_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("run.toml").write_text('benchmark = "normal"\ndatasets = ["mini"]\noutput = "runs"\nlimit = 2\n', "utf-8")
+    assert main(["run", "--config", "run.toml", "--no-save"]) == 0
+    Path("run.toml").write_text('benchmark = "normal"\nrecheck = true\n', "utf-8")
+    assert main(["run", "--config", "run.toml"]) == 2
+    assert "run.toml: --recheck belongs to --store" in capsys.readouterr().err
+
+
+def test_an_unranked_result_is_named(saved_results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("runs").mkdir()
+    content = (saved_results / "a.json").read_text("utf-8")
+    Path("runs/a.json").write_text(content, "utf-8")
+    Path("runs/cut.json").write_text(content[:500], "utf-8")
+    assert main(["leaderboard", "runs"]) == 1
+    assert "not ranked: cut: UNREADABLE: runs" in capsys.readouterr().err
+
+
+def test_a_partial_result_has_the_first_failure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("undefined_scores.py").write_text(
+        "def scores(prompt, label_space):\n    return [float('nan')] * len(label_space)\n", "utf-8"
+    )
+    monkeypatch.syspath_prepend(Path.cwd())
+    line = "run normal --datasets mini --limit 2 --model undefined_scores:scores --no-save --on-error collect"
+    assert main(line.split()) == 1
+    output = " ".join(capsys.readouterr().out.split())
+    assert "PARTIAL: 4 of 4 queries" in output
+    assert "The first: mini, query 0: " in output
+    assert "nan" in output
+
+
+def test_a_forecast_says_why_its_cost_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "normal", "--datasets", "mini", "--limit", "2", "--dry-run", "--prices", "1", "2"]) == 0
+    assert "this model does not count the tokens" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("settings", [{"store": "x.sqlite"}, {"recheck": True}])
+def test_given_predictions_have_no_store(settings: dict[str, Any]) -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=1)
+    with pytest.raises(ArgumentError, match=r"predictions of a function: got preentered_prediction"):
+        benchmark(preentered_prediction=[[0, 0]], **settings)

@@ -776,7 +776,7 @@ def test_the_limits_of_micro_f1_are_those_of_all_rounds_in_any_order() -> None:
     for rounds in ([many, few], [few, many]):
         limits = LabelLimits(1.0, 1.0)
         for items in rounds:
-            limits = _larger_limits(limits, items, most_of_reply=100.0)
+            limits = _larger_limits(limits, items, most_labels_of_reply=100.0)
         assert limits == LabelLimits(true=5.0, predicted=150.0)
 
 

@@ -351,6 +351,15 @@ def test_plans_that_are_refused(settings: dict[str, Any], message: str) -> None:
         plan(NOISY, **settings)
 
 
+def test_a_plan_that_reaches_too_little_says_in_which_direction_to_change_the_target() -> None:
+    with pytest.raises(ArgumentError, match="Ask for a larger half width, or raise max_datasets"):
+        plan(NOISY, half_width=0.05)
+    plan(NOISY, half_width=0.1)  # a larger one is reached
+    with pytest.raises(ArgumentError, match="Ask for a larger difference or less power, or raise max_datasets"):
+        plan(difference=0.03)
+    plan(difference=0.3, max_datasets=10)  # a larger one is reached
+
+
 @pytest.mark.parametrize(
     ("variances", "shared"),
     [({"row": 0.1}, 0.0), ({"rows": -0.1}, 0.0), ({"rows": float("nan")}, 0.0), ({"templates": 0.1}, 0.2), ({}, -0.1)],

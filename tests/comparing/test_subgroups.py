@@ -177,6 +177,14 @@ def test_a_subgroup_that_is_too_small_is_untested_with_the_reason() -> None:
     assert found.to_dict()["subgroups"][0]["outcome"] in ("tested", "untested")
 
 
+def test_all_rows_that_are_untested_have_the_reason_too() -> None:
+    runs = {"a": run(limit=4), "b": run(seed=2, limit=4)}
+    (found,) = compare_subgroups(runs)
+    (whole,) = found.all_rows
+    assert isinstance(whole.line.outcome, Untested)
+    assert f"untested: texts, all rows ({whole.line.outcome.reason})" in found.conclusion()
+
+
 def test_without_a_tested_subgroup_nothing_is_said_about_significance() -> None:
     always_right = dict.fromkeys(("no", "yes", "maybe", "rare"), 1.0)
     always_wrong = dict.fromkeys(always_right, 0.0)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from StaICC import LongICL
 from StaICC.benchmarks.findings import Recomputed, status_of
 from StaICC.benchmarks.verify import verify
 from StaICC.cli.output import check_output
@@ -160,6 +161,16 @@ def test_files_that_are_not_the_published_ones(small_files: Path, name: str, cap
         load(name, small_files)
     for part in (files_of(name)[0], *spec.sha256, "verify=False"):
         assert part in str(caught.value)
+
+
+def test_that_all_data_are_missing_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(DataMissingError) as caught:
+        LongICL(tmp_path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.count("banking77") == 2  # in the list, and in the command that installs it
+    assert "--hub --datasets banking77 goemotions discovery." in message
+    assert caplog.text == ""
 
 
 def test_missing_data_are_skipped_with_instructions(small: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.argument_syntax import flag
+from StaICC.cli.option_rules import refuse_options_without_another
 from StaICC.cli.output import STDOUT
-from StaICC.cli.parser import Parser
+from StaICC.cli.parser import Parser, long_option
 from StaICC.cli.run import check_arguments, prepare, run
 from StaICC.cli.run_files.keys import SWEEP, RunFileKey, option_name, run_file_keys
 from StaICC.cli.run_files.reading import RunFile, read_run_file
@@ -55,14 +56,15 @@ def run_of_file(words: Sequence[str], make_parser: Callable[[], Parser]) -> int:
         StaICCError: The file or an option is invalid, or a run failed. The results of the runs before it are saved.
     """
     runs = plan_runs(words, make_parser)
-    if len(runs) > 1:
-        for planned in runs:
-            prepare(planned.args)
+    if len(runs) == 1:
+        return run(runs[0].args) or 0
+
+    for planned in runs:  # before the first run, so that a mistake in a later one is found at once
+        prepare(planned.args)
     status = 0
     for number, planned in enumerate(runs, start=1):
-        if len(runs) > 1:
-            setting = ", ".join(f"{name} = {_value_text(value)}" for name, value in planned.setting.items())
-            print(one_line(f"run {number} of {len(runs)}: {setting}"), file=sys.stderr)
+        setting = ", ".join(f"{name} = {_value_text(value)}" for name, value in planned.setting.items())
+        print(one_line(f"run {number} of {len(runs)}: {setting}"), file=sys.stderr)
         status = max(status, run(planned.args) or 0)
     return status
 
@@ -85,6 +87,7 @@ def plan_runs(words: Sequence[str], make_parser: Callable[[], Parser]) -> list[P
         try:
             if file.sweep:
                 _name_outputs(args, name)
+            refuse_options_without_another(args)
             check_arguments(args)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error}") from None
@@ -104,15 +107,15 @@ def _take_config(words: Sequence[str], parser: Parser) -> tuple[str, list[str]]:
     remaining = list(words)
     while remaining:
         word = remaining.pop(0)
-        option, equals, value = word.partition("=")
+        option, equals_sign, path = word.partition("=")
         if option != "--config":
             other_words.append(word)
             continue
-        if not equals and remaining and not remaining[0].startswith("--"):
-            value = remaining.pop(0)
-        if not value:
+        if not equals_sign and remaining and not remaining[0].startswith("--"):
+            path = remaining.pop(0)
+        if not path:
             parser.error("argument --config: got no value, expected a file such as run.toml")
-        paths.append(value)
+        paths.append(path)
     if len(paths) > 1:
         parser.error(f"argument --config: got {' and '.join(paths)}, expected one file. Run each by itself")
     return paths[0], other_words
@@ -134,19 +137,23 @@ def _without_given(
     left_out = []
     remarks = []
     for name, key in keys.items():
-        if name not in file.values and name not in file.sweep:
+        is_in_file = name in file.values or name in file.sweep
+        if not is_in_file:
             continue
+        argument = key.action.dest
         if key.table_of in given:
             left_out.append(name)
             remarks.append(f"{name} is left out, since {flag(key.table_of)} is given")
-            continue
-        if key.action.dest not in given:
-            continue
-        if key.is_table and isinstance(values.get(name), Mapping):
-            given_names = {option_name(text) for text in given[key.action.dest]}
-            remarks += [f"{name}.{option} is {_REPLACED}" for option in values[name] if option in given_names]
-            values[name] = {option: value for option, value in values[name].items() if option not in given_names}
-        else:
+        elif argument in given and key.is_table and isinstance(values.get(name), Mapping):
+            given_options = {option_name(text) for text in given[argument]}
+            remaining_options = {}
+            for option, value in values[name].items():
+                if option in given_options:
+                    remarks.append(f"{name}.{option} is {_REPLACED}")
+                else:
+                    remaining_options[option] = value
+            values[name] = remaining_options
+        elif argument in given:
             left_out.append(name)
             remarks.append(f"{name} is {_REPLACED}")
     return RunFile(file.path, values, file.sweep).without(left_out), remarks
@@ -163,17 +170,32 @@ def _arguments(
         given: The arguments of the command line.
         parser: The parser of ``run``.
     """
-    args = parser.parse_args([_any_benchmark(parser)])  # the defaults
+    # The parser needs a benchmark to return the defaults of the other arguments.
+    args = parser.parse_args([_any_benchmark(parser)])
     args.benchmark = None
     file.apply({**file.values, **setting}, parser, args)
-    tables = {key.action.dest for key in run_file_keys(parser).values() if key.is_table}
+    arguments_of_tables = {key.action.dest for key in run_file_keys(parser).values() if key.is_table}
     for name, value in given.items():
-        if name in tables:
-            value = [*getattr(args, name), *value]  # the options of the file that the command line does not replace
-        setattr(args, name, value)
+        if name in arguments_of_tables:
+            options_of_file = getattr(args, name)  # those that the command line does not replace
+            setattr(args, name, [*options_of_file, *value])
+        else:
+            setattr(args, name, value)
     if args.benchmark is None:
         raise ArgumentError(f'{file.path}: the benchmark is missing. Write a line such as: benchmark = "normal"')
+    args.command = "run"
+    args.given_options = _changed_options(args, parser)
     return args
+
+
+def _changed_options(args: argparse.Namespace, parser: Parser) -> dict[str, str]:
+    """Return the options whose values are not the defaults, in the form of the parser's ``given_options``."""
+    options = {}
+    for action in parser.arguments():
+        if action.option_strings and getattr(args, action.dest, action.default) != action.default:
+            option = long_option(action)
+            options[option] = option
+    return options
 
 
 def _any_benchmark(parser: Parser) -> str:
@@ -188,18 +210,21 @@ def _any_benchmark(parser: Parser) -> str:
 
 
 def _distinct_names(combinations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a name for each setting of a sweep, as a part of file names; no two are equal if case is ignored."""
+    """Return a name for each setting of a sweep, as a part of file names; no two are equal if case is ignored.
+
+    A setting whose name is taken gets a number behind it, from 2 on: ``k-4``, ``k-4_2``.
+    """
     names: list[str] = []
     taken: set[str] = set()
-    next_number: dict[str, int] = {}
+    next_numbers: dict[str, int] = {}  # by name without a number, so that no number is tried twice
     for setting in combinations:
-        stem = _file_name_part(setting)
-        name = stem
-        number = next_number.get(stem.casefold(), 2)
+        name_of_setting = _file_name_part(setting)
+        number = next_numbers.get(name_of_setting.casefold(), 2)
+        name = name_of_setting
         while name.casefold() in taken:
-            name = f"{stem}_{number}"
+            name = f"{name_of_setting}_{number}"
             number += 1
-        next_number[stem.casefold()] = number
+        next_numbers[name_of_setting.casefold()] = number
         taken.add(name.casefold())
         names.append(name)
     return names

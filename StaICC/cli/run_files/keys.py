@@ -47,14 +47,16 @@ class RunFileKey:
 
     @property
     def is_list(self) -> bool:
-        """Whether the option takes several values."""
+        """Whether the option takes several values: any number, or a fixed one."""
         return self.action.nargs == "+" or self._length is not None
 
     @property
     def _length(self) -> int | None:
-        """The number of values of a list; ``None`` if it is free."""
+        """The number of values of an option that takes a fixed number of them; ``None`` for other options."""
         nargs = self.action.nargs
-        return nargs if isinstance(nargs, int) and nargs > 0 else None
+        if isinstance(nargs, int) and nargs > 0:
+            return nargs
+        return None
 
     @property
     def table_of(self) -> str:
@@ -283,14 +285,14 @@ def find_key(name: str, keys: Mapping[str, RunFileKey]) -> RunFileKey:
         return keys[key_name]
     option = flag(key_name)
     for key in keys.values():
-        # A switch may have an option that switches it off, which is no key.
+        # The name may be a second option of a key, such as --texts. That of a switch switches it off, and is no key.
         if option in key.action.option_strings and not key.is_switch:
             return key
     if option in ADVICE:
         raise ArgumentError(f"there is no key {name!r}: {ADVICE[option]}")
-    equivalent = EQUIVALENTS.get(option, "").removeprefix("--").replace("-", "_")
-    if equivalent in keys:
-        raise ArgumentError(f"there is no key {name!r}: use {equivalent}")
+    equivalent_key = EQUIVALENTS.get(option, "").removeprefix("--").replace("-", "_")
+    if equivalent_key in keys:
+        raise ArgumentError(f"there is no key {name!r}: use {equivalent_key}")
     if option in model_option_flags():
         raise ArgumentError(f"{name} is an option of models. Write it under [model_option]")
     raise unknown_name("key of a run file", name, [*keys, SWEEP], "docs/run_files.md shows a file.")

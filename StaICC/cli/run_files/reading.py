@@ -148,10 +148,10 @@ def _check_sweep(name: str, settings: object) -> None:
     if not isinstance(settings, list) or not settings:
         raise ArgumentError(f"{SWEEP}.{name}: got {shown(settings)}, expected a list with a value for each run")
     for index, setting in enumerate(settings):
-        earlier = settings[:index]
-        # Python has 1 == True, so the types are compared as well.
-        if any(setting == other and type(setting) is type(other) for other in earlier):
-            raise ArgumentError(f"{SWEEP}.{name}: got {shown(setting)} twice, expected different values")
+        for earlier in settings[:index]:
+            # Python has 1 == True, so the types are compared as well.
+            if setting == earlier and type(setting) is type(earlier):
+                raise ArgumentError(f"{SWEEP}.{name}: got {shown(setting)} twice, expected different values")
 
 
 def _check_size(path: str, sweep: Mapping[str, Sequence[Any]]) -> None:

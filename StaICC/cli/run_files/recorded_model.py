@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+from dataclasses import fields
 from typing import Any
 
 from StaICC.cli.model_options import shown_model
@@ -10,6 +12,7 @@ from StaICC.cli.run_files.keys import FILL_IN
 from StaICC.cli.run_files.settings import Settings
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import KERNELS, OptionFact, options_by_kind
+from StaICC.kernels.text_inference import ReplySettings
 from StaICC.results.predictor import GIVEN, Predictor
 from StaICC.results.result import Result
 
@@ -26,6 +29,9 @@ _RECORDED_KERNELS = {
     "litellm": "litellm",
 }
 """For each built-in kind of models, the first word of what its kernels record about themselves."""
+
+_SERVED_KINDS = ("openai", "litellm")
+"""The kinds of models whose settings of replies are recorded as JSON."""
 
 _TEXT_PREFIX = "text "
 """How the settings of a local model that generates text begin in the provenance."""
@@ -59,7 +65,7 @@ def model_settings(result: Result) -> Settings:
     settings.values["model"] = model
     if predictor.name is not None and predictor.name != shown_model(model):
         settings.values["model_name"] = predictor.name
-    settings.values["model_option"] = _options_of(model, predictor)
+    settings.values["model_option"] = _options_of(model, predictor, settings)
     _add_reply_settings(predictor, settings)
     return settings
 
@@ -78,11 +84,10 @@ def _model_of(predictor: Predictor, settings: Settings) -> str:
         return f"openai:{predictor.who['server']}#{predictor.who['model']}"
     if recorded_kernel == "ppm":
         return "ppm"
-
-    # The name may be any text of the user, so it counts only if the result has a kernel of its kind.
-    is_of_kind = recorded_kernel is not None and recorded_kernel == _RECORDED_KERNELS.get(kind, recorded_kernel)
-    if kind not in KERNELS or not is_of_kind:
-        what = f"the function {predictor.who['function']}" if "function" in predictor.who else predictor.label
+    if not _is_of_kind(kind, recorded_kernel):
+        what = predictor.label
+        if "function" in predictor.who:
+            what = f"the function {predictor.who['function']}"
         settings.remarks.append(
             f"Fill in the model, as after --model: {what}. A function is named as package.module:name"
         )
@@ -92,6 +97,18 @@ def _model_of(predictor: Predictor, settings: Settings) -> str:
             f"If the model {name} is a folder or file, write its path: results have the last part of a path only"
         )
     return name
+
+
+def _is_of_kind(kind: str, recorded_kernel: str | None) -> bool:
+    """Return whether a model is of the kind with which its name begins: the name may be any text of the user.
+
+    Args:
+        kind: The kind in the name. Of the kinds of plug-ins, it is not known what their kernels record.
+        recorded_kernel: What :func:`_recorded_kernel` returns.
+    """
+    if kind not in KERNELS or recorded_kernel is None:
+        return False
+    return kind not in _RECORDED_KERNELS or recorded_kernel == _RECORDED_KERNELS[kind]
 
 
 def _recorded_kernel(predictor: Predictor) -> str | None:
@@ -116,7 +133,7 @@ def _kind_of_recorded_kernel(predictor: Predictor) -> str | None:
     return None
 
 
-def _options_of(model: str, predictor: Predictor) -> dict[str, Any]:
+def _options_of(model: str, predictor: Predictor, settings: Settings) -> dict[str, Any]:
     """Return the options of a model that its provenance records and that are not the default.
 
     A model whose name is to be filled in, such as a file, has the options of its recorded kernel.
@@ -124,6 +141,7 @@ def _options_of(model: str, predictor: Predictor) -> dict[str, Any]:
     Args:
         model: The value of ``model``.
         predictor: The model in the provenance.
+        settings: Gets remarks about the options that are to be filled in.
     """
     kind: str | None = model.partition(":")[0]
     if model == FILL_IN:
@@ -136,11 +154,56 @@ def _options_of(model: str, predictor: Predictor) -> dict[str, Any]:
         text = recorded.get(option.name)
         if text is None:
             continue
+        if option.recorded_as_digest:
+            options[option.name] = FILL_IN
+            settings.remarks.append(
+                f"Fill in the option {option.name} of the model: results have the digest of its files only"
+            )
+            continue
         if option.type.removesuffix(" | None") in ("int", "float"):
             text = text.partition(" (")[0]  # what the kernel derives from the number follows in brackets
+        if option.type.removesuffix(" | None") == "str":
+            text = _text_of_option(kind, option.name, text)
         if text != str(option.default):
             options[option.name] = _option_value(option, text)
-    return options
+    return options | _engine_arguments(predictor, settings)
+
+
+def _text_of_option(kind: str, name: str, recorded: str) -> str:
+    """Return a text as it was given: servers' settings of replies are recorded as JSON, texts with line breaks as repr.
+
+    Args:
+        kind: The kind of the model.
+        name: The name of the option.
+        recorded: The text in the provenance.
+    """
+    names_of_reply_settings = {field.name for field in fields(ReplySettings)}
+    is_json = kind in _SERVED_KINDS and name in names_of_reply_settings
+    try:
+        given = json.loads(recorded) if is_json else ast.literal_eval(recorded)
+    except (SyntaxError, ValueError):
+        return recorded
+    if isinstance(given, str) and (is_json or not given.isprintable()):
+        return given
+    return recorded
+
+
+def _engine_arguments(predictor: Predictor, settings: Settings) -> dict[str, Any]:
+    """Return the arguments of the engine of a local model, which are options like those of its kernel.
+
+    Args:
+        predictor: The model in the provenance.
+        settings: Gets remarks about the arguments that are to be filled in.
+    """
+    arguments: dict[str, Any] = {}
+    for name, value in json.loads(predictor.who.get("engine arguments", "{}")).items():
+        is_unidentified = any(reason.startswith(f"engine argument {name!r} ") for reason in predictor.unidentified)
+        if is_unidentified or not isinstance(value, (bool, int, float, str)):
+            arguments[name] = FILL_IN
+            settings.remarks.append(f"Fill in the option {name} of the model: a run file has no value of this kind")
+            continue
+        arguments[name] = value
+    return arguments
 
 
 def _option_value(option: OptionFact, text: str) -> Any:

@@ -100,11 +100,13 @@ def _settings_of_group(group: ResultGroup, skipped: Sequence[str]) -> Settings:
 def _settings_of_methods(group: ResultGroup, skipped: Sequence[str]) -> Settings:
     """Return the settings of a run with several methods.
 
+    Args:
+        group: The result of each method, or its group of benchmarks, by the name of the method.
+        skipped: The methods that the run left out.
+
     Raises:
         ArgumentError: They are not those of ``--method all``.
     """
-    first_part = next(iter(group.values()))
-    group_name = first_part.name if isinstance(first_part, ResultGroup) else ""
     methods_of_all = {name.removesuffix("_centroid") for name in TABLE_2}
     methods = {name.partition("@")[0].removesuffix("_centroid") for name in [*group, *skipped]}
     if methods != methods_of_all:
@@ -113,16 +115,18 @@ def _settings_of_methods(group: ResultGroup, skipped: Sequence[str]) -> Settings
             f"the group has the methods {listed}, and a run has one method, or all of Table 2. Run each, with "
             "method = [...] under [sweep]"
         )
-    parts = list(group.results())
-    settings = _settings_of_result(parts[0], list(first_part.results()), group_name)
+    first_method = next(iter(group.values()))
+    name_of_benchmarks = first_method.name if isinstance(first_method, ResultGroup) else ""
+    results = list(group.results())
+    settings = _settings_of_result(results[0], list(first_method.results()), name_of_benchmarks)
     settings.values["method"] = "all"
     method_options: dict[str, Any] = {}
-    for part in parts:
-        of_method = _method_settings(part)
+    for result in results:
+        method_settings = _method_settings(result)
         for name in ("method_variant", "calibration_number"):
-            if name in of_method:
-                settings.values[name] = of_method[name]
-        method_options |= of_method.get("method_option", {})
+            if name in method_settings:
+                settings.values[name] = method_settings[name]
+        method_options |= method_settings.get("method_option", {})
     settings.values["method_option"] = method_options
     return settings
 
@@ -173,21 +177,28 @@ def _refuse_other_changes(parts: Sequence[Result], settings: Settings) -> None:
         ArgumentError: There is such a setting.
     """
     for part in parts:
-        changed = list(part.arguments.get("changed", ()))
-        demonstrations = part.arguments.get("demonstrations", "default")
-        if demonstrations not in ("default", part.arguments.get("sampler")):
-            changed.append(f"demonstrations ({demonstrations})")
-        if changed and part.provenance.method is not None and set(changed) <= _CHANGED_BY_METHODS:
+        changes = _changes_in_python(part)
+        may_be_of_method = part.provenance.method is not None and set(changes) <= _CHANGED_BY_METHODS
+        if changes and may_be_of_method:
             settings.remarks.append(
                 "The method changes demonstrations or templates. If you changed them by hand as well, that is not here"
             )
-        elif changed:
+        elif changes:
             raise ArgumentError(
-                f"{part.benchmark}: changed in Python: {', '.join(changed)}. Run has no option for it, so repeat the "
+                f"{part.benchmark}: changed in Python: {', '.join(changes)}. Run has no option for it, so repeat the "
                 "result in Python"
             )
         if part.stopping is not None and part.stopping.rule != "precision":
             raise ArgumentError("the result is a part of a race of two models. Repeat it with: python -m StaICC race")
+
+
+def _changes_in_python(result: Result) -> list[str]:
+    """Return what was changed in the prompts of a benchmark by code, such as ``"template"``."""
+    changes = list(result.arguments.get("changed", ()))
+    demonstrations = result.arguments.get("demonstrations", "default")
+    if demonstrations not in ("default", result.arguments.get("sampler")):
+        changes.append(f"demonstrations ({demonstrations})")
+    return changes
 
 
 def _benchmark_name(name: str, result: Result) -> str:
@@ -233,6 +244,9 @@ def _add_method(result: Result, settings: Settings) -> None:
     settings.values |= _method_settings(result)
     if settings.values.get("method") == FILL_IN:
         settings.remarks.append(f"Fill in the method as package.module:name: {result.provenance.method}")
+    for name, value in settings.values.get("method_option", {}).items():
+        if value == FILL_IN:
+            settings.remarks.append(f"Fill in the option {name} of the method: results have its digest only")
 
 
 def _add_data(result: Result, settings: Settings) -> None:
@@ -241,27 +255,34 @@ def _add_data(result: Result, settings: Settings) -> None:
     Raises:
         ArgumentError: There are several files of own data, and run takes one.
     """
-    recorded_names = list(result.arguments["datasets"])
     if len(result.files) > 1:
         raise ArgumentError(
             f"{result.benchmark}: {len(result.files)} files of own data, and run takes one. Repeat the result in Python"
         )
-    other_names = [name for name in recorded_names if name not in result.files]
-    if other_names and tuple(recorded_names) != tuple(names()):
-        settings.values["datasets"] = other_names
+    recorded_names = list(result.arguments["datasets"])
+    names_without_file = [name for name in recorded_names if name not in result.files]
+    are_the_default = tuple(recorded_names) == tuple(names())
+    if names_without_file and not are_the_default:
+        settings.values["datasets"] = names_without_file
     for record in result.files.values():
         settings.values["data"] = record["file"]
         settings.values["text"] = list(record["texts"])
         settings.values["label"] = record["label"]
         for name, recorded_name in _DATA_KEYS.items():
-            value = record.get(recorded_name)
-            settings.values[name] = list(value) if isinstance(value, (list, tuple)) else value
+            settings.values[name] = _toml_value(record.get(recorded_name))
         settings.remarks.append(
             f"Write the path of {record['file']}: results have the name of a file only. If its card is not next to it, "
             "add card"
         )
         if result.benchmark == benchmark_names.LONG_ICL:
             settings.remarks.append("If rows have several labels, add label_separator: results do not have it")
+
+
+def _toml_value(value: Any) -> Any:
+    """Return a recorded value in a type of TOML, which has lists and no tuples."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value
 
 
 def _classification_settings(parts: Sequence[Result]) -> dict[str, Any]:
@@ -280,26 +301,32 @@ def _classification_settings(parts: Sequence[Result]) -> dict[str, Any]:
 
 
 def _own_settings(result: Result) -> dict[str, Any]:
-    """Return the sampler and the options of the task, without those that are the default of the benchmark."""
-    benchmark = BENCHMARKS[_benchmark_name(result.benchmark, result)](datasets=["mini"])
-    defaults = benchmark.arguments()
-    settings: dict[str, Any] = {}
+    """Return the sampler and the options of the task, without those that are the default of the benchmark.
+
+    A sampler that is the default is ``None``.
+    """
+    benchmark_class = BENCHMARKS[_benchmark_name(result.benchmark, result)]
+    defaults = benchmark_class(datasets=["mini"]).arguments()
+    settings: dict[str, Any] = {"sampler": None}
     for name, value in result.arguments["options"].items():
         if value != defaults["options"][name]:
             settings[name] = value
     sampler = result.arguments["sampler"]
-    settings["sampler"] = None if sampler == defaults["sampler"] else sampler
+    if sampler != defaults["sampler"]:
+        settings["sampler"] = sampler
     return settings
 
 
 def _add_metrics(result: Result, settings: Settings) -> None:
     """Add the metrics; functions of the user's own are to be filled in."""
     recorded = result.arguments["metrics"]
-    settings.values["metrics"] = recorded["set"]
-    own = [name for name in recorded["own"] if name not in recorded["set"].split("+")]
-    if own:
-        settings.values["metrics"] = f"{recorded['set']}+{FILL_IN}".removeprefix("+")
-        settings.remarks.append(f"Fill in the metrics of your own as package.module:name: {', '.join(own)}")
+    metric_set: str = recorded["set"]  # such as "standard+my_package.metrics:f2"
+    names_in_set = metric_set.split("+")
+    functions = [name for name in recorded["own"] if name not in names_in_set]
+    settings.values["metrics"] = metric_set
+    if functions:
+        settings.values["metrics"] = f"{metric_set}+{FILL_IN}".removeprefix("+")
+        settings.remarks.append(f"Fill in the metrics of your own as package.module:name: {', '.join(functions)}")
 
 
 def _statistics_settings(result: Result) -> dict[str, Any]:
@@ -337,8 +364,7 @@ def _experiment_settings(experiment: Experiment, recorded: Mapping[str, Any]) ->
     settings: dict[str, Any] = {"experiment": experiment.name}
     for name in ("levels", "shots", "seed", "share"):
         if getattr(experiment, name) != getattr(default, name):
-            value = recorded[name]
-            settings[name] = list(value) if isinstance(value, (list, tuple)) else value
+            settings[name] = _toml_value(recorded[name])
     return settings
 
 
@@ -367,4 +393,6 @@ def _limit_setting(limit: int | None, default: int) -> int | str | None:
     """Return the value of ``limit``: ``None`` for the default, ``"all"`` for all test rows."""
     if limit == default:
         return None
-    return "all" if limit is None else limit
+    if limit is None:
+        return "all"
+    return limit

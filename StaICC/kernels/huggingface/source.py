@@ -250,7 +250,7 @@ class ModelSource:
     """Run Python code that the checkpoint contains. The identity records it. If it is false, the code is not run, and
     nothing is asked on the terminal."""
 
-    adapter: str | None = None
+    adapter: str | None = field(default=None, metadata={"recorded_as_digest": True})
     """Adapter of peft to add to the model: a folder or the name of a model of the hub."""
 
     def __post_init__(self) -> None:
@@ -432,14 +432,17 @@ class ModelSource:
         path = Path(self.adapter).expanduser()
         if path.is_dir():
             return path.absolute()
+        can_be_of_hub = not self.adapter.startswith((".", "/", "~")) and self.adapter.count("/") <= 1
+        if not can_be_of_hub:
+            raise StaICCError(f"the adapter {self.adapter!r} is no folder. Give the folder that save_pretrained wrote")
         name, _, revision = self.adapter.partition("@")
-        folder = _cached(name, "adapter_config.json", revision or None)
+        folder = _cached(name, "adapter_config.json", revision or None, what="adapter")
         # An adapter has its weights in one of these two files.
         for weight_file in ("adapter_model.safetensors", "adapter_model.bin"):
             if _has_weights(folder):
                 break
             with contextlib.suppress(StaICCError):
-                _cached(name, weight_file, revision or None)
+                _cached(name, weight_file, revision or None, what="adapter")
         return folder
 
     def load(self) -> Loaded:
@@ -502,8 +505,8 @@ def _drop_oldest(entries: dict[str, Any]) -> None:
         del entries[oldest_key]
 
 
-def _cached(name: str, file: str, revision: str | None) -> Path:
-    """Return the folder of the hub's cache that has a file of a model; downloads the file if necessary."""
+def _cached(name: str, file: str, revision: str | None, what: str = "model") -> Path:
+    """Return the folder of the hub's cache that has a file of a model or adapter; downloads the file if necessary."""
     cached_file = require("transformers", "hf", FEATURE).utils.cached_file
     try:
         return Path(cached_file(name, file, revision=revision)).parent
@@ -512,7 +515,7 @@ def _cached(name: str, file: str, revision: str | None) -> Path:
         if str(error):
             reason = str(error).splitlines()[0]
         raise StaICCError(
-            f"the model {name!r} could not be found: it is no folder, not in the cache, and the hub gave: {reason} "
+            f"the {what} {name!r} could not be found: it is no folder, not in the cache, and the hub gave: {reason} "
             "Give the path of a folder, or download the model once"
         ) from error
 

@@ -49,9 +49,12 @@ def learn_prior(rows: TrainingRows, label_space: Sequence[str], before: PriorSta
     A second training adds the earlier prior in the place of :data:`FLOOR`.
     """
     scores = label_rows(rows.content_free, len(label_space), "calibration prompt")
-    added = before.prior if before is not None else [FLOOR] * len(label_space)
-    sums = [math.fsum(column) for column in zip(*scores, strict=True)]
-    return PriorState(tuple((total + more) / len(scores) for total, more in zip(sums, added, strict=True)))
+    summands = [FLOOR] * len(label_space) if before is None else before.prior
+    scores_of_labels = list(zip(*scores, strict=True))
+    prior = []
+    for column, summand in zip(scores_of_labels, summands, strict=True):
+        prior.append((math.fsum(column) + summand) / len(scores))
+    return PriorState(tuple(prior))
 
 
 def apply_prior(state: PriorState, rows: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
@@ -82,8 +85,11 @@ class NotCalibrated:
 
 
 def _not_calibrated(labels: Sequence[int], label_space: Sequence[str]) -> NotCalibrated | None:
+    """Return the state where a label was not drawn; ``None`` if all were drawn."""
     missing = labels_without_rows(labels, label_space)
-    return NotCalibrated(tuple(missing), len(labels)) if missing else None
+    if not missing:
+        return None
+    return NotCalibrated(tuple(missing), len(labels))
 
 
 def learn_hidden_centroids(rows: TrainingRows, label_space: Sequence[str], before: Any = None) -> Any:

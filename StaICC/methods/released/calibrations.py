@@ -640,15 +640,25 @@ def _calibration_of(state: Any, label_space: list[str], facts: Mapping[str, Any]
     if name not in CLASSES:
         raise SchemaError(f"there is no calibration {name!r}, only {', '.join(CLASSES)}")
     calibration = CLASSES[name](label_space, variant=facts["variant"], **facts["options"])
-    expected = calibration.definition().state
-    gave_up = calibration.variant == "0.1.1" and isinstance(state, released.NotCalibrated)
-    if not isinstance(state, expected) and not gave_up:
-        raise SchemaError(f"a {name} has a {expected.__name__}: got a {type(state).__name__}")
-    if isinstance(state, AnchorState) and max(state.labels) >= len(label_space):
-        raise SchemaError(f"labels: got the label index {max(state.labels)}, the label space has {len(label_space)}")
-    # The release divides by the mean of whatever the model returns, such as negative logits.
-    if isinstance(state, PriorState) and calibration.variant != "0.1.1" and min(state.prior) <= 0:
-        raise SchemaError(f"prior: got {min(state.prior)}, expected positive numbers: predictions are divided by them")
+    _check_state(calibration, state)
     calibration.state = state
     calibration.training_prompts = int(facts["training_prompts"])
     return calibration
+
+
+def _check_state(calibration: TrainableCalibration, state: Any) -> None:
+    """Refuse a state that the calibration cannot have learned."""
+    is_released = calibration.variant == "0.1.1"
+    expected = calibration.definition().state
+    gave_up = is_released and isinstance(state, released.NotCalibrated)
+    if not isinstance(state, expected) and not gave_up:
+        raise SchemaError(f"a {calibration.name} has a {expected.__name__}: got a {type(state).__name__}")
+    if isinstance(state, AnchorState):
+        largest, size = max(state.labels), len(calibration.label_space)
+        if largest >= size:
+            raise SchemaError(f"labels: got the label index {largest}, the label space has {size}")
+    # The release divides by the mean of whatever the model returns, such as negative logits.
+    if isinstance(state, PriorState) and not is_released:
+        smallest = min(state.prior)
+        if smallest <= 0:
+            raise SchemaError(f"prior: got {smallest}, expected positive numbers: predictions are divided by them")

@@ -91,7 +91,8 @@ def PPL_ICL(
         if experimentor is None:
             raise ArgumentError("PPL-ICL: got neither instruction_set nor experimentor, expected one of them")
         instruction_set = ppl_icl.instructions_for(experimentor.name)
-    kernel, candidates = _kernel_of(model, tokenizer), ppl_icl.check_instructions(instruction_set)
+    kernel = _kernel_of(model, tokenizer)
+    candidates = ppl_icl.check_instructions(instruction_set)
     check_capabilities("PPL-ICL", kernel, frozenset({Capability.LOSSES}))
     texts = _texts_of_instructions(candidates, experimentor, check_variant(variant), calibration_number)
     losses = kernel.losses(texts)
@@ -135,9 +136,11 @@ class _CalibratedInDetail(KernelFunction):
 
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
         """Return the calibrated prediction for each prompt."""
-        return [
-            self.calibrate(*detail) for detail in zip(*self.kernel.score_in_detail(prompts, label_space), strict=True)
-        ]
+        probabilities, logits, hidden_states = self.kernel.score_in_detail(prompts, label_space)
+        calibrated = []
+        for detail in zip(probabilities, logits, hidden_states, strict=True):
+            calibrated.append(self.calibrate(*detail))
+        return calibrated
 
 
 @dataclass(frozen=True)
@@ -266,14 +269,17 @@ class SA_ICL:
         data = _SomeRows(view, self.variant, 1, options, rows=rows)
         choose = selection.nearest_demonstrations if self.variant == "0.1.1" else nearest_demonstrations
         steps = choose(data, count, options)
-        answers: Any = None
+        encodings_of_requests: Any = None  # before the first request
         while True:
             try:
-                requests = steps.send(answers)
+                requests = steps.send(encodings_of_requests)
             except StopIteration as end:
                 near: list[list[int]] = end.value
                 return near
-            answers = [self._encoded([prompt for prompt, _ in request.keys]) for request in requests]
+            encodings_of_requests = []
+            for request in requests:
+                texts = [text for text, _ in request.keys]
+                encodings_of_requests.append(self._encoded(texts))
 
     def _encoded(self, prompts: Sequence[Any]) -> list[Any]:
         """Return the encodings of texts, each computed once."""
@@ -363,8 +369,8 @@ class SA_ICL:
         answers = features_of(self.kernel, prompts, self.label_space, "probabilities")
         answers = check_answered(answers, "SA-ICL: prompt")
 
-        count = len(orders_of_rows[0])
-        answers_of_orders = [answers[number::count] for number in range(count)]
+        n_orders = len(orders_of_rows[0])
+        answers_of_orders = [answers[number::n_orders] for number in range(n_orders)]
         if self.variant == "0.1.1":
             return surest_predictions(answers_of_orders, released_metrics.entropy)
         return surest_predictions(probabilities_of_orders(answers_of_orders, len(self.label_space)))

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from StaICC import Dataset, Normal, Suite, load_kernel
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import ArgumentError, OutputError, StaICCError
 from StaICC.kernels.huggingface import token_kernel
 from StaICC.kernels.huggingface.batching import BatchRunner
 from StaICC.kernels.huggingface.generation import Ending
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-from StaICC.kernels.huggingface.source import GGUF_SHA256
+from StaICC.kernels.huggingface.source import GGUF_SHA256, ModelSource
 from StaICC.kernels.huggingface.token_trie import distinct_positions
 from StaICC.prefabricate_inference import model_kernel
 
@@ -224,6 +224,18 @@ def test_a_real_language_model():
         alone = standard(prompt=prompt, model=kernel.model, tokenizer=kernel.tokenizer, label_space=labels)
         assert row == pytest.approx(alone, abs=1e-4)
     assert kernel.generate(["The capital of France is"], 4, ["\n", "."])[0].strip() == "Paris"
+
+
+@pytest.mark.parametrize("path", ["./nope", "/nope", "~/nope", "../nope", "a/b/nope"])
+def test_a_path_of_an_adapter_that_is_no_folder_is_not_sought_on_the_hub(path):
+    with pytest.raises(StaICCError, match=f"the adapter '{path}' is no folder"):
+        ModelSource("hf:gpt2", adapter=path)._adapter_folder()
+
+
+def test_an_adapter_that_is_not_found_is_named_as_one(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(StaICCError, match="the adapter 'no such name' could not be found: it is no folder"):
+        ModelSource("hf:gpt2", adapter="no such name")._adapter_folder()
 
 
 def test_a_folder_with_an_adapter_alone_names_the_option(tmp_path):

@@ -290,7 +290,7 @@ def test_options_of_prices_need_prices(option: list[str], capsys: pytest.Capture
     assert "Add --prices INPUT OUTPUT" in capsys.readouterr().err
     assert main(["plan", "--half-width", "0.05", *option]) == 2
     assert main(["run", "normal", "--datasets", "mini", "--prices", "1", "2"]) == 2
-    assert "--prices belongs to a forecast" in capsys.readouterr().err
+    assert "--prices belongs to --dry-run" in capsys.readouterr().err
 
 
 def test_costs_are_shown_with_their_digits() -> None:
