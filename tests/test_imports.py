@@ -23,8 +23,8 @@ PACKAGE = ROOT / "StaICC"
 TREES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 GROUND = {
-    *("argument_syntax", "arguments", "benchmark_names", "errors", "frozen", "habits", "layout", "lazy_sequence"),
-    *("numerics", "optional", "progress", "registry", "removed", "safe_text", "version"),
+    *("argument_syntax", "arguments", "benchmark_names", "docstring_text", "errors", "frozen", "habits", "layout"),
+    *("lazy_sequence", "numerics", "optional", "progress", "registry", "removed", "safe_text", "version"),
 }
 """Single modules that every room may import."""
 MAY_IMPORT: dict[str, set[str]] = {

@@ -80,7 +80,11 @@ def compare(args: argparse.Namespace) -> None:
         print_fitted(display_comparisons(comparisons))
     else:
         _write(format_comparisons(comparisons, args.format), args.format)
-    _name_left_out(left_out)
+    named_in_tables: set[str] = set()
+    for comparison in comparisons:
+        for pair in comparison.comparisons:
+            named_in_tables.update(pair.left_out)
+    _name_left_out([reason for reason in left_out if reason not in named_in_tables])
 
 
 def _compare_subgroups(args: argparse.Namespace) -> None:

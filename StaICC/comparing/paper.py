@@ -318,6 +318,12 @@ class _Section:
         return [pair for pair in comparison.comparisons if best in (pair.first, pair.second)]
 
     def _signatures(self) -> Iterator[str]:
+        """Yield the signature of each run; one for all runs if it is the same."""
+        first_signature, *other_signatures = [str(result.signature) for result in self._runs.values()]
+        if other_signatures and set(other_signatures) == {first_signature}:
+            whose = "both runs" if len(self._runs) == 2 else "all runs"
+            yield rf"Signature of {whose}: {_breakable(first_signature)}\\"
+            return
         for name, result in self._runs.items():
             yield rf"Signature of {latex_cell(name)}: {_breakable(str(result.signature))}\\"
 
@@ -357,11 +363,18 @@ class _Section:
         records = [record for of_run in self._records.values() for record in of_run.values()]
         if any(record["random"] is not None for record in records):
             caption += " Random: expected accuracy of guessing; majority: always the most frequent label."
+        if "limit" not in self._shared_fields and self._has_limit():
+            caption += " The runs have different numbers of test rows, so their scores are on different rows;"
+            caption += " a baseline that differs between them is a dash."
         if any(record["left_out"] for record in records):
             caption += f" {_MISSING_MARK}: some queries have no score and are left out."
         if any(record["stopped_early"] for record in records):
             caption += f" {_STOPPED_MARK}: the run stopped early."
         return caption
+
+    def _has_limit(self) -> bool:
+        """Return whether a run has only the first test rows of each data set."""
+        return any(result.signature.fields.get("limit") is not None for result in self._runs.values())
 
     def _intervals_in_words(self) -> str:
         """Return what is in brackets behind the scores of the table, with the level of each run; empty for nothing."""

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_a
 
 from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import set_integers
+from StaICC.docstring_text import without_references
 from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
 from StaICC.registry import Registry, is_reference
 
@@ -218,7 +219,7 @@ def _docstrings(record: type[Any]) -> Mapping[str, str]:
             if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
                 docstring = " ".join(str(following.value.value).split())
                 first_sentence, _, _ = docstring.partition(". ")
-                sentences[ast.unparse(statement.target)] = first_sentence.rstrip(".")
+                sentences[ast.unparse(statement.target)] = without_references(first_sentence.rstrip("."))
     return sentences
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import re
 import textwrap
 from collections.abc import Mapping
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
+from StaICC.docstring_text import without_references
 from StaICC.files.json_reading import hints_of, is_optional_field
 from StaICC.results.files import DIGESTS, DIVIDED
 from StaICC.results.result import KEYS, OPTIONAL_KEYS, SAVED_TYPES, Result
@@ -38,8 +38,6 @@ _SIMPLE_TYPES: Mapping[Any, JsonSchema] = {
     Any: {},
 }
 """The schema of each annotation that has no parts; an empty schema accepts every value."""
-_REFERENCE = re.compile(r":\w+:`~?(?:\w+\.)*(\w+)`")
-"""A reference in a docstring, such as ``:func:`StaICC.written_prompts```; its group is the last part of the name."""
 _DIGEST: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 """The schema of a SHA-256 in hexadecimal digits."""
 
@@ -268,6 +266,5 @@ def _first_paragraph(docstring: str) -> str:
     References become the names of what they refer to, and ``None`` becomes ``null``.
     """
     paragraph, _, _ = inspect.cleandoc(docstring).partition("\n\n")
-    text = " ".join(paragraph.split())
-    text = _REFERENCE.sub(r"\1", text)
+    text = without_references(" ".join(paragraph.split()))
     return text.replace("``None``", "null").replace("``", "")

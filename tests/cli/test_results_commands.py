@@ -199,3 +199,11 @@ def test_options_of_compare_that_contradict_each_other_are_refused(
     status, _, err = staicc("compare", "a.json", "b.json", *options)
     assert status == 2
     assert message in err
+
+
+def test_what_a_table_says_is_left_out_is_not_repeated_on_stderr(staicc: Cli) -> None:
+    reason = "mini: 12 of 20 queries of a are not compared"
+    _, out, err = staicc("compare", "a.json", "suite.json")
+    assert out.count(reason) == 1
+    assert reason not in err
+    assert "GLER (not in a)" in err

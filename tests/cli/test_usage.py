@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,12 @@ def message_of(pool: Executor) -> str:
     """Return how a worker writes an argument, and end the pool."""
     with pool:
         return pool.submit(argument, "limit", 5).result(timeout=120)
+
+
+@pytest.mark.parametrize("kind", ["kernels", "methods", "datasets", "benchmarks", "metrics"])
+def test_listings_have_no_markup_of_references(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["show", kind])
+    assert not re.search(r":\w+:[`~]", capsys.readouterr().out)
 
 
 IGNORED = {

@@ -282,3 +282,22 @@ def measured(statistics: Statistics) -> Result:
 def caption_of(text: str) -> str:
     (caption,) = re.findall(r"\\caption\{(.*)\}", text)
     return str(caption)
+
+
+def test_runs_with_one_signature_print_it_once(runs: dict[str, Result]) -> None:
+    same = paper_text({"one": runs["one"], "other": runs["one"]})
+    assert same.count("Signature of ") == 1
+    assert "Signature of both runs: " in same
+    different = paper_text(runs)
+    assert different.count("Signature of ") == 2
+    assert "both runs" not in different
+
+
+def test_the_caption_says_that_limits_differ(runs: dict[str, Result]) -> None:
+    shorter = Normal(k=1, datasets=["mini"], limit=12)(load_kernel("ppm"))
+    complete = Normal(k=1, datasets=["mini"])(load_kernel("ppm"))
+    note = "The runs have different numbers of test rows"
+    assert note in paper_text({"one": runs["one"], "shorter": shorter})
+    assert note in paper_text({"one": runs["one"], "complete": complete})
+    assert note not in paper_text({"complete": complete})
+    assert note not in paper_text(runs)
