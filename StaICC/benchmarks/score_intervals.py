@@ -91,7 +91,12 @@ def _slope_interval(
 
     With ``x`` the shares, ``m`` their mean and ``y`` the scores of the conditions, the slope of least squares is the
     weighted sum ``sum(w * y)`` with the weights ``w = (x - m) / sum((x - m) ** 2)``. Its interval follows from the
-    intervals of the scores by variance recovery (Zou's MOVER).
+    intervals of the scores by variance recovery (Zou's MOVER), in three steps:
+
+    1. The score of each condition, with the distances to its limits and the influence of each unit (a test row, or a
+       cluster of rows). A condition can lack units without a prediction; they get the influence 0.
+    2. The weighted sum of these scores (:func:`~StaICC.metrics.intervals.combine`).
+    3. Back to the scale of the score: the limits of a share from 0 to 1 times the largest score.
 
     Args:
         outcomes: The outcome of each condition.
@@ -114,7 +119,7 @@ def _slope_interval(
     _, highest_score = statistic.range(samples[0].n_labels)
     terms = []
     for sample, predictions_of_outcome, units in zip(samples, predictions, units_by_condition, strict=True):
-        used_level = sample.level_of_formulas(level)
+        used_level = sample.level_of_formulas(level)  # another one if clusters differ in size
         share = statistic.part(sample, predictions_of_outcome, used_level).scaled(1.0 / highest_score)
         terms.append(aligned(of_difference(share, used_level), units, all_units))
 

@@ -318,7 +318,10 @@ class Method:
         return self.spec.name == "vanilla" and METHODS.get("vanilla") == self.spec
 
     def refusal(self, benchmark: BaseBenchmark[Any]) -> Exception | None:
-        """Return why the method cannot run on a benchmark, before anything is computed; ``None`` if it can."""
+        """Return why the method cannot run on a benchmark, before anything is computed; ``None`` if it can.
+
+        To start the method on a data set computes nothing, and raises an error if it cannot be applied there.
+        """
         try:
             for experimentor in benchmark:
                 with self._named(experimentor):
@@ -454,13 +457,15 @@ class Method:
         return context.deliver(self._result(benchmark, running, return_outputs))
 
     def _run_data_set(self, experimentor: BaseExperimentor, part: Part, running: _BenchmarkRun) -> None:
-        """Run the method on a data set, and add what comes out of it to the run of the benchmark."""
+        """Run the method on a data set, score its predictions, and add both to the run of the benchmark."""
+        # The caches count the prompts of the whole run, so those of this data set are a difference.
         counts_before = _prompt_counts(running.caches)
         outcome = self._outcome_or_failures(experimentor, part, running)
         prompt_counts = _prompt_counts(running.caches)
         prompt_counts.subtract(counts_before)
         running.add_costs(outcome, reused_prompts=prompt_counts["reused"])
 
+        # The method saw a view of the data set without labels of test rows. They are put back to score it.
         predictor = running.predictor_of(outcome, self.spec.name, prompt_counts)
         view = experimentor_of(outcome.predictions.data)
         labelled = view.with_labels_of(cast("Experimentor", experimentor))
@@ -593,12 +598,17 @@ def _warnings_of(outcome: MethodOutcome) -> tuple[str, ...]:
 
 
 def _further_models(running: _BenchmarkRun) -> tuple[Predictor, ...]:
-    """Return the models that a method asked besides its kernel, with the tokens that they counted in the run."""
+    """Return the further models that a method asked, such as a second kernel, as the provenance of a result has them.
+
+    Args:
+        running: The run of the method; each further model has a cache of its answers there.
+    """
     models = []
     for cache in running.caches.further:
         datasets = [name for name, asked in running.asked.items() if asked.asks(cache.kernel)]
         if not datasets:
             continue  # another method of the same run asked it
+        # The provenance of a model names its identity, its time and the data sets that it was asked about.
         predictions = running.context.predictions(dict.fromkeys(datasets, cache.kernel))
         records_and_datasets = [(record, dataset) for dataset, record in predictions.records.items()]
         (model,) = predictors_of(records_and_datasets, {})  # one, since all records are of one kernel

@@ -115,7 +115,12 @@ class _LoadedEncoder(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _loaded_encoder(folder: str, files: str) -> _LoadedEncoder:
-    """Return the model and the tokenizer of files; the digest tells them from other files in the same folder."""
+    """Return the model and the tokenizer of a folder.
+
+    Args:
+        folder: The folder.
+        files: The digest of its files: with other files in the same folder, the cache has no entry.
+    """
     transformers = require("transformers", "hf", "a sentence encoder")
     model = transformers.AutoModel.from_pretrained(folder, trust_remote_code=False).float().eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)

@@ -642,9 +642,10 @@ def _read_tokenizer_and_config(source: ModelSource) -> TokenizerAndConfig:
         with without_bars():
             if location.kind == "gguf":
                 return _tokenizer_and_config_of_gguf(source)
-            options = {"trust_remote_code": source.trust_remote_code, **_revision_option(source)}
-            tokenizer = transformers.AutoTokenizer.from_pretrained(location.name, **options)
-            config = transformers.AutoConfig.from_pretrained(location.name, **options)
+            trusted = source.trust_remote_code
+            revision = _revision_option(source)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(location.name, trust_remote_code=trusted, **revision)
+            config = transformers.AutoConfig.from_pretrained(location.name, trust_remote_code=trusted, **revision)
             return TokenizerAndConfig(tokenizer, config)
     except _LOADING_ERRORS as error:
         raise StaICCError(f"the tokenizer of {source.spec!r} could not be loaded: {error}") from error

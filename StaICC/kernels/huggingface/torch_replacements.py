@@ -230,7 +230,7 @@ _SCHEMA = (
 def _attention() -> dict[Any, Callable[..., Any]]:
     """Return :func:`_attend`, by the function of torch that it replaces; inside compiled code as an operator.
 
-    The compiler does not look into an operator. It is told the shape of the result and its layout in memory.
+    The compiler does not look into an operator. It gets the shape of the result and its layout in memory.
     """
 
     def attend_in_fixed_layout(*args: Any, **kwargs: Any) -> Any:
