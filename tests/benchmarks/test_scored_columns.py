@@ -72,16 +72,18 @@ def no_garbage_collection() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_garbage_collection")
 def test_a_run_keeps_no_prompts_of_the_data_sets_that_it_has_scored() -> None:
-    prompts_of_first: dict[str, int] = {}
+    """The first name is in no other prompt of the process, since other tests may keep theirs."""
+    first, second = "counted here", "second"
+    counted_when_a_data_set_begins: dict[str, int] = {}
 
     def infer(prompt: str, label_space: list[str]) -> list[float]:
-        dataset = "first" if "first" in prompt else "second"
-        if dataset not in prompts_of_first:
-            prompts_of_first[dataset] = prompts_in_memory("first")
+        dataset = first if first in prompt else second
+        if dataset not in counted_when_a_data_set_begins:
+            counted_when_a_data_set_begins[dataset] = prompts_in_memory(first)
         return scores_of(prompt, label_space)
 
-    Normal(datasets=[own_dataset("first"), own_dataset("second")], k=1)(infer)
-    assert prompts_of_first == {"first": 100, "second": 0}
+    Normal(datasets=[own_dataset(first), own_dataset(second)], k=1)(infer)
+    assert counted_when_a_data_set_begins == {first: 100, second: 0}
 
 
 def test_outputs_are_those_of_a_run_of_one_data_set() -> None:
