@@ -44,6 +44,14 @@ def load_normal(name: str) -> Result:
     return result
 
 
+def test_the_readme_shows_the_first_table_of_a_language_model() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    command = "python -m StaICC run normal --model smollm2 --limit 128\n```\n\n```text\n"
+    shown_table = readme[readme.index(command) + len(command) :].split("\n...\n")[0]
+    _, table = str(load_normal("smollm2-135m")).split("\n\n")[0].split("\n", maxsplit=1)
+    assert shown_table == table
+
+
 def test_the_table_of_means_has_the_scores_of_the_results() -> None:
     rows = table_below("| result | model |")
     assert [row[0] for row in rows] == [f"{name}.json" for name in NORMAL]

@@ -504,7 +504,7 @@ class AnswerCollector:
             self._check_watched()
 
     def _read_label(self, key: PromptKey, answer: Answer | Failure) -> Answer | Failure:
-        """Return the prediction that an answer of the inference function stands for.
+        """Return the prediction in an answer of the inference function.
 
         A text is read as a reply: its label is the prediction, and a text without a label is a failure. Scores, labels
         and failures are returned as they are.

@@ -153,16 +153,20 @@ def saved_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def status_of(line: str) -> object:
+    """Return the exit status of a command line."""
+    try:
+        return main(line.split())
+    except SystemExit as end:
+        return end.code
+
+
 @pytest.mark.parametrize("line", IGNORED)
 def test_an_option_that_would_be_ignored_is_refused(
     line: str, saved_results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(saved_results)
-    try:
-        status: object = main(line.split())
-    except SystemExit as end:
-        status = end.code
-    assert status == 2
+    assert status_of(line) == 2
     assert IGNORED[line] in capsys.readouterr().err.splitlines()[-1]
 
 
@@ -231,9 +235,5 @@ def test_a_message_says_what_is_missing(
 ) -> None:
     monkeypatch.chdir(saved_results)
     Path("rows.csv").write_text("It rains,wet\nIt shines,dry\n", "utf-8")
-    try:
-        status: object = main(line.split())
-    except SystemExit as end:
-        status = end.code
-    assert status == 2
+    assert status_of(line) == 2
     assert INCOMPLETE[line] in capsys.readouterr().err.splitlines()[-1]

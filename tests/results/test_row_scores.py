@@ -224,9 +224,9 @@ def components_in_r(folder: Path) -> tuple[dict[str, float], str]:
 def lme4() -> None:
     """Skip tests that need R with lme4, where it is not installed."""
     if shutil.which("Rscript") is None:
-        pytest.skip("R is not installed")
+        pytest.skip("R is not installed: the recipe of the page cannot be run")
     if subprocess.run(["Rscript", "-e", "library(lme4)"], capture_output=True).returncode != 0:
-        pytest.skip("lme4 is not installed")
+        pytest.skip("lme4 is not installed in R: the recipe of the page cannot be run")
 
 
 @pytest.mark.usefixtures("lme4")
