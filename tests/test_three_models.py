@@ -44,7 +44,8 @@ def load_normal(name: str) -> Result:
     return result
 
 
-def test_the_readme_shows_the_first_table_of_a_language_model() -> None:
+def test_the_readme_shows_the_first_table_of_a_language_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")  # a wide terminal has one table for all metrics
     readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
     command = "python -m StaICC run normal --model smollm2 --limit 128\n```\n\n```text\n"
     shown_table = readme[readme.index(command) + len(command) :].split("\n...\n")[0]
