@@ -13,6 +13,7 @@ import pytest
 import StaICC
 from StaICC.argument_syntax import argument, command_line_syntax
 from StaICC.cli import _COMMANDS, main
+from StaICC.cli.option_rules import _CONTRADICTIONS, _NEEDED_OPTIONS
 from StaICC.errors import ArgumentError
 from StaICC.inference.workers import worker_processes
 from StaICC.kernels.server.endpoint import NoMatch, next_token_scores, next_tokens, other_scoring
@@ -142,6 +143,18 @@ IGNORED = {
     "leaderboard a.json --range 0 100": "--range is about metrics of logs",
     "baseline --n 10 --labels 1": "--labels: got 1, expected at least 2",
 }
+
+
+@pytest.mark.parametrize("command", sorted({*_NEEDED_OPTIONS, *_CONTRADICTIONS}))
+def test_rules_of_ignored_options_name_options_of_the_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that is renamed would end its rule without a word."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    for option, needed in _NEEDED_OPTIONS.get(command, {}).items():
+        assert {option, needed.split()[0]} <= known
+    for pair in _CONTRADICTIONS.get(command, ()):
+        assert {pair.first, pair.second} <= known
 
 
 @pytest.fixture(scope="module")
