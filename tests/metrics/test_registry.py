@@ -402,7 +402,10 @@ def test_added_metrics_get_the_rows_of_the_set_that_they_extend_however_many_the
     metrics.score([0, 1], logits)
     expected = logits
     if base == "standard":
-        expected = [[1 / (1 + math.exp(-1.0)), 1 / (1 + math.exp(1.0))], [1 / (1 + math.exp(4.0)), 1 / (1 + math.exp(-4.0))]]
+        expected = [
+            [1 / (1 + math.exp(-1.0)), 1 / (1 + math.exp(1.0))],
+            [1 / (1 + math.exp(4.0)), 1 / (1 + math.exp(-4.0))],
+        ]
     assert len(rows_of_metric) == 2
     for rows in rows_of_metric:
         assert rows == [pytest.approx(row) for row in expected]
