@@ -214,7 +214,9 @@ def test_a_score_over_several_conditions_has_not_the_verdict_of_the_first_one() 
 
     one_condition = replace(details, baselines={name: baselines[name] for name in list(baselines)[:1]})
     of_one = replace(result, divided={"mini": scores}, details={"mini": one_condition})
-    (record,) = [record for record in score_records(of_one) if record["metric"] == "accuracy"]
+    (record,) = [
+        record for record in score_records(of_one) if (record["dataset"], record["metric"]) == ("mini", "accuracy")
+    ]
     assert record["not_beaten"] == ""
 
 
