@@ -23,7 +23,7 @@ from StaICC.datasets.delimited_columns import SEPARATORS, read_delimited_columns
 from StaICC.datasets.further_columns import columns_to_read, with_further_columns
 from StaICC.datasets.json_tables import JsonTable, read_json_table
 from StaICC.datasets.label_values import label_text
-from StaICC.datasets.records import Records, TableFile, choose, of_columns
+from StaICC.datasets.records import Records, TableFile, choose, of_columns, shortened_name
 from StaICC.errors import ArgumentError, DataMissingError, SchemaError, UnknownNameError
 from StaICC.files.expansion import ALWAYS_ALLOWED_SIZE, MAX_EXPANSION
 from StaICC.files.json_reading import refuse_device
@@ -359,9 +359,10 @@ def _check_key(name: str, table: JsonTable, column: str) -> None:
     first = without_column[0]
     if len(without_column) == len(table.rows):
         choose(list(first.values), [column], name)  # raises, because the first row has no such column
+    columns_there = ", ".join([shortened_name(str(key)) for key in first.values]) or "nothing"
     raise SchemaError(
-        f"{name}: {table.unit} {first.number} has no {column!r} (missing in {len(without_column)} of "
-        f"{len(table.rows)} rows). Add it, or remove the row"
+        f"{name}: {table.unit} {first.number} has no {column!r}, it has: {columns_there} (missing in "
+        f"{len(without_column)} of {len(table.rows)} rows). Add it, or remove the row"
     )
 
 
