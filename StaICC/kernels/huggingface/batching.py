@@ -127,7 +127,7 @@ class BatchRunner:
             RunEndingError: Compiled layers differ from the plain model.
         """
         can = self.forward.can
-        if can.reason:  # each prompt is run alone, and read in full
+        if can.runs_alone:
             self.compute(sequences, wanted_from, read)
             return
         needed = without_last(sequences, wanted_from)
@@ -410,8 +410,7 @@ class BatchRunner:
             flat: Whether the rows follow each other in one sequence, without padding.
         """
         longest = len(batch[0].tokens)
-        must_run_alone = bool(self.forward.can.reason)
-        if must_run_alone:
+        if self.forward.can.runs_alone:
             return True
         # Models that stretch their positions for long input do so for the whole batch.
         if longest > self.forward.limits.batching and next_size != longest:

@@ -116,6 +116,11 @@ class Capabilities:
     checked: int = 0
     """What was compared with a plain call on a prompt of this run: 1 for a prompt alone, 2 for a batch."""
 
+    @property
+    def runs_alone(self) -> bool:
+        """Whether each prompt is run alone, and read in full."""
+        return self.reason != ""
+
     def run_alone(self, reason: str) -> None:
         """Run each prompt alone from now on."""
         self.reason = reason
@@ -479,7 +484,7 @@ class Forward:
         Raises:
             RuntimeError: They cannot be compiled. The message is the reason.
         """
-        if self.can.reason:
+        if self.can.runs_alone:
             raise RuntimeError(self.can.reason)
         layer_classes = set(getattr(self.model, "_no_split_modules", None) or ())
         layers = [module for module in self.model.modules() if type(module).__name__ in layer_classes]
