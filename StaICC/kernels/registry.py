@@ -441,7 +441,7 @@ def _read_factory(name: str, value: Any) -> KernelFactory:
 
 
 def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], argument: str) -> LoadedKernel:
-    """Return the kernel that a factory makes, or the inference function in its place.
+    """Return the kernel that a factory makes. What was named may also be an inference function, which is returned.
 
     Args:
         name: What the user wrote to name the factory.
@@ -454,7 +454,9 @@ def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, An
         ArgumentError: An inference function got something, or what was named makes no kernel.
     """
     if _is_inference_function(factory):
-        given = [argument, *options] if argument else [*options]
+        given = list(options)
+        if argument:
+            given.insert(0, argument)
         if given:
             got = ", ".join(given)
             raise ArgumentError(f"{name!r} is an inference function: got {got}, expected no argument and no option")

@@ -182,7 +182,8 @@ def reply(body: Mapping[str, Any]) -> Text:
         text = choice.get("text")
         reasoning = choice.get("reasoning_content") or choice.get("reasoning")
 
-    if reason is not None and text in (None, ""):
+    ending_is_known = reason is not None
+    if ending_is_known and text in (None, ""):
         is_all_reasoning = bool(reasoning or token_counts(body).get("reasoning_tokens"))
         if is_all_reasoning:
             text = f"<think>{reasoning or ''}"
@@ -592,20 +593,22 @@ def _with_settings(kernel: Any, max_tokens: int | None, stop: Sequence[str] | No
         stop: Texts before which a reply ends; ``None`` for the kernel's.
 
     Raises:
-        ArgumentError: A setting is an option of the model with another value.
+        ArgumentError: A setting was also given as an option of the model, with another value.
     """
     changes: dict[str, Any] = {}
     if max_tokens is not None:
         limit_option = kernel._limit_option()
-        accepted_values = [getattr(ReplySettings, limit_option)]  # the default
+        accepted_values = [getattr(ReplySettings, limit_option)]  # the default: the option was not given
         # The other option, max_completion_tokens, is another limit, even with an equal value.
         if limit_option == "max_tokens":
             accepted_values.append(max_tokens)
         _refuse_second_value(kernel, limit_option, max_tokens, accepted_values)
         changes["max_tokens"] = max_tokens
     if stop is not None:
-        _refuse_second_value(kernel, "stop", tuple(stop), [ReplySettings.stop, tuple(stop)])
-        changes["stop"] = tuple(stop)
+        stop_texts = tuple(stop)
+        default_stop = ReplySettings.stop
+        _refuse_second_value(kernel, "stop", stop_texts, accepted_values=[default_stop, stop_texts])
+        changes["stop"] = stop_texts
     return replace(kernel, **changes)
 
 

@@ -59,7 +59,14 @@ class VLLMOptions(KernelOptions):
 
 
 def _shut_down(client_reference: weakref.ref[Any]) -> None:
-    """Stop the processes of an engine before Python waits for them at its exit, which could be forever."""
+    """Stop the processes of an engine, if it still exists.
+
+    At its exit, Python waits for processes that it started, which could be forever. The reference is weak, so that an
+    engine that is no longer used is freed before.
+
+    Args:
+        client_reference: A weak reference to the part of the engine that has the processes.
+    """
     client = client_reference()
     if client is not None:
         client.shutdown()
@@ -238,8 +245,9 @@ class VLLMKernel(EngineKernel):
     ) -> list[dict[int, float]]:
         """Return for each sequence the log-probabilities of some tokens after it, by token.
 
-        A request names at most :data:`TOKENS_PER_REQUEST` tokens, and all requests the same number: vLLM fills shorter
-        lists with token 0 at a probability of 0.
+        A sequence needs several requests if more than :data:`TOKENS_PER_REQUEST` tokens are wanted after it. All
+        requests must name the same number of tokens, since vLLM fills shorter lists with token 0 at a probability of 0.
+        So they are filled up with tokens whose log-probabilities are not needed.
 
         Args:
             sequences: The token sequences.

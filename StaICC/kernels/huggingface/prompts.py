@@ -585,18 +585,19 @@ class PromptFormat:
         return prompts
 
     def _label_tokens(self, label_space: Sequence[str]) -> LabelTokens:
-        """Return the tokens of each label where it is scored: alone, or after a trial prompt.
+        """Return the tokens of each label as they are when it is scored.
 
-        A label is tokenized alone if it follows a plain prompt that ends with the blank. In a chat, and where the blank
-        belongs to the label, its tokens depend on what is before it.
+        After a plain prompt that ends with the blank, they are those of the label alone. In a chat, and where the blank
+        belongs to the label, they depend on what is before it, so they are those of the label after a trial prompt.
         """
         if not self.options.is_chat and self.options.last_blank == "prompt":
             return LabelTokens(encode(self.tokenizer, label_space, special=False), overlap=0)
         trial_text = self.render(_TRIAL_PROMPT)
-        (joined,) = self._joined([trial_text], label_space)
+        (prompt_with_labels,) = self._joined([trial_text], label_space)
         (trial_tokens,) = self.encode([trial_text])
-        rows = [sequence[joined.given :] for sequence in joined.sequences]
-        return LabelTokens(rows, overlap=len(trial_tokens) - joined.given)
+        given = prompt_with_labels.given
+        rows = [sequence[given:] for sequence in prompt_with_labels.sequences]
+        return LabelTokens(rows, overlap=len(trial_tokens) - given)
 
     def deciding(self, label_space: Sequence[str]) -> DecidingTokens:
         """Return the token by which each label is scored: its first or its last one, as the options say.
@@ -657,7 +658,9 @@ class PromptFormat:
             label_space: The labels.
             variant: ``"paper"``: the tokens after the label are scored; ``"0.1.1"``: all tokens but the first.
         """
-        rows = [tokens for query_ids in reading.ids for tokens in query_ids]
+        rows: list[Tokens] = []  # of all prompts
+        for query_ids in reading.ids:
+            rows += query_ids
         if variant == "0.1.1":
             return [0] * len(rows)
         texts_up_to_label = []
@@ -667,9 +670,10 @@ class PromptFormat:
                 texts_up_to_label.append(text[:label_end])
         starts = []
         for tokens_up_to_label, row in zip(self.encode(texts_up_to_label), rows, strict=True):
-            # A token that has the end of the label and the beginning of the query's text is scored.
+            # Tokens up to the label are not scored, except for one that also has the beginning of the query's text.
             unscored_count = shared_length(tokens_up_to_label, row)
-            starts.append(max(unscored_count - 1, 0))
+            last_unscored_position = max(unscored_count - 1, 0)
+            starts.append(last_unscored_position)
         return starts
 
     def refuse_chat(self, what: str) -> None:

@@ -240,10 +240,17 @@ def _listed_tokens(choice: Mapping[str, Any]) -> list[_ListedToken]:
 
 
 def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
-    """Return where the last tokens start in a text, as far as they spell it from its end; None if they do not.
+    """Return where tokens start in a text, found from the last one backwards; None if the tokens do not spell the text.
 
-    Spelling ends at the text's start (tokens before it are special ones that the server added), or at a character that
-    is no ASCII: several tokens may share it, and then none of them shows it.
+    The search ends at the beginning of the text: tokens before it are special ones that the server added. It also ends
+    at a character that is not ASCII and that the token does not show: several tokens may share its bytes.
+
+    Args:
+        tokens: The tokens that the server listed; the last ones are those of the text.
+        text: The text.
+
+    Returns:
+        The positions of the last tokens, as many as were found, ascending.
 
     Example:
         >>> _spell_backwards(["<s>", "I", " see"], "I see"), _spell_backwards(["I", " say"], "I see")
@@ -251,24 +258,24 @@ def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
     """
     starts_backwards: list[int] = []
     remaining_tokens = list(tokens)
-    unspelled = len(text)  # the number of characters at the beginning that no token spells yet
-    while unspelled > 0:
+    unspelled_length = len(text)  # the number of characters at the beginning that no token spells yet
+    while unspelled_length > 0:
         token = remaining_tokens[-1] if remaining_tokens else None
         # A token without text is at the place where the next one starts.
-        if token is not None and text.endswith(token, 0, unspelled):
-            unspelled -= len(token)
-            starts_backwards.append(unspelled)
+        if token is not None and text.endswith(token, 0, unspelled_length):
+            unspelled_length -= len(token)
+            starts_backwards.append(unspelled_length)
             remaining_tokens.pop()
             continue
-        special_token = _SPECIAL.search(text, 0, unspelled)
+        special_token = _SPECIAL.search(text, 0, unspelled_length)
         if special_token is not None:
-            # The server shows a special token that the text names without its name, or not at all.
-            unspelled = special_token.start()
+            # The text names a special token here, whose name the server does not list. It is skipped.
+            unspelled_length = special_token.start()
             continue
-        may_be_shared_character = token is not None and not text[unspelled - 1].isascii()
-        if may_be_shared_character:
-            break
-        return None
+        last_character = text[unspelled_length - 1]
+        if token is None or last_character.isascii():
+            return None
+        break
     if not starts_backwards:
         return None
     return starts_backwards[::-1]
@@ -936,10 +943,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return names
 
     def pin_edition(self) -> str | None:
-        """Ask the server which edition it serves now, with a request for one token, and hold all responses to it.
+        """Return which edition of the model the server serves now; a response of another one is an error from now on.
 
-        A run calls this before it computes predictions; a copy that is sent to workers afterwards holds the responses
-        there to the same edition.
+        This is a request for one token. A run calls this before it computes predictions. Responses to a copy of this
+        kernel that is sent to workers afterwards must come from the same edition.
 
         Returns:
             The model and the system fingerprint that the server names; ``None`` if it names neither.
@@ -993,7 +1000,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         self._transport.interrupt()
 
     def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[ScoresOrReply | OutputError]:
-        """Answer many queries, up to ``concurrency`` requests at once.
+        """Return the prediction for each of many prompts, with up to ``concurrency`` requests at once.
 
         Args:
             prompts: The prompts.
@@ -1161,9 +1168,14 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return token_counts(body).get("prompt_tokens")
 
     def _measured_prompt(self, text: str, demonstration_count: int) -> str:
-        """Return a text whose tokens are counted as the prompt that is sent.
+        """Return a text as a prompt of which the server counts the tokens.
 
-        With turns, every message has tokens of its own. So the text is sent with as many turns as the prompts have.
+        If demonstrations are sent as turns, every message has tokens of its own. So the text gets demonstrations of one
+        letter, as many as the prompts of the run have.
+
+        Args:
+            text: The text.
+            demonstration_count: The most demonstrations that a prompt of the run has.
         """
         if not self.turns:
             return text
@@ -1257,9 +1269,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if self.last_blank == "label":
             prompt = without_blank(prompt)
             labels = with_blank(labels)
-        # The first prompt of a process checks the server's echo, with five requests or a few more; the others wait.
+        # The server's echo is checked once in a process, by the first prompt. The threads of other prompts wait.
         with transport.checking:
-            if transport.echo_fault == "":
+            was_checked = transport.echo_fault != ""
+            if not was_checked:
                 transport.echo_fault = _echo_fault(complete, prompt)
         if transport.echo_fault is not None:
             raise UnusableEndpointError(transport.echo_fault)

@@ -562,7 +562,7 @@ class Transport(Requests):
         return super().all(prompts, work)
 
     def _connect(self) -> None:
-        """Open the connections of this process."""
+        """Open the connections of this process, and set what is known of the server to nothing."""
         openai = require("openai", "endpoint", "the endpoint kernel")
         key = key_from_environment()
         self._has_key = key is not None
@@ -582,7 +582,7 @@ class Transport(Requests):
         """Number of failed requests since the server's last answer."""
         self.checking = threading.Lock()
         self.echo_fault: str | None = ""
-        """Why the server's echo is wrong, if it is; empty before the check."""
+        """Why the server's echo is wrong; None if it is right, empty before the check."""
         redact_logs()
         self.understood = False
         self._process = os.getpid()
