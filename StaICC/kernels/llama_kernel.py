@@ -324,7 +324,13 @@ class LlamaKernel(EngineKernel):
         return sorted(range(len(sequences)), key=lambda number: sequences[number])
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
-        """Return the logits of tokens after each sequence; see the base class."""
+        """Return the logits of tokens after each sequence, and if ``totals`` those of the vocabulary added up.
+
+        Args:
+            sequences: The token sequences.
+            tokens: The tokens whose logits are wanted.
+            totals: Whether the log of the sum of the exponentials of all logits is wanted, too.
+        """
         rows: list[list[float]] = [[] for _ in sequences]
         log_totals = [0.0] * len(sequences)
         for number in self._count_and_sort(sequences):
@@ -337,7 +343,13 @@ class LlamaKernel(EngineKernel):
         return TokenLogits(rows, log_totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
-        """Return the log-probabilities of the tokens of each sequence after a position; see the base class."""
+        """Return the log-probabilities of the tokens of each sequence after a position.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt; not used here.
+        """
         computed = self._computed(sequences, starts, labels)
         logs: list[list[float]] = [[] for _ in sequences]
         for number in self._count_and_sort(computed):
@@ -357,7 +369,15 @@ class LlamaKernel(EngineKernel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
-        """Return the texts that continue sequences, one sequence after the other; see the base class."""
+        """Return the texts that continue token sequences, computed one sequence after the other.
+
+        Args:
+            sequences: The tokens of each prompt.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            stop: Texts before which a continuation ends.
+            sampling: The temperature and the seed, by name.
+            choices: Empty: llama.cpp is used without guided texts.
+        """
         vocabulary = self.tokenizer
         ending = Ending(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(sequences)

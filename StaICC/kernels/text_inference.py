@@ -277,20 +277,25 @@ class ReplyKernel(ReplySettings):
             return replies
 
         def request_longer_replies(cut_prompts: list[str]) -> Sequence[str | OutputError]:
+            """Return the replies to prompts whose replies were cut during their reasoning."""
             return self._replies(cut_prompts, THINKING_TOKENS, stop, more_fields)
 
         return with_thoughts(replies, prompts, request_longer_replies)
 
     def _replies(
-        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None,
+        stop: Sequence[str] | None,
+        more_fields: Mapping[str, Any],
     ) -> Sequence[str | OutputError]:
         """Return the reply to each prompt, or the error that took its place, of one request each.
 
         Args:
             prompts: The prompts.
-            most: Maximum number of tokens of a reply; ``None`` for that of the settings.
+            max_new_tokens: Maximum number of tokens of a reply; ``None`` for that of the settings.
             stop: Texts before which a reply ends; ``None`` for the kernel's default.
-            more: Other fields of the requests.
+            more_fields: Other fields of the requests.
         """
         raise NotImplementedError
 
@@ -445,6 +450,7 @@ class TextInference:
             return None
 
         def requests_with_this_limit(prompt: Any, label_space: Sequence[str]) -> list[PlannedRequest]:
+            """Return the requests of the kernel for a prompt, with the maximum number of tokens of this object."""
             (read_prompt,) = self._read([prompt])
             requests = []
             for request in requests_of_kernel(read_prompt, label_space):

@@ -184,7 +184,15 @@ class VLLMKernel(EngineKernel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
-        """Return the texts that continue sequences, guided to the choices if there are some; see the base class."""
+        """Return the texts that continue token sequences; with choices, each text is one of them.
+
+        Args:
+            sequences: The tokens of each prompt.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            stop: Texts before which a continuation ends.
+            sampling: The temperature and the seed, by name.
+            choices: The texts that are allowed; empty for all.
+        """
         settings: dict[str, Any] = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
         if sampling["temperature"]:
             settings |= sampling
@@ -229,7 +237,13 @@ class VLLMKernel(EngineKernel):
         return sequences
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
-        """Return the log-probabilities of tokens after each sequence, in the place of logits; see the base class."""
+        """Return the log-probabilities of tokens after each sequence, which take the place of logits.
+
+        Args:
+            sequences: The token sequences.
+            tokens: The tokens that are wanted.
+            totals: Whether the log of the sum of the exponentials over the vocabulary is wanted, too.
+        """
         log_probabilities = self._next_token_logs(sequences, [tokens] * len(sequences))
         rows = []
         for log_by_token in log_probabilities:
@@ -275,7 +289,13 @@ class VLLMKernel(EngineKernel):
         return log_probabilities
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
-        """Return the log-probabilities of the tokens of each sequence after a position; see the base class."""
+        """Return the log-probabilities of the tokens of each sequence after a position.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt, so that many sequences begin alike.
+        """
         if labels:
             return self._label_log_probabilities(sequences, starts)
         outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))

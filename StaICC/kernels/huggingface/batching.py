@@ -170,6 +170,7 @@ class BatchRunner:
         state_in_batch: Any = None
 
         def read_and_keep(hidden: Any, picks: Picks) -> None:
+            """Read a batch, and keep the last state of the compared sequence if it is in this batch."""
             nonlocal state_in_batch
             read(hidden, picks)
             if compared_number in picks:
@@ -517,6 +518,7 @@ class BatchRunner:
         logs_by_number: dict[int, list[float]] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
+            """Compute the log-probabilities of the tokens that follow the states of a batch."""
             # A pair is the index of a state and the token that follows there. Sequences that begin alike share pairs.
             pairs_by_number: dict[int, list[tuple[int, int]]] = {}
             distinct_pairs: set[tuple[int, int]] = set()

@@ -174,6 +174,7 @@ class _Continuations:
         """Continue all sequences of one row."""
 
         def logits_after(numbers: list[int]) -> Any:
+            """Add the last new token of some sequences to the row, and return the logits after each of these."""
             last_tokens = {}
             depths = []
             for number in numbers:

@@ -52,6 +52,7 @@ def _remembering(load_checkpoint: Any) -> Any:
 
     @functools.wraps(load_checkpoint)
     def load(path: Any, return_tensors: bool = False, *further: Any, **options: Any) -> Any:
+        """Return what ``load_checkpoint`` returns; the metadata of the last file are not read again."""
         reads_only_metadata = not (return_tensors or further or options)
         if not reads_only_metadata:
             return load_checkpoint(path, return_tensors, *further, **options)

@@ -41,7 +41,7 @@ def _changed_outputs(modules: Sequence[Any], change: Callable[[int, Any], Any]) 
     """
 
     def hook(number: int, module: Any, inputs: Any, output: Any) -> Any:
-        # What a hook returns takes the place of the output, unless it is None.
+        """Return what takes the place of a module's output, or None if it stays (a forward hook of torch)."""
         if not isinstance(output, tuple):
             return change(number, output)
         changed_state = change(number, output[0])
@@ -76,6 +76,7 @@ def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
         states_of_layers.append(state[forward.last_positions].float().cpu())
 
     def read(_: Any, picks: Picks) -> None:
+        """Keep the states of the batch that was just computed, by the numbers of its sequences."""
         # A batch that ran out of memory may have left tensors before those of this batch.
         states_by_row = torch.stack(states_of_layers[-len(layers) :], 1)  # (rows, layers, width)
         states_of_layers.clear()
@@ -100,6 +101,7 @@ def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int,
         raise ArgumentError(f"layer: got {layer}, expected 0 to {len(layers) - 1}")
 
     def replace(_: int, state: Any) -> Any:
+        """Return the state of a layer, (rows, positions, width), with the vector at the last position of each row."""
         if state.shape[-1] != len(vector):
             raise ArgumentError(f"state of layer {layer}: got {len(vector)} numbers, expected {state.shape[-1]}")
         state = state.clone()
@@ -153,6 +155,7 @@ def steered(
     unit = partial(torch.nn.functional.normalize, dim=-1)
 
     def steer(layer: int, output: Any) -> Any:
+        """Return the output of the feed-forward network of a layer, turned towards the vector of the layer."""
         width = output.shape[-1]
         if len(vectors[layer]) != width:
             raise ArgumentError(f"vector of layer {layer}: got {len(vectors[layer])} numbers, expected {width}")

@@ -166,9 +166,9 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return cls(ModelSource(name, **loading_options), None, **scoring_options)
 
     def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: a model that is named by a string is loaded again from its source."""
         not_pickled = {"_lock", "_runner", "_weights"}
         if self._source is not None:
-            # The model is loaded again from its source.
             not_pickled.add("_loaded")
         return {name: value for name, value in vars(self).items() if name not in not_pickled}
 

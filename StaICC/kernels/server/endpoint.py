@@ -157,7 +157,7 @@ class EchoedToken(NamedTuple):
 
 
 def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
-    """Return the tokens of a text that a server echoed; where not all of them can be told, the last ones.
+    """Return the tokens of a text that a server echoed; where not all of them can be found, the last ones.
 
     The server lists three kinds of tokens in one list: special ones before the text, those of the text, and those that
     it generated after the text. The text's tokens are those that spell it.
@@ -370,15 +370,16 @@ def _tokens_from(echo: Sequence[EchoedToken], border: int) -> Sequence[EchoedTok
 # -- top log-probabilities of the next token ------------------------------------------------------------------------
 
 
-def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
-    """Read the list of the most probable next tokens.
+def next_tokens(body: Mapping[str, Any], requested_count: int) -> dict[str, float]:
+    """Return the most probable next tokens of a response, by their texts, with their log-probabilities.
 
     Args:
-        body: The server's answer to a completion or a chat completion.
-        most: How many were asked for; what is listed beyond them (the token that was drawn) is left out.
+        body: The response to a completion or a chat completion.
+        requested_count: How many were requested. If a server lists one more, the token that was drawn, the least
+            probable one is left out.
 
     Returns:
-        Log-probabilities by the tokens' texts, the most probable first.
+        The log-probabilities in nats by the tokens' texts, the most probable first.
 
     Raises:
         EndpointError: The list is missing, too short to be one, constant, or not of log-probabilities.
@@ -401,8 +402,8 @@ def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
             log_probability = log_sum_exp([log_probabilities[token], log_probability])
         log_probabilities[token] = log_probability
     most_probable_first = sorted(log_probabilities.items(), key=lambda item: -item[1])
-    tokens = dict(most_probable_first[:most])
-    _check_next_tokens(tokens, most)
+    tokens = dict(most_probable_first[:requested_count])
+    _check_next_tokens(tokens, requested_count)
     return tokens
 
 
@@ -419,15 +420,20 @@ def _listed_next_tokens(choice: Mapping[str, Any]) -> list[tuple[object, object]
     return []
 
 
-def _check_next_tokens(tokens: Mapping[str, float], most: int) -> None:
+def _check_next_tokens(tokens: Mapping[str, float], requested_count: int) -> None:
     """Refuse a list of next tokens that no model computed.
+
+    Args:
+        tokens: The log-probabilities of the listed tokens.
+        requested_count: How many were requested.
 
     Raises:
         EndpointError: It has fewer than two tokens, all have the same probability, or their sum is above 1.
     """
     if len(tokens) < 2:
         raise EndpointError(
-            f"the server lists {len(tokens)} next tokens, where {most} were asked for (or applied its temperature)"
+            f"the server lists {len(tokens)} next tokens, where {requested_count} were asked for (or applied its "
+            "temperature)"
         )
     values = list(tokens.values())
     if len(values) >= 3 and len(set(values)) == 1:
@@ -1059,19 +1065,31 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return super().replies(prompts, max_new_tokens, stop, sampling)
 
     def _replies(
-        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None,
+        stop: Sequence[str] | None,
+        more_fields: Mapping[str, Any],
     ) -> Sequence[str | OutputError]:
-        """Return the reply to each prompt, or the error in its place; see the base class."""
+        """Return the reply to each prompt, or the error in its place, of one request each; see the base class."""
         check_prompts(prompts)
         if stop is None:
             # A label is one line, and a completion goes on after it; a chat reply ends by itself.
             stop = ["\n"] if self.api == "completions" else []
-        settings = {**self.reply_request(most, stop), **more}
+        settings = {**self.reply_request(max_new_tokens, stop), **more_fields}
         self._prompt_check.announce(prompts)
         return self._transport.all(prompts, lambda prompt: self._reply(prompt, settings))
 
     def _reply(self, prompt: str, settings: Mapping[str, Any]) -> Text:
-        """Return the reply to one prompt."""
+        """Return the reply to one prompt.
+
+        Args:
+            prompt: The prompt.
+            settings: The fields of the request but the prompt and the model.
+
+        Raises:
+            EndpointError: The server failed, cuts the prompt, or wrote the key into the reply.
+        """
         self._refuse_if_cut(prompt)
         text = reply(self._transport.request(self.api, self._request(prompt, settings)))
         if has_key(text):
@@ -1246,7 +1264,12 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return self._scores_of_echo(prompt, labels)
 
     def _scores_of_next_tokens(self, prompt: str, labels: Sequence[str]) -> list[float]:
-        """Return the probabilities of the labels by the most probable next tokens."""
+        """Return the probabilities of the labels after a prompt, from the list of the most probable next tokens.
+
+        Raises:
+            EndpointError: The server failed, cuts the prompt, or lists no usable tokens.
+            NoMatch: The listed tokens do not tell which label the model predicts.
+        """
         self._refuse_if_cut(prompt)
         settings = self.reply_request(1, ())
         if self.api == "chat":
@@ -1263,7 +1286,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         )
 
     def _scores_of_echo(self, prompt: str, labels: Sequence[str]) -> list[float]:
-        """Return the probabilities of the labels by the log-probabilities of all their tokens."""
+        """Return the probabilities of the labels after a prompt, from the echoed log-probabilities of all their tokens.
+
+        Raises:
+            EndpointError: The server failed, or its echo cannot be used.
+        """
         transport = self._transport
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
