@@ -200,9 +200,9 @@ def replaced_methods(value: object) -> list[str]:
     names = []
     for name in getattr(value, "__dict__", {}):
         member = _class_member(type(value), name)
-        is_wrapped_method = isinstance(member, (staticmethod, classmethod))
-        is_function = callable(member) and not isinstance(member, type)
-        if is_wrapped_method or is_function:
+        is_static_or_class_method = isinstance(member, (staticmethod, classmethod))
+        is_method = callable(member) and not isinstance(member, type)
+        if is_static_or_class_method or is_method:
             names.append(name)
     return sorted(names)
 
@@ -278,7 +278,10 @@ def _stated_for_partial(function: functools.partial[Any]) -> Identity | None:
 
 
 def _with_overrides(stated: Identity, value: Any, identity_class: type) -> Identity:
-    """Return a stated identity with the reasons why the object may not behave as its class states.
+    """Return a stated identity that also says where the object may not behave as its class states.
+
+    Reasons are methods that were replaced on the object or in a class of this library, and classes of the user that
+    inherit the method ``identity``. The first of these classes becomes a part of the identity, with its source.
 
     Args:
         stated: What the object states.
@@ -293,8 +296,9 @@ def _with_overrides(stated: Identity, value: Any, identity_class: type) -> Ident
         if in_library(base):
             reasons += [f"replaced method {name}" for name in _patched_methods(base)]
 
-    # Classes of the user below the one that states the identity; the class of the object comes first.
-    user_classes = [cls for cls in classes[: classes.index(identity_class)] if not in_library(cls)]
+    # The class of the object comes first among its classes, and the one that states the identity after its subclasses.
+    subclasses = classes[: classes.index(identity_class)]
+    user_classes = [cls for cls in subclasses if not in_library(cls)]
     for cls in user_classes:
         reasons.append(f"the class {cls.__qualname__} has no identity() of its own")
     who = dict(stated.who)
@@ -489,12 +493,14 @@ class _SourceText:
         return self._object(value, is_root)
 
     def _group(self, name: str, members: list[Any], with_callables: bool = False) -> str:
-        """Return the texts of several values with a name in front of them.
+        """Return the texts of several values with a name in front of them: "(list: int 1, int 2)".
+
+        A text with values has all of them; otherwise it has only the code among them, such as functions and classes.
 
         Args:
             name: The name.
-            members: The values. Without :attr:`_with_values`, only code among them is part of the text.
-            with_callables: Whether objects that can be called are part of it, too.
+            members: The values.
+            with_callables: Whether other objects that can be called count as code.
         """
         included = []
         for member in members:
@@ -513,14 +519,18 @@ class _SourceText:
         return self._group(name, list(referred(function)))
 
     def _class(self, cls: type) -> str:
-        """Return the text of a class: the source of it and its bases, and what their methods refer to."""
-        bases = [base for base in cls.__mro__ if not _is_installed(_file(base))]
-        sources = [_source(base) for base in bases]
+        """Return the text of a class: the source of it and its bases, and what their methods refer to.
+
+        Classes of installed packages and of Python are left out.
+        """
+        user_classes = [base for base in cls.__mro__ if not _is_installed(_file(base))]
+        sources = [_source(user_class) for user_class in user_classes]
         references: list[object] = []
-        for base in bases:
-            for member in vars(base).values():
+        for user_class in user_classes:
+            for member in vars(user_class).values():
                 references += _references_of_method(member)
-        return self._group(f"class {' '.join([cls.__qualname__, *sources])}", references)
+        name_and_sources = " ".join([cls.__qualname__, *sources])
+        return self._group(f"class {name_and_sources}", references)
 
     def _partial(self, function: functools.partial[Any]) -> str:
         """Return the text of a partial: the constants among its arguments, and its function."""

@@ -216,11 +216,15 @@ def _decode(stored: bytes | str) -> Answer:
 
 
 def _decode_scores(stored: bytes) -> list[float]:
-    """Return label scores, with the facts about the prompt that follow them."""
-    remainder = len(stored) % _SIZE_OF_SCORE
-    if remainder == 0:
+    """Return the label scores of a row of the table, with the facts about the prompt that follow them in the row.
+
+    Scores have 8 bytes each, and facts have a size that is no multiple of 8. So what is left after division by 8 says
+    which facts there are: none, those of a local model, or those of a server.
+    """
+    bytes_after_scores = len(stored) % _SIZE_OF_SCORE
+    if bytes_after_scores == 0:
         return _numbers(stored)
-    if remainder == _FACTS_OF_SERVER.size % _SIZE_OF_SCORE:
+    if bytes_after_scores == _FACTS_OF_SERVER.size % _SIZE_OF_SCORE:
         scores, facts = stored[: -_FACTS_OF_SERVER.size], stored[-_FACTS_OF_SERVER.size :]
         label_mass, mass_without_text, dropped, unmeasured = _FACTS_OF_SERVER.unpack(facts)
         return ScoredLabels(
@@ -489,7 +493,10 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             raise self._damaged(f"no model is stored like this: {error}") from error
 
     def _use_log(self, connection: sqlite3.Connection) -> None:
-        """Use a write-ahead log. SQLite does not wait by itself when two processes open a new store at once."""
+        """Set the file to write-ahead logging, after waiting for a process that does the same.
+
+        Other than elsewhere, SQLite does not wait by itself here when two processes open a new store at once.
+        """
         import sqlite3
 
         end = time.monotonic() + self.timeout
@@ -689,7 +696,13 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         return insertion.kept
 
     def _insert(self, connection: sqlite3.Connection, model: int, rows: Sequence[_Row]) -> _Insertion:
-        """Insert rows of a model, where it has none with their keys."""
+        """Insert rows of a model whose keys have no prediction yet, and compare the others with what is stored.
+
+        Args:
+            connection: The store, open for writing.
+            model: The number of the model.
+            rows: Keys and encoded predictions.
+        """
         changes_before = connection.total_changes
         connection.executemany(f"INSERT OR IGNORE INTO predictions VALUES ({model}, ?, ?)", rows)
         added = connection.total_changes - changes_before
@@ -705,8 +718,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             stored_row = connection.execute(select, (key,)).fetchone()
             if stored_row == new_row:
                 continue
-            ((_, stored_prediction),) = self._decoded([stored_row])
-            ((_, new_prediction),) = self._decoded([new_row])
+            (_, stored_prediction), (_, new_prediction) = self._decoded([stored_row, new_row])
             kept[key] = stored_prediction
             # Equal replies may differ in how they ended.
             if stored_prediction != new_prediction:
@@ -726,7 +738,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             return connection.total_changes - before
 
     def add_edition(self, name: str, edition: str, allowed: bool) -> list[str]:
-        """Record an edition that serves a model, unless the model has predictions of others and that is not allowed.
+        """Record which edition of a served model makes the predictions, unless others made the stored ones.
+
+        Args:
+            name: The name of the model.
+            edition: The edition that its server names now.
+            allowed: Whether it is recorded even if others are.
 
         Returns:
             The other editions that were recorded before.
@@ -932,7 +949,7 @@ class BoundStore:
             key = self._key(query)
             query_by_key[key] = query
             prediction_by_key[key] = prediction
-        # Before they are written: an interrupt may come right after they are on the disk.
+        # Noted before they are written, since an interrupt may come right after they are on the disk.
         self._written.update(prediction_by_key)
         write = partial(self.store.put_many, self.name, prediction_by_key.items())
         stored_by_others = self._write_when_unlocked(write, count=len(prediction_by_key))
@@ -961,7 +978,9 @@ class BoundStore:
         return removed
 
     def _write_when_unlocked(self, write: Callable[[float], _T], count: int) -> _T:
-        """Return what a function returns that writes to the store; while the store is locked, it is called again.
+        """Write to the store, again and again while another process has locked it, and return what that returns.
+
+        After Ctrl-C, it tries once more for a short time, so that an interrupted run loses no predictions.
 
         Args:
             write: Writes predictions, or removes some, all or none. Its argument is the number of seconds for which it
@@ -994,7 +1013,7 @@ class BoundStore:
         return result
 
     def _write_at_end(self, write: Callable[[float], _T], count: int, interrupt: KeyboardInterrupt) -> _T:
-        """Return what a function returns that writes to the store, called once while the run ends.
+        """Write to the store once, while an interrupted run ends, and return what that returns.
 
         Args:
             write: As for :meth:`_write_when_unlocked`.

@@ -175,8 +175,14 @@ class _Solved(NamedTuple):
 
 
 def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
-    """Evaluate one chunk in a worker, or what it can evaluate of it in its time."""
-    # What is no copy is called by a thread of the process that runs.
+    """Return the predictions of a chunk, evaluated in a worker: of its first queries only if its time is over before.
+
+    Args:
+        remote: The inference function. In a worker process it is a copy, which counts its own requests and tokens. In
+            a thread of the process that runs it is none, and the run counts them.
+        chunk: The queries.
+        on_error: Whether the chunk ends at the first query without a prediction.
+    """
     function = remote.load() if remote.is_copy else remote.function
     if remote.stopped:
         return _Solved(predictions=[], usage=(0, 0, 0), seconds=0.0, is_cut=True)
@@ -190,7 +196,7 @@ def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
     predictions = solve(chunk)
     seconds = time.monotonic() - began
     usage_of_chunk: Usage = (0, 0, 0)
-    if remote.is_copy:  # of a function of this process, the run counts itself
+    if remote.is_copy:
         usage_of_chunk = _difference_of_usage(usage(function), usage_before)
     run_ends = ends(predictions, on_error)
     if run_ends and not remote.is_copy:
@@ -423,7 +429,7 @@ def solve_in_workers(
     """
     run = _WorkerRun(pool, function, pending, on_error, receiver, size)
     try:
-        while run.step():
+        while run.advance():
             pass
     except BaseException:
         run.end_early()
@@ -453,14 +459,21 @@ class _WorkerRun:
         self._without_workers_since: float | None = None
         self._said_no_workers = False
 
-    def step(self) -> bool:
-        """Submit chunks to free workers, and receive what is done; return whether anything is left."""
+    def advance(self) -> bool:
+        """Submit chunks to free workers, and deliver the predictions that arrive within a moment.
+
+        Returns:
+            Whether the run goes on: chunks are in flight, or queries are left.
+        """
         self._submit_chunks()
         if not self._in_flight:
             self._receiver.commit()
-            return not self._receiver.ended and self._pending.wait_for_others()
+            if self._receiver.ended:
+                return False
+            return self._pending.wait_for_others()
         # With a timeout: a signal may arrive in another thread, and this one must notice it.
-        for future in wait(self._in_flight, _POLL_SECONDS, FIRST_COMPLETED).done:
+        completed = wait(self._in_flight, _POLL_SECONDS, FIRST_COMPLETED).done
+        for future in completed:
             self._receive(future)
         self._receiver.commit_if_due()
         return True
@@ -483,10 +496,17 @@ class _WorkerRun:
             self._in_flight[future] = chunk
 
     def _chunk_size(self, capacity: int) -> int:
-        """Return the most queries of the next chunk: near the end fewer, so that workers end together."""
+        """Return the most queries of the next chunk.
+
+        Args:
+            capacity: How many chunks can run at once.
+        """
         if self._size is not None:
             return self._size
-        return max(1, min(self._pace.size, len(self._pending) // (2 * capacity)))
+        # Near the end, chunks are small, so that the workers end at about the same time: each still gets two or more.
+        queries_left = len(self._pending)
+        share_of_rest = queries_left // (2 * capacity)
+        return max(1, min(self._pace.size, share_of_rest))
 
     def _warn_without_workers(self, workers: int | None) -> None:
         """Warn once if the executor has had no workers for some seconds.
@@ -543,36 +563,39 @@ class RequestThreads(Executor):
     """Threads for requests. Nothing waits for them: neither the end of a run, nor the interpreter when it exits.
 
     Args:
-        number: How many.
+        max_workers: The largest number of threads.
     """
 
-    def __init__(self, number: int) -> None:
-        self._max_workers = number
-        self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._started = 0
+    def __init__(self, max_workers: int) -> None:
+        """Make an executor without threads; each of the first calls that are submitted starts one."""
+        self._max_workers = max_workers
+        self._running_threads = 0
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        """The submitted calls that no thread has begun, each with the future for its result. A thread that takes
+        ``None`` ends."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        """Let a thread call the function."""
+        """Return the future result of a function, which the next free thread calls."""
         future: Future[Any] = Future()
-        self._tasks.put((future, lambda: function(*arguments, **named)))
-        if self._started < self._max_workers:
-            self._started += 1
-            threading.Thread(target=self._work, daemon=True).start()
+        self._calls.put((future, lambda: function(*arguments, **named)))
+        if self._running_threads < self._max_workers:
+            self._running_threads += 1
+            threading.Thread(target=self._run_thread, daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let each thread end after its current call."""
-        for _ in range(self._started):
-            self._tasks.put(None)
-        self._started = 0
+        """Let each thread end after the calls that were submitted before; return at once, whatever ``wait`` says."""
+        for _ in range(self._running_threads):
+            self._calls.put(None)
+        self._running_threads = 0
 
-    def _work(self) -> None:
-        """Call functions, one after the other, until the shutdown; what a thread does."""
+    def _run_thread(self) -> None:
+        """Make the submitted calls, one after the other, until the shutdown. This runs in each thread."""
         while True:
-            task = self._tasks.get()
-            if task is None:
+            next_call = self._calls.get()
+            if next_call is None:
                 return
-            future, call = task
+            future, call = next_call
             if not future.set_running_or_notify_cancel():
                 continue
             try:
@@ -587,7 +610,10 @@ class RequestThreads(Executor):
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends, also if that is killed; a thread waits for it."""
+    """Wait until the parent of this process ends, also if it is killed, and end this process then.
+
+    A thread of each worker process runs this: without its parent, a worker would wait for chunks for ever.
+    """
     import multiprocessing
 
     parent = multiprocessing.parent_process()

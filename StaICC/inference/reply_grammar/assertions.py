@@ -168,9 +168,10 @@ class StatementReader:
     # -- before the label
 
     def _label_positions(self, statement: str) -> Iterator[int]:
-        """Yield the positions where an asserted label may begin: after leads, a cue, an article and a word of degree.
+        """Yield the positions of a statement where an asserted label may begin.
 
-        A position may occur twice.
+        Of "Sure, the answer is a very positive one", these are the beginning, and the ends of the lead ("Sure,"), the
+        cue ("the answer is"), the article ("a") and the word of degree ("very"). A position may occur twice.
         """
         for lead_end in self._lead_ends(statement):
             yield from self._modifier_ends(statement, lead_end)
@@ -206,7 +207,10 @@ class StatementReader:
         return None
 
     def _modifier_ends(self, statement: str, position: int) -> Iterator[int]:
-        """Yield a position, the end of an article there, and the end of a word of degree where no label has one."""
+        """Yield the positions where a label may begin from a position on: there, after an article, after "very".
+
+        Words of degree are not skipped if they are part of a label, such as "very negative".
+        """
         yield position
         article = self._phrases.article.match(statement, position)
         if article is not None and self.labels.at(statement, position) is None:
@@ -274,6 +278,7 @@ class StatementReader:
         label, rest = phrase.label, phrase.rest
         # A label at position 0 begins the statement; one at position 1 has only an opening mark before it.
         follows_words = phrase.start > 1
+        # What follows the label, and what follows the noun after it.
         for after_noun in self._after_noun(rest, follows_words):
             if self._is_end(after_noun):
                 return Reading(label)
@@ -290,9 +295,14 @@ class StatementReader:
         return self._read_explained_number(label, rest)
 
     def _after_noun(self, rest: str, follows_words: bool) -> Iterator[str]:
-        """Yield what follows a label unchanged, and without a noun of the task ("sentiment", "tone of this text").
+        """Yield what follows a label in a statement, and then what follows the noun after the label, if it has one.
 
-        A noun of the text needs words before the label: "It is a good review", not "Good review".
+        For "positive sentiment because ...", these are " sentiment because ..." and " because ...". A noun that names
+        the text needs words before the label: "It is a good review", not "Good review".
+
+        Args:
+            rest: What follows the label.
+            follows_words: Whether words are before the label.
         """
         yield rest
         position = 1 if rest.startswith(" ") else 0
@@ -313,9 +323,13 @@ class StatementReader:
         return _END_MARK.fullmatch(rest) is not None
 
     def _read_reason(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if a reason follows the label: "because ..."; ``None`` if none follows.
+        """Return the reading of a statement whose label a reason follows: "because ..."; ``None`` if none follows.
 
         The labels of the reason count as those of a later statement.
+
+        Args:
+            label: The label.
+            rest: What follows it, and its noun.
         """
         rest = _without_separator(rest)
         reason = self._phrases.reason.match(rest)
@@ -327,7 +341,10 @@ class StatementReader:
         return self._with_explanation(label, text)
 
     def _read_contrast(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if a contrast with another label follows the label: "rather than X"; else ``None``."""
+        """Return the reading of a statement whose label a contrast follows: "rather than X"; ``None`` if none follows.
+
+        Words such as "a clearly" may be before the other label. Arguments as for :meth:`_read_reason`.
+        """
         rest = _without_separator(rest)
         contrast = self._phrases.contrast.match(rest)
         if contrast is None:
@@ -413,7 +430,12 @@ class StatementReader:
     # -- statements that assert nothing
 
     def _read_mentions(self, statement: str, mentions: list[Mention]) -> Reading:
-        """Return the reading of a statement that asserts no label: which labels it denies, and which it mentions."""
+        """Return the reading of a statement that asserts no label: which labels it denies, and which it mentions.
+
+        Args:
+            statement: The statement.
+            mentions: The labels in it, from left to right.
+        """
         mentioned: set[int] = set()
         denied: set[int] = set()
         last_denied: Mention | None = None
