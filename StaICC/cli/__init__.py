@@ -142,7 +142,13 @@ def _exit_status(argv: list[str], signals: EndingSignals) -> int:
 
 
 def _explain_interrupt(interrupt: KeyboardInterrupt, argv: Sequence[str], signals: EndingSignals) -> None:
-    """Print that the command was interrupted, with the command that continues if something was kept."""
+    """Print that the command was interrupted, with the command that continues if something was kept.
+
+    Args:
+        interrupt: The interrupt. Commands add what was kept, and how to continue, as its arguments.
+        argv: The words of the command.
+        signals: The signal that ended it.
+    """
     explanations = [str(argument) for argument in interrupt.args]
     with contextlib.suppress(OSError):  # after SIGHUP, the terminal is closed
         print("; ".join([f"staicc: {signals}", *explanations]), file=sys.stderr)

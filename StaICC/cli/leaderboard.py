@@ -203,11 +203,13 @@ def _names_of_files(given: Sequence[Path], copies_folder: Path, logs: Sequence[P
 
 
 def _check_file(path: Path, verdicts: VerdictCache) -> _CheckedFile:
-    """Return a file, verified unless it was before; a new verdict is added.
+    """Return a file of a result with the status of its verification.
+
+    A file that was verified before, with the same data, is not verified again.
 
     Args:
         path: The file.
-        verdicts: Those of earlier verifications.
+        verdicts: The earlier verifications of files that are recomputed; this one is added if the file is.
     """
     try:
         digest = data_file_digest(path)
@@ -241,14 +243,14 @@ def _read_logs(logs: Sequence[Path], args: argparse.Namespace, used_names: Colle
     if not logs:
         return {}
     files = {}
-    used_copy_names = set(used_names)  # the copy of a saved result has the name of the result
+    names_of_copies = set(used_names)  # the copy of a saved result has the name of the result
     for name, result in saved_results.read_logs_of_command(logs, args).items():
         unused_name = f"{name} (log)" if name in used_names else name
         copy_name = _copy_name(unused_name)
-        while copy_name in used_copy_names:
+        while copy_name in names_of_copies:
             copy_name += "_"
-        used_copy_names.add(copy_name)
-        files[unused_name] = _CheckedFile(FROM_LOGS, "", result, copy_name)
+        names_of_copies.add(copy_name)
+        files[unused_name] = _CheckedFile(FROM_LOGS, remark="", result=result, copy=copy_name)
     return files
 
 
@@ -266,11 +268,17 @@ def _save_results_of_logs(files: Iterable[_CheckedFile], folder: Path) -> None:
 
 
 def _copy_results(paths: Mapping[str, Path], folder: Path) -> None:
-    """Copy results into a folder, by name."""
+    """Copy files of results into a folder.
+
+    Args:
+        paths: The files by the names of their copies, which may have subfolders: "first/result".
+        folder: The folder.
+    """
     for name, path in paths.items():
         copy = folder / f"{name}.json"
         copy.parent.mkdir(parents=True, exist_ok=True)
-        write_output(copy, [path.read_bytes()])
+        content = path.read_bytes()
+        write_output(copy, [content])
 
 
 def _remove_old_copies(folder: Path, kept: Collection[str], known_digests: Container[str]) -> None:

@@ -588,18 +588,20 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1)
 
     outcomes: dict[tuple[str, str], TestOutcome] = {}
     for first, second in pairs:
-        bound = None
+        p_value_bound = None
         # An upper bound of the p-value is enough to decide whether two runs differ. Pairs with a leader are tested,
         # because their p-values are shown with the verdicts.
         if bounds is not None and first not in aligned.leaders:
-            bound = bounds.of_pair(first, second)
-        if bound is not None:
-            outcomes[first, second] = Tested(bound, bound)
+            p_value_bound = bounds.of_pair(first, second)
+        if p_value_bound is not None:
+            outcomes[first, second] = Tested(p_value_bound, corrected_p_value=p_value_bound)
         elif aligned.is_comparable(first, second):
             outcomes[first, second] = difference_outcome(aligned.pair(first, second).difference)
-    adjusted = corrected(list(outcomes.values()), chosen_from=chosen_from)
-    adjusted = [corrected_for_conditions(outcome, conditions) for outcome in adjusted]
-    return ranks_of(aligned, dict(zip(outcomes, adjusted, strict=True)), pairs)
+
+    corrected_outcomes = {}
+    for pair, outcome in zip(outcomes, corrected(list(outcomes.values()), chosen_from=chosen_from), strict=True):
+        corrected_outcomes[pair] = corrected_for_conditions(outcome, conditions)
+    return ranks_of(aligned, corrected_outcomes, pairs)
 
 
 def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:

@@ -97,6 +97,7 @@ class Dataset(Displayed):
     """For each column of subgroups the subgroup of each row, by which comparisons can be made."""
 
     def __post_init__(self) -> None:
+        """Check that table, clusters and subgroups have the rows that the card describes."""
         if not isinstance(self.card, Card):
             raise ArgumentError(f"a data set needs a Card, not {self.card!r}")
         where = f"data set {self.card.name!r}"

@@ -346,7 +346,7 @@ def _refuse_swallowed_rows(file: _File, label: int, records: Sequence[DelimitedR
     lines_of_file = [line.rstrip("\r\n") for line in io.StringIO(file.text, newline="")]
     for record in records_of_several_lines:
         lines = lines_of_file[record.first_line - 1 : record.last_line]
-        labels = _labels_of_lines(lines, file, label)
+        labels = _labels_of_lines(lines, file, label)  # of the lines that would be rows
         row_count = _lines_with_labels_of_other_rows(labels, rows_with_label, record.fields[label].strip())
         all_lines_have_labels = len(labels) == len(lines)
         is_most_of_the_file = len(lines) > len(lines_of_file) / 2

@@ -173,6 +173,7 @@ class Claims:
     """
 
     def __init__(self, path: Path, digest: Callable[[PromptKey], bytes]) -> None:
+        """Begin without claims. All runs of this process on one store share one open file."""
         self._path = path
         self._digest = digest
         self._closed = False

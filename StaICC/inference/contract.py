@@ -94,6 +94,7 @@ class ScoredLabels(list[float]):
         mass_without_text: float | None = None,
         unmeasured: bool = False,
     ) -> None:
+        """Make a list of the numbers, with the facts as attributes."""
         super().__init__(numbers)
         self.label_mass = label_mass
         self.dropped = dropped
@@ -335,7 +336,9 @@ def _plain(value: object) -> object:
         return value
     to_list = getattr(value, "tolist", None)
     if callable(to_list):
-        kind = getattr(getattr(value, "dtype", None), "kind", "f")
+        # The kind of the type of an array: "f" for floats. What has no kind, such as a tensor, has numbers.
+        number_type = getattr(value, "dtype", None)
+        kind = getattr(number_type, "kind", "f")
         if kind not in _KINDS_OF_NUMBERS_AND_TEXTS:
             raise OutputError(f"got {_describe(value)}, expected numbers, a label index, or a label's text")
         return to_list()

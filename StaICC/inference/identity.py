@@ -441,15 +441,17 @@ class _SourceText:
     """
 
     def __init__(self, with_values: bool) -> None:
+        """Begin a text in which no value is written yet."""
         self._with_values = with_values
-        # By id; the values are kept, so that no other object gets the id of one.
         self._seen: dict[int, object] = {}
+        """The values that are written, by id. They are kept here, so that no other object gets the id of one."""
 
     def of(self, value: Any) -> str:
-        """Return the text of a value.
+        """Return the text of a value, with those of what it refers to.
 
-        Each value is written once, so that a circle of references ends. What a kernel refers to is not written: the
-        digest of its stated identity is.
+        Each value is written once, so that a circle of references ends: after that, and after the largest number of
+        values, the text has the word "seen" in its place. Of a kernel, the digest of its stated identity is written,
+        and not what it refers to.
         """
         if value is None or type(value) in _CONSTANTS:
             return f"{type(value).__name__} {value!r}"

@@ -58,6 +58,7 @@ class Pace:
     """
 
     def __init__(self, most: int, least: int = 1) -> None:
+        """Begin with small chunks, since the speed is not known."""
         self._most = most
         self._least = min(least, most)
         self.size = self._least
@@ -105,6 +106,7 @@ class PendingQueries:
         self._taken_of_first_block = 0
         """Number of queries of the first block that were taken."""
         self._left = sum(map(len, self._blocks))
+        """Number of queries that are not evaluated."""
         self._returned: deque[Sequence[PromptKey]] = deque()
         """Chunks that came back, or were postponed: they are taken first."""
         self._fixed = fixed

@@ -99,6 +99,7 @@ class RequestCounter:
     """
 
     def __init__(self, counter: TokenCounter) -> None:
+        """Begin without a previous request."""
         self._count = counter.count
         self._previous_text = ""
         self._prefix_length = 0

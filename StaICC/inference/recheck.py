@@ -198,13 +198,17 @@ class RunCounter:
         remark: str = "",
         budget: RecheckBudget | None = None,
     ) -> None:
+        """Begin with counts of 0, and without predictions to recheck."""
         self.counts = Counter[str]()
         self.replies = False
         self.tokens = (0, 0)
         self._tolerance = tolerance
+        """By how much rechecked numbers may differ; ``None`` if predictions may change, as those of a server."""
         self._recheck = recheck
         self._done = done
+        """How many predictions the run rechecked so far."""
         self._unidentified = unidentified
+        """Whether a run is rechecked even if it has no tolerance and all its predictions are stored."""
         self.remark = remark
         self.budget = RecheckBudget() if budget is None else budget
         self._required_in_part = 0

@@ -155,6 +155,7 @@ class _Template:
     """
 
     def __init__(self, label_prefix: str, text_prefixes: Sequence[str]) -> None:
+        """Bring the prefixes into the form in which replies are read, and make the phrases that name the answer."""
         self._label_prefix = normalised(label_prefix).strip()
         prefixes = []
         for text_prefix in text_prefixes:

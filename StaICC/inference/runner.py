@@ -136,6 +136,11 @@ class RunOptions:
     """Called once with the first queries and their predictions: what is wrong with all of them is logged early."""
 
     def __post_init__(self) -> None:
+        """Refuse invalid values, and make a worker pool of an executor.
+
+        Raises:
+            ArgumentError: A value is invalid.
+        """
         if self.on_error not in ("raise", "collect"):
             raise ArgumentError(f"on_error must be 'raise' or 'collect', not {self.on_error!r}")
         if self.chunk_size is not None:
@@ -213,15 +218,18 @@ class _Evaluation:
     """The evaluation of the queries of a part; arguments as for :func:`predict_queries`."""
 
     def __init__(self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> None:
+        """Read what is stored of the queries; nothing is predicted yet."""
         self._function = function
         self._queries = queries
         self._part = part
         self._options = options
         self._numbers = _first_numbers(queries)
+        """The number of the first query with each key, for messages."""
         self._keys = distinct_keys(queries, options.group_prefixes)
         self._stored_meanwhile: dict[PromptKey, Answer] = {}
-        """Predictions that another run stored meanwhile."""
+        """Predictions that another run on the store makes while this one runs."""
         self._stored_version: object = None
+        """The version of the store when it was read; it changes when another run stores something."""
         self._reused = self._read_store()
         self._collector = AnswerCollector(
             options,
@@ -403,7 +411,15 @@ def _groups(keys: Sequence[PromptKey], function: Inference, options: RunOptions)
 
 
 def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Sequence[ReusedPrediction]) -> None:
-    """Compute some of the reused predictions again, before the first new ones.
+    """Compute some predictions again that the run reuses from the store, and compare them with the stored ones.
+
+    If the predictions of the function may change (those of a server), differences and failures are warnings.
+
+    Args:
+        function: The inference function.
+        part: The part of the run.
+        options: How to evaluate queries.
+        chosen: The stored predictions.
 
     Raises:
         IdentityError: A prediction differs from the stored one by more than the tolerance.
@@ -444,7 +460,10 @@ def _note_failed_recheck(failure: Failure, reused: ReusedPrediction, part: Part,
 def _predict_again(
     function: Inference, part: Part, options: RunOptions, chosen: Sequence[ReusedPrediction]
 ) -> Mapping[PromptKey, Answer | Failure]:
-    """Return predictions for some of the stored queries; none of them is stored, and replies are not parsed."""
+    """Return new predictions of some queries whose predictions are stored, for a comparison with these.
+
+    The new predictions are not stored, and replies stay texts, as in the store. Arguments as for :func:`_recheck`.
+    """
     options_of_recheck = replace(options, store=None, progress=None, free_text=True)
     collector = AnswerCollector(options_of_recheck, part, total=len(chosen), stored={})
     groups = _groups([reused.key for reused in chosen], function, options)
@@ -489,10 +508,12 @@ class AnswerCollector:
         queries: Sequence[Query] = (),
         prompts: Mapping[PromptKey, Prompt] | None = None,
     ) -> None:
+        """Begin with the stored predictions, and report the progress with them."""
         self._options = options
         self._part = part
         self._total = total
         self._stored_count = len(stored)
+        """For the progress: how many predictions came from the store."""
         self._commit_size = commit_size
         self._prompts = prompts or {}
         self._watched: list[Query] = []
@@ -506,6 +527,7 @@ class AnswerCollector:
         self.ended = False
         """Whether the run ends, after the chunks in flight."""
         self._uncommitted: list[tuple[PromptKey, Answer]] = []
+        """New predictions that are not stored yet."""
         self._last_commit = time.monotonic()
         self.after_commit: Callable[[], None] | None = None
         """Called when no prediction waits for its commit."""
@@ -743,7 +765,17 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
 
 
 def _solve_here(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:
-    """Evaluate queries in this thread: of a batched kernel chunk by chunk, else one after the other."""
+    """Evaluate queries in this thread: of a batched kernel chunk by chunk, else one after the other.
+
+    It ends when no query is left, or after a failure that ends the run. Queries that another run evaluates now are
+    waited for.
+
+    Args:
+        function: The inference function.
+        pending: The queries.
+        options: How to evaluate them.
+        collector: Receives the predictions.
+    """
     solve = solver(function, options.on_error)
     is_batched = _is_batched(function)
     pace = Pace(min(options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS))

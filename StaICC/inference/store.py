@@ -59,6 +59,8 @@ _TABLES = [
     "CREATE TABLE predictions (model INTEGER NOT NULL, query BLOB NOT NULL, prediction NOT NULL, "
     "PRIMARY KEY (model, query)) WITHOUT ROWID",
 ]
+_NO_EDITIONS = "[]"
+"""The editions of a model that is not served, as the table has them."""
 _KEYS_PER_SELECT = 400
 _ROWS_PER_MERGE = 10_000
 _HEARD_AFTER = 0.2
@@ -372,12 +374,15 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, timeout: float = 60.0) -> None:
+        """Open the file, create its tables if it is new, and check what it holds."""
         self.path = Path(os.path.abspath(path))
         self._log = _log_of(self.path)
         self.read_only = read_only
         self.timeout = timeout
         self._lock = threading.RLock()
+        """Held by the thread that uses the connection."""
         self._process = os.getpid()
+        """The process that opened the store: a connection of SQLite must not be used in a forked one."""
         self._has_warned = False
         """Whether the log says that predictions differ from the stored ones."""
         self._commits = 0
@@ -399,6 +404,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 raise
         self._may_have_log = not read_only
         self._file = self._file_id()
+        """Which file the path led to, so that a file that replaces it is noticed."""
 
     def _check_path(self) -> None:
         """Refuse a path that cannot be a store, before SQLite creates files."""
@@ -843,15 +849,20 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         return MergeReport(added, present, different)
 
     def _merge_model(self, connection: sqlite3.Connection, name: bytes, editions: str) -> int:
-        """Return the number of a model, which another store has with these editions.
+        """Return the number that a model of another store has in this one, with the editions that served it there.
+
+        Args:
+            connection: This store, open for writing.
+            name: The name of the model.
+            editions: Its editions in the other store, as the JSON list of the table.
 
         Raises:
-            StoreError: This store has it with others.
+            StoreError: Both stores have editions of the model, and not the same ones.
         """
         model = self._model(connection, name)
-        if model.editions == "[]":
+        if model.editions == _NO_EDITIONS:
             connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model.number))
-        elif editions not in ("[]", model.editions):
+        elif editions not in (_NO_EDITIONS, model.editions):
             raise StoreError(
                 f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {model.editions}, "
                 f"the other in {editions}. Keep the stores apart"
@@ -902,6 +913,7 @@ class BoundStore:
     """
 
     def __init__(self, store: PredictionStore, name: str, with_parts: bool = False) -> None:
+        """Bind the store to one inference function; nothing is read or written yet."""
         self.store = store
         self.name = name
         self._with_parts = with_parts

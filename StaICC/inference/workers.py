@@ -227,11 +227,12 @@ class WorkerPool:
     """
 
     def __init__(self, executor: Executor | Callable[[], Executor]) -> None:
+        """Keep the executor, or the function that makes one when the first chunk is submitted."""
         self._executor: Executor | None = None
         self._make: Callable[[], Executor] | None = None
         """Makes the executor; ``None`` if it is the user's own."""
         self._remotes: dict[int, RemoteFunction] = {}
-        """By id of the function, which they keep."""
+        """The form in which each inference function is submitted, by the id of the function."""
         if isinstance(executor, Executor):
             self._executor = executor
         elif callable(executor):
@@ -336,8 +337,9 @@ class WorkerPool:
 
 @contextlib.contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Deliver Ctrl-C and SIGHUP after this: processes that start here inherit the mask, and leave both to this one.
+    """Hold Ctrl-C and SIGHUP back within a with block that starts processes, and deliver them after it.
 
+    The processes that start here inherit this mask, so that the signals end this process only, which then ends them.
     Workers choose to ignore Ctrl-C only once they run; SIGHUP stays masked in them, and in the process with which
     ``multiprocessing`` keeps track of them.
     """
@@ -448,16 +450,21 @@ class _WorkerRun:
         receiver: Receiver,
         size: int | None,
     ) -> None:
+        """Begin without a chunk in flight; :meth:`advance` submits the first ones."""
         self._pool = pool
         self._function = function
         self._pending = pending
         self._on_error = on_error
         self._receiver = receiver
         self._in_flight: dict[Future[_Solved], Chunk] = {}
+        """The chunks that workers have, by the future of their predictions."""
         self._size = size
         self._pace = Pace(_MOST_QUERIES, _least_queries(function))
+        """How many queries a chunk has if no size is set."""
         self._without_workers_since: float | None = None
-        self._said_no_workers = False
+        """Since when the executor has had no workers; ``None`` while it has some."""
+        self._has_warned = False
+        """Whether the log says that there are no workers."""
 
     def advance(self) -> bool:
         """Submit chunks to free workers, and deliver the predictions that arrive within a moment.
@@ -520,12 +527,16 @@ class _WorkerRun:
         if self._without_workers_since is None:
             self._without_workers_since = time.monotonic()
         waited = time.monotonic() - self._without_workers_since
-        if waited > _NO_WORKERS_SECONDS and not self._said_no_workers:
-            self._said_no_workers = True
+        if waited > _NO_WORKERS_SECONDS and not self._has_warned:
+            self._has_warned = True
             _LOG.warning("the executor has no workers; the run waits for them")
 
     def _receive(self, future: Future[_Solved]) -> None:
-        """Deliver the predictions of a chunk; put back what its worker did not evaluate."""
+        """Deliver the predictions that a worker made of its chunk, and put its other queries back to the pending ones.
+
+        Args:
+            future: What the worker returned, which is there.
+        """
         chunk = self._in_flight[future]
         with _explained():
             solved = future.result()
@@ -539,16 +550,21 @@ class _WorkerRun:
             self._pending.give_back(chunk[predicted_count:])
 
     def end_early(self) -> None:
-        """Let the chunks in flight end, for a moment, and deliver what they have."""
+        """Deliver what the workers have predicted, when an error or Ctrl-C ends the run.
+
+        Chunks in flight have a moment to end; those that take longer are lost.
+        """
         self._pool.stop_threads()
         stop_requests(self._function)
         wait(self._in_flight, _GRACE_SECONDS)
         for future, chunk in self._in_flight.items():
             future.cancel()
-            if future.done() and not future.cancelled() and future.exception() is None:
-                with contextlib.suppress(Exception):  # the first error is the one to raise
-                    solved = future.result()
-                    self._receiver.deliver(chunk, solved.predictions, solved.usage)
+            has_ended = future.done() and not future.cancelled()
+            if not has_ended or future.exception() is not None:
+                continue
+            with contextlib.suppress(Exception):  # the error that ended the run is the one to raise
+                solved = future.result()
+                self._receiver.deliver(chunk, solved.predictions, solved.usage)
 
 
 def _least_queries(function: Any) -> int:
@@ -623,10 +639,10 @@ def _end_with_parent() -> None:
 
 
 def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: bool) -> None:
-    """Prepare a worker process, before its first chunk.
+    """Prepare a worker process, before its first chunk: its device or threads, its signals, its end.
 
     Args:
-        begun: Number of worker processes that began before, in shared memory.
+        begun: Number of worker processes of the pool that began before this one, in shared memory.
         devices: The devices that are dealt to the workers in turn.
         threads: Number of threads of a worker without a device.
         on_command_line: Whether the messages of the parent name options of the command line.
@@ -679,6 +695,7 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
     threads = max(1, (os.cpu_count() or 1) // workers)
 
     def make() -> Executor:
+        """Make a pool of worker processes that are started anew, each prepared by :func:`_begin`."""
         import multiprocessing  # most runs do not need it
         from concurrent.futures import ProcessPoolExecutor
 

@@ -127,7 +127,11 @@ class StatementReader:
         self._degrees_are_labels = labels.has_words(phrases.degree_words)
 
     def read(self, statement: str) -> Reading:
-        """Return what a statement says of the labels."""
+        """Return what a statement says of the labels.
+
+        The statement is read from each position where an asserted label may begin, up to the first reading that holds
+        to its end. A statement without such a reading, and a question, only mentions labels, or denies them.
+        """
         if not self.labels.occur_in(statement):
             return Reading(takes_back=self._takes_back(statement))
         mentions = list(self.labels.mentions(statement))

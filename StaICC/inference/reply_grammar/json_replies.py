@@ -144,10 +144,20 @@ def _label_of(value: Any, labels: LabelNames) -> int | None:
 
 
 def _makes_unclear(leaf: _Leaf, asks_for_label: bool, reader: StatementReader) -> bool:
-    """Return whether a value that is no label makes unclear what the labels next to it mean."""
+    """Return whether a value that is no label makes unclear what the labels next to it mean.
+
+    A high certainty does not, and neither does an explanation that takes nothing back. A low certainty does, and so
+    does any other number, truth value or null: ``{"label": "hate", "present": false}``.
+
+    Args:
+        leaf: The value with its keys.
+        asks_for_label: Whether its keys ask for the label.
+        reader: Reads statements about the labels.
+    """
     if _is_certainty(leaf):
         return False
-    if not isinstance(leaf.value, str) or _has_key_with(leaf, _CERTAINTIES):
+    is_low_certainty = _has_key_with(leaf, _CERTAINTIES)
+    if is_low_certainty or not isinstance(leaf.value, str):
         return True
     text = normalised(leaf.value)
     if _has_key_with(leaf, _TEXTS):

@@ -82,7 +82,9 @@ class Statement:
 
 
 def statements_of(reply: str, reader: StatementReader) -> Iterator[Statement]:
-    """Yield the statements of a reply.
+    """Yield the statements of a reply: its sentences, each with the heading above it in front.
+
+    A heading, such as "These labels do not apply:", changes what the sentences below it mean.
 
     Args:
         reply: The reply without thoughts and special tokens.
@@ -115,9 +117,12 @@ class _CurrentHeading:
     """
 
     def __init__(self) -> None:
+        """Begin without a heading."""
         self.heading = _NO_HEADING
         self._has_lines = False
+        """Whether a line followed the heading."""
         self._paragraph_is_over = False
+        """Whether a blank line followed these lines."""
 
     def begin(self, heading: Heading) -> None:
         """Begin a new heading."""
