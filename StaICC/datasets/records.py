@@ -107,7 +107,7 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str, may_lack
         if name not in names:
             if not names:
                 raise ArgumentError(f"{source} has no columns, expected {', '.join(wanted)}")
-            known_names = [_shortened(str(column)) for column in names]
+            known_names = [shortened_name(str(column)) for column in names]
             hint = ""
             if may_lack_header:
                 hint = f"If these are a row, name all columns with {argument('columns')}"
@@ -116,7 +116,7 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str, may_lack
     return positions
 
 
-def _shortened(name: str) -> str:
+def shortened_name(name: str) -> str:
     """Return the name of a column for a message."""
     if len(name) <= _LONGEST_NAME:
         return name
