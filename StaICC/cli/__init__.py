@@ -115,7 +115,12 @@ def _exit_soon(status: int) -> None:
 
 
 def _exit_status(argv: list[str], signals: EndingSignals) -> int:
-    """Run a command, print what ends it early, and return its exit status."""
+    """Run a command, print what ends it early, and return its exit status.
+
+    Args:
+        argv: The words of the command.
+        signals: Knows which signal interrupted it, and notes that it has ended.
+    """
     try:
         return _run_command(argv)
     except (DataError, MissingDependencyError) as error:

@@ -253,7 +253,13 @@ def _write_table(
     results: Mapping[str, Result | ResultGroup],
     records_of: Callable[[Result | ResultGroup], Iterable[dict[str, Any]]],
 ) -> None:
-    """Write the records of all results, with the name of the run in each of them."""
+    """Write a table of records as CSV or JSON Lines, with the name of the run in each record.
+
+    Args:
+        args: The arguments of the command, with the output file.
+        results: The results by name.
+        records_of: Returns the records of a result.
+    """
     rows = _records_of_runs(results, records_of)
     as_json = args.json or Path(args.output).suffix.lower() == ".jsonl"
     lines = json_lines(rows) if as_json else csv_lines(rows)

@@ -100,10 +100,10 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     logs = _logs(args.results)
     if not logs:
         saved_results.refuse_metric_options(args)
-    names = _names_of_files(args.results, copies_folder, logs)
+    name_by_path = _names_of_files(args.results, copies_folder, logs)
 
     verdicts = VerdictCache()
-    saved_files = {name: _check_file(path, verdicts) for path, name in names.items()}
+    saved_files = {name: _check_file(path, verdicts) for path, name in name_by_path.items()}
     files_of_logs = _read_logs(logs, args, used_names=saved_files)
     files = saved_files | files_of_logs
     results = {name: file.result for name, file in files.items() if file.result is not None}
@@ -113,16 +113,17 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     files = _with_remarks_on_places(files, places)
 
     args.output.mkdir(parents=True, exist_ok=True)
-    output.check_output(index, inputs=names)
+    output.check_output(index, inputs=name_by_path)
     ranked = {name: ResultGroup(name, parts) for name, parts in ranked_runs(places).items()}
     has_too_many_runs = len(ranked) > MOST_RUNS
     page = report_html(ranked, args.title, _section_of_files(files), summary=has_too_many_runs)
 
     # The page is written last, so that its links are those of the copies.
-    _copy_results({name: path for path, name in names.items() if name in results}, copies_folder)
+    ranked_paths = {name: path for path, name in name_by_path.items() if name in results}
+    _copy_results(ranked_paths, copies_folder)
     _save_results_of_logs(files_of_logs.values(), copies_folder)
-    kept = {files[name].copy or name for name in results}
-    _remove_old_copies(copies_folder, kept=kept, known_digests=verdicts.files)
+    names_of_copies = {files[name].copy or name for name in results}
+    _remove_old_copies(copies_folder, kept=names_of_copies, known_digests=verdicts.files)
     verdicts.save()
     write_output(index, [page.encode("utf-8")])
     for name, file in files.items():
@@ -131,7 +132,7 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     print(f"{index}: {len(results)} of {len(files)} results are ranked", file=sys.stderr)
 
     document = []
-    for path, name in names.items():
+    for path, name in name_by_path.items():
         document.append({"file": str(path), "status": files[name].status, "found": files[name].remark})
     for name in files_of_logs:
         document.append({"file": name, "status": files[name].status, "found": files[name].remark})
@@ -144,6 +145,11 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
 
 def _refuse_other_folder(args: argparse.Namespace, copies_folder: Path, index: Path) -> None:
     """Refuse a folder ``results`` in which copies could replace the user's own results.
+
+    Args:
+        args: The arguments of the command.
+        copies_folder: The folder for the copies.
+        index: The page of the site, which an earlier site has.
 
     Raises:
         ArgumentError: The folder exists, and the site has no page; or results in it are to be read.
@@ -307,7 +313,12 @@ def _places(results: Mapping[str, Result | ResultGroup]) -> list[Place]:
 
 
 def _with_remarks_on_places(files: Mapping[str, _CheckedFile], places: Sequence[Place]) -> dict[str, _CheckedFile]:
-    """Return files with the remarks on the places that their runs hold; files that are not ranked are unchanged."""
+    """Return files with remarks on their runs: with which others a run shares a place of the leaderboard.
+
+    Args:
+        files: The files by name; those that are not ranked are returned unchanged.
+        places: The places of the leaderboards.
+    """
     remarks_by_run = _remarks_on_places(places)
     files_with_remarks = dict(files)
     for name, file in files.items():

@@ -204,8 +204,14 @@ def _non_inferiority(
     """Return for each pair of runs two claims of non-inferiority: one for the first run, and one for the second.
 
     The gain of a run is its mean minus that of the other run, with the sign changed if lower values are better. So it
-    is positive if the run is better. The null hypothesis is that the gain is at most minus the margin. The p-values are
-    corrected for the pairs of runs.
+    is positive if the run is better. The null hypothesis is that the gain is at most minus the margin.
+
+    Args:
+        pairs: The pairs of runs, for whose number the p-values are corrected.
+        margin: The largest loss that still counts as not worse.
+        higher_is_better: Whether higher values of the metric are better.
+        chosen_from: Number of pairs from which these were chosen (see
+            :func:`~StaICC.comparing.alignment.corrected`).
     """
     first_gains = []
     second_gains = []
@@ -333,6 +339,11 @@ def _table_notes(pair: RunPair, first: Result, second: Result) -> Iterator[str]:
     """Yield a note for each data set on which the table of a run has another value than its records.
 
     Data sets on which some queries of the run are not compared have no note: there the values may well differ.
+
+    Args:
+        pair: The two runs, with the scores from their records.
+        first: The first run, with the values of its table.
+        second: The second run.
     """
     for dataset, paired in pair.datasets.items():
         first_left_out, second_left_out = paired.left_out

@@ -379,7 +379,16 @@ def _generalised_p_value(p_value: float, lowest: float, highest: float, bounds: 
 
 
 def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds:
-    """Return the mean squares of the lowest and of the highest difference of two runs, on the rows that both have."""
+    """Return the mean squares of the lowest and of the highest difference of two runs, on the rows that both have.
+
+    The lowest difference has missing predictions of the first run as wrong, and those of the second run as correct. The
+    highest one has them the other way round.
+
+    Args:
+        first: A result of ``Generalisation``.
+        second: The other result.
+        dataset: The data set.
+    """
     first_correct = _correct(first, dataset)
     second_correct = _correct(second, dataset)
     lowest: dict[int, list[float]] = {}

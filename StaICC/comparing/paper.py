@@ -528,7 +528,13 @@ def _scope_in_words(notes: Iterable[str]) -> Iterator[str]:
 
 
 def _facts_of_test(line: DatasetComparison, outcome: Tested, subtraction: str) -> str:
-    """Return the difference with its interval, and the p-value."""
+    """Return the difference of two runs with its interval, and the p-value, as LaTeX.
+
+    Args:
+        line: The comparison of their means.
+        outcome: The corrected test.
+        subtraction: What is subtracted from what: "first minus second".
+    """
     facts = []
     if line.difference is not None:
         facts.append(f"{subtraction}: ${line.difference:+.3f}$")

@@ -250,10 +250,11 @@ def standings(
         if score.value is not None or score.missing > 0:
             scores[run] = score
     scored_runs = {run: runs[run] for run in scores}
-    all_tested, left_out = _tested_ranks(scored_runs, metric, all_pairs, conditions)
+    comparison = _tested_ranks(scored_runs, metric, all_pairs, conditions)
     tested: dict[str, Rank] = {}
-    for run, rank in all_tested.items():
-        if is_same_value(rank.value, scores[run].value):  # else the test is about another value than the table
+    for run, rank in comparison.ranks.items():
+        # Otherwise the test is about another value than that of the table.
+        if is_same_value(rank.value, scores[run].value):
             tested[run] = rank
 
     at_worst = _values_at_worst(scores, tested)
@@ -263,7 +264,7 @@ def standings(
     if not best_is_tested:
         tested = {}  # nothing is known in comparison with the best run
 
-    why_untested = left_out or "the comparison has another value of this score"
+    why_untested = comparison.left_out or "the comparison has another value of this score"
     ranks: dict[str, Rank] = {}
     for run, score in scores.items():
         if score.value is None and run not in at_worst:  # nothing is known of this run
@@ -300,19 +301,24 @@ def _values_at_worst(scores: Mapping[str, _TableScore], tested: Mapping[str, Ran
     return at_worst
 
 
-def _tested_ranks(
-    runs: Mapping[str, Result], metric: str, all_pairs: bool, conditions: int
-) -> tuple[dict[str, Rank], str]:
-    """Return the ranks of the runs that can be compared, by name, and all that is left out, with reasons, as one text.
+@dataclass(frozen=True, slots=True)
+class _TestedRanks:
+    """The ranks of the runs that can be compared."""
 
-    Without two comparable runs, there are no ranks, and the text is the message of the error.
-    """
+    ranks: Mapping[str, Rank]
+    """By the name of the run; empty if no two runs can be compared."""
+    left_out: str
+    """What is not compared, with the reasons; empty for nothing."""
+
+
+def _tested_ranks(runs: Mapping[str, Result], metric: str, all_pairs: bool, conditions: int) -> _TestedRanks:
+    """Return the ranks of those runs that can be compared; arguments as for :func:`standings`."""
     try:
         aligned = align(runs, metric)
         ranks = rank_runs(aligned, all_pairs, conditions)
     except StaICCError as error:
-        return {}, str(error)
-    return {rank.run: rank for rank in ranks}, "; ".join(aligned.left_out)
+        return _TestedRanks(ranks={}, left_out=str(error))
+    return _TestedRanks({rank.run: rank for rank in ranks}, left_out="; ".join(aligned.left_out))
 
 
 def ranks_of(

@@ -40,7 +40,15 @@ LABEL_NAMES = "at least two labels, each once and none empty"
 
 
 def _check_fields(owner: str, record: Any) -> None:
-    """Check the fields of a record by their annotations; sequences become tuples."""
+    """Check the fields of a record by their annotations, and set each to the checked value: lists become tuples.
+
+    Args:
+        owner: What the record is, for messages.
+        record: A dataclass, which is frozen.
+
+    Raises:
+        ArgumentError: A field has another type, or a text that is not valid Unicode.
+    """
     for key, hint in hints_of(type(record)).items():
         value = getattr(record, key)
         where = f"{owner}: {key!r}"

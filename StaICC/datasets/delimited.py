@@ -233,7 +233,13 @@ def _advice_on_width(widths: Sequence[int], expected: int, dialect: _Dialect, al
 
 
 def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Iterator[DelimitedRow]:
-    """Yield the records after the header, without empty lines.
+    """Yield the records of a file after the header, without empty lines, each with its first and last line.
+
+    Args:
+        name: The file, for messages.
+        text: Its text.
+        dialect: How its characters are read.
+        has_header: Whether the first record with a name is the header, which is left out.
 
     Raises:
         SchemaError: A quote is not closed, or closed within a field.
@@ -271,7 +277,7 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
 
 
 def _quoted_dialect(text: str, separator: str) -> _Dialect:
-    """Return how a file with quoting is read: with blanks before opening quotes as a part of the field, or not.
+    """Return how a file with quoted fields is read: with blanks before opening quotes as a part of the field, or not.
 
     They are no part of it if fields begin with blanks and a quote, the file is well formed without these blanks, and
     one of these holds: with the blanks it is not well formed, has other rows, or keeps the quotes of a field.

@@ -225,7 +225,12 @@ def words_for_missing_labels(rows: RowsToCheck) -> str | None:
 
 
 def is_usual_class(name: str, folded: Container[str]) -> bool:
-    """Return whether a label that looks like a missing one is a class among the others, given in lower case."""
+    """Return whether a label that looks like a missing one, such as "-1", is a class of its data set all the same.
+
+    Args:
+        name: The name of the label.
+        folded: The names of all labels in lower case.
+    """
     if name == "none":  # in lower case, a class of many data sets, next to others such as "for" and "against"
         return True
     if name.casefold() == "true":

@@ -413,14 +413,18 @@ def _source(value: Any) -> str:
 
 
 def _defines_class(source: str, name: str) -> bool:
-    """Return whether a source begins with the definition of a class of this name.
+    """Return whether the source that Python gives for a class is that of the class.
 
-    For a class whose text was executed, Python 3.13 returns the lines of the module that have the same numbers.
+    For a class whose text was executed, Python 3.13 gives the lines of the module that have the same numbers.
+
+    Args:
+        source: The source. It is indented if the class is within another one, or within a function.
+        name: The name of the class.
     """
     is_indented = source[:1].isspace()
     try:
         if is_indented:
-            # The class is within another one, or within a function: it is parsed as the body of a statement.
+            # Python parses no text that begins with blanks, so it becomes the body of a statement.
             (enclosing,) = ast.parse(f"if True:\n{source}").body
             statements: list[ast.stmt] = enclosing.body  # type: ignore[attr-defined]
         else:
@@ -463,6 +467,9 @@ class _SourceText:
 
     def _written(self, value: Any, is_root: bool) -> str:
         """Return the text of a value that was not written before and is no constant.
+
+        The kinds of values are tried from the most special one on: containers, modules, what this library defines,
+        functions, classes, what states its identity, and last all other objects.
 
         Args:
             value: The value.

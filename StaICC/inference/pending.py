@@ -274,7 +274,14 @@ def blocks_of(groups: Iterable[Sequence[PromptKey]], cached: Mapping[PromptKey, 
 
 
 def divided(keys: Sequence[PromptKey], size: float, most_characters: float) -> list[list[PromptKey]]:
-    """Divide queries, in order, into lists of at most ``size`` queries and ``most_characters``, or of one query."""
+    """Divide queries, in order, into chunks.
+
+    Args:
+        keys: The queries.
+        size: The most queries of a chunk.
+        most_characters: The most characters that the prompts of a chunk have together; a chunk of a single query may
+            have more.
+    """
     chunks: list[list[PromptKey]] = []
     chunk: list[PromptKey] = []
     chunk_characters = 0

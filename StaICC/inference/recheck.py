@@ -104,9 +104,14 @@ def rechecks(function: Inference, setting: bool | None) -> bool:
 
 
 def difference(first: object, other: object) -> float:
-    """Return by how much two predictions differ: the largest difference of two numbers, relative to numbers above 1.
+    """Return by how much two predictions of a query differ: by the largest difference of their numbers.
 
-    Where they name different labels, the distance of these labels' scores counts, too.
+    Differences are relative to numbers above 1. Where the predictions name different labels, the distance of these
+    labels' scores counts, too.
+
+    Args:
+        first: A prediction: a number for each label, a label index, a text, or features.
+        other: The other prediction.
 
     Returns:
         The difference; infinity for different labels, texts or kinds of predictions.
@@ -294,7 +299,13 @@ class RunCounter:
         return max(self._required_in_part, share_of_part)
 
     def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
-        """Count a prediction that was computed again.
+        """Count a prediction that was computed again, and compare it with the stored one.
+
+        Args:
+            query: Prompt and label space.
+            stored: The stored prediction.
+            again: The prediction that was computed again.
+            where: The place of the query, for messages.
 
         Returns:
             A sentence, if it differs and the kernel's predictions may change; else ``None``.

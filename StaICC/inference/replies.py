@@ -158,7 +158,12 @@ def _raised(source: str, error: BaseException) -> Failure:
 
 
 def _calling_hint(source: str, error: BaseException) -> str:
-    """Return how a function is called, if its parameters do not fit that; else an empty text."""
+    """Return how this library calls a function, if the parameters of the function do not allow that; else empty.
+
+    Args:
+        source: What raised the error: the function, or its batched form.
+        error: What it raised.
+    """
     trace = error.__traceback__
     # The call itself fails where no frame of the function is in the traceback.
     is_error_of_call = isinstance(error, TypeError) and trace is not None and trace.tb_next is None
@@ -366,7 +371,15 @@ def solver(
 def _solve_batch(
     batch: BatchForm, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError, with_parts: bool
 ) -> list[Answer | Failure]:
-    """Evaluate a chunk in one call; if it fails, halve it until the failing query is alone."""
+    """Evaluate queries in one call of a batched function; if it fails, halve them until the failing query is alone.
+
+    Args:
+        batch: The batched function.
+        prompts: The prompts.
+        label_space: Their label space.
+        on_error: Whether the run ends at the first failure, so that the queries after it are not evaluated.
+        with_parts: Whether the function reads the parts of prompts.
+    """
     answers = batch_answers(batch, prompts, label_space, with_parts)
     if not isinstance(answers, Failure):
         return answers

@@ -448,6 +448,12 @@ def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Seque
 def _note_failed_recheck(failure: Failure, reused: ReusedPrediction, part: Part, options: RunOptions) -> None:
     """Warn of a stored prediction that could not be computed again, or end the run.
 
+    Args:
+        failure: Why it could not.
+        reused: The stored prediction, with the place of its query.
+        part: The part of the run.
+        options: Whether the run ends at a failure, and where warnings go.
+
     Raises:
         OutputError: The run ends at a failure.
     """
@@ -731,7 +737,14 @@ def chunks_of(
 
 
 def _load_model(function: Inference, part: Part, options: RunOptions, collector: AnswerCollector) -> None:
-    """Load a model that is loaded when it is first needed, as a phase of its own: it may take a minute."""
+    """Load a model that would be loaded at the first query, so that the progress shows the loading: it may take long.
+
+    Args:
+        function: The inference function.
+        part: The part of the run.
+        options: Where the progress goes.
+        collector: Reports the progress when the model is loaded.
+    """
     kernel = loading_kernel(function)
     if kernel is None or kernel.is_loaded:
         return
@@ -745,6 +758,12 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
     """Evaluate queries in this process or through an executor, and store the predictions as they come.
 
     After a failure that ends the run, the chunks in flight are finished.
+
+    Args:
+        function: The inference function.
+        pending: The queries.
+        options: How to evaluate them.
+        collector: Receives the predictions.
     """
     collector.after_commit = pending.release_finished
     at_once = None
@@ -831,7 +850,15 @@ def _solve_served(
 def _solve_first(
     function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector, number: int
 ) -> None:
-    """Evaluate as many of the queries that are left in one call, in this thread."""
+    """Evaluate the first queries that are left in one call, in this thread.
+
+    Args:
+        function: The inference function.
+        pending: The queries.
+        options: How to evaluate them.
+        collector: Receives the predictions; nothing is evaluated if the run ends.
+        number: The most queries.
+    """
     if collector.ended:
         return
     chunk = pending.take(number)

@@ -413,16 +413,16 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             raise ArgumentError(f"{path} cannot be a prediction store, which is a file in a folder that exists")
         if path.name.endswith(("-wal", "-shm", "-journal", "-claims")):
             raise ArgumentError(f"{path} has the name of a file that is kept next to a store; give another path")
-        if path.exists():
-            if not path.is_file():
-                raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
-            is_empty = path.stat().st_size == 0
-            if not is_empty and not is_database(path):  # SQLite would overwrite a file of one character
-                raise SchemaError(f"{path} is not a prediction store; give another path")
-        else:
+        if not path.exists():
             refuse_stray_log(path)
             if self.read_only:
                 raise ArgumentError(f"there is no prediction store at {path}")
+            return
+        if not path.is_file():
+            raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
+        is_empty = path.stat().st_size == 0
+        if not is_empty and not is_database(path):  # SQLite would overwrite a file of one character
+            raise SchemaError(f"{path} is not a prediction store; give another path")
 
     def _address(self) -> str:
         """Return the URI of the file, with the mode in which SQLite opens it."""
@@ -835,7 +835,9 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         with contextlib.suppress(OSError):
             if os.path.samefile(other, self.path):
                 raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
-        added = present = different = 0
+        added = 0
+        present = 0
+        different = 0
         source = PredictionStore(other, read_only=True, timeout=self.timeout)
         with source, source._using() as reading, self._writing() as connection:
             for source_model, name, editions in reading.execute("SELECT id, name, editions FROM models"):
@@ -1064,7 +1066,11 @@ class BoundStore:
     def _checked(
         self, query_by_key: Mapping[bytes, PromptKey], stored: Mapping[bytes, Answer]
     ) -> dict[PromptKey, Answer]:
-        """Return stored predictions, which are given by their cache keys, by their queries.
+        """Return stored predictions by their queries, after checking that each is a prediction for its query.
+
+        Args:
+            query_by_key: The query of each cache key.
+            stored: The stored predictions by cache key.
 
         Raises:
             OutputError: A prediction is none for its query: the store was written with other labels.

@@ -351,7 +351,14 @@ def _lower_is_better(result: Result, key: str) -> bool | None:
 def _evaluation_result(
     result: Result, record: Mapping[str, Any], result_id: str, lower_is_better: bool
 ) -> dict[str, Any]:
-    """Return one score with its interval as the schema has it."""
+    """Return one score with its data set, metric, value and interval as the schema has it.
+
+    Args:
+        result: The result.
+        record: The record of the score (:func:`~StaICC.results.score_records.score_records`).
+        result_id: The id of the score within its file.
+        lower_is_better: Whether lower values of it are better.
+    """
     dataset = record["dataset"]
     return {
         "evaluation_result_id": result_id,

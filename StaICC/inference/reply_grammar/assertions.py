@@ -249,7 +249,11 @@ class StatementReader:
         return self._enclosed_label(text, position, marks_before)
 
     def _enclosed_label(self, text: str, position: int, marks_before: int) -> _LabelPhrase | None:
-        """Return the label between the mark at a position and its closing mark, as in ``"positive."``."""
+        """Return the label between the mark at a position and its closing mark, as in ``"positive."``.
+
+        It is ``None`` if there is no such mark, no label behind it, or no closing mark. Arguments as for
+        :meth:`_label_phrase`.
+        """
         closing_mark = _CLOSING_MARKS.get(text[position : position + 1])
         if closing_mark is None:
             return None
@@ -395,7 +399,16 @@ class StatementReader:
         return self._label_phrase(text, joint.end())
 
     def _read_option_text(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if the label is a letter that its option's text follows: "B) Paris", "C (Oslo)."."""
+        """Return the reading of a statement whose label is an option letter with its text: "B) Paris", "C (Oslo).".
+
+        Args:
+            label: The label.
+            rest: What follows it: ") Paris", " (Oslo).".
+
+        Returns:
+            The reading; ``None`` if the label is no letter, or if what follows may be a value of it ("A (no)") or has
+            labels itself.
+        """
         name = self.labels.names[label]
         is_letter = len(name) == 1 and name.isalpha()
         option = _OPTION_TEXT.fullmatch(rest)
@@ -422,7 +435,13 @@ class StatementReader:
         return self._with_explanation(label, rest)
 
     def _with_explanation(self, label: int, explanation: str) -> Reading:
-        """Return the reading that asserts a label, with what its explanation says of other labels."""
+        """Return the reading of a statement that asserts a label and explains it.
+
+        Args:
+            label: The label.
+            explanation: The text of the explanation, which may mention other labels, deny labels, or take back the
+                assertion.
+        """
         explained = self._read_mentions(explanation, list(self.labels.mentions(explanation)))
         return Reading(
             asserted=label,

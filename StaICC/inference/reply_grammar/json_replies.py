@@ -86,6 +86,10 @@ def read_json(value: Any, reader: StatementReader) -> Reading:
 
     It asserts a label if each of its keys that ask for the label has this label, and no other value makes it unclear.
     A label under an unknown key is mentioned.
+
+    Args:
+        value: The value, whose objects are :class:`JsonObject`.
+        reader: Knows the labels and the names of answers, and reads explanations.
     """
     try:
         leaves = list(_leaves(value, ()))

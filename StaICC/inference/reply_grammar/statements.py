@@ -326,7 +326,13 @@ def _sentences(line: str, labels: LabelNames) -> list[str]:
 
 
 def _ends_sentence(line: str, end_mark: re.Match[str], labels: LabelNames) -> bool:
-    """Return whether an end mark ends a sentence: not after "e.g.", an option's letter or number, or in a quotation."""
+    """Return whether an end mark ends a sentence: not after "e.g.", an option's letter or number, or in a quotation.
+
+    Args:
+        line: The line.
+        end_mark: A match of the pattern of end marks, with the quotation marks behind it, if there are any.
+        labels: The labels; a letter that is a label is a sentence of its own.
+    """
     line_before = line[: end_mark.start() + 1]
     line_after = line[end_mark.end() :].strip()
     words_before = line[max(0, end_mark.start() - _LONGEST_ABBREVIATION) : end_mark.start() + 1]
