@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from StaICC.comparing.alignment import MOST_RUNS
-from StaICC.comparing.formats import latex_table
+from StaICC.comparing.formats import latex_table, latex_tabular
 from StaICC.comparing.ranking import Rank
 from StaICC.comparing.verdicts import Best, Tied, Untested
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
@@ -60,7 +60,8 @@ def _group_table(group: Group) -> str:
             scores.append(score)
             row.append(_score_cell(score, rank))
         rows.append(row)
-    lines = [latex_table(_caption(group, names, rows, scores), ["", *names], rows) + "\\end{table}"]
+    caption = _caption(group, names, rows, scores)
+    lines = [latex_table(caption, [latex_tabular(["", *names], rows)]) + "\\end{table}"]
     for _, _, result in each_result(group):
         signature = f"% {result.signature}"
         if signature not in lines:
