@@ -17,7 +17,7 @@ from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.ranking import Ranking
 from StaICC.comparing.verdicts import Untested
 from StaICC.layout import Block, TextTable, layout
-from StaICC.safe_text import csv_cell, latex_cell, one_line
+from StaICC.safe_text import csv_cell, latex_cell, one_line, with_latex_engine
 
 
 def _line(text: str) -> str:
@@ -165,7 +165,7 @@ def _latex(blocks: Sequence[Block]) -> str:
             caption.append(text_of_caption)
         if text_of_caption != block.text:
             comments.append(comment)
-    return latex_table(caption, tabulars) + "".join(comments) + r"\end{table}"
+    return with_latex_engine(latex_table(caption, tabulars) + "".join(comments) + r"\end{table}")
 
 
 def _latex_cells(row: Sequence[str], text_columns: Collection[int]) -> list[str]:

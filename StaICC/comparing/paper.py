@@ -26,7 +26,7 @@ from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 from StaICC.results.score_names import name_of_mean
 from StaICC.results.score_records import records_of_scores
-from StaICC.safe_text import latex_cell
+from StaICC.safe_text import latex_cell, with_latex_engine
 
 TableRows = Literal["datasets", "means"]
 """What a row of the table is: a data set, with a column for each run; or a run, with its mean and the baselines."""
@@ -78,7 +78,7 @@ def paper_text(
             rows_of_benchmark = rows
         section = _Section(runs, metric, more_works)
         parts += [section.paragraph(), section.table(rows_of_benchmark), section.models()]
-    return "\n\n".join(parts)
+    return with_latex_engine("\n\n".join(parts))
 
 
 def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
