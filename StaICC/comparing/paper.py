@@ -232,10 +232,29 @@ class _Section:
                 continue
             if name == "method":
                 shown_value = self._cited_method(value)
+            elif name == "scoring":
+                shown_value = _breakable_field(self._differing_parts(value))
             else:
                 shown_value = _breakable_field(value)
-            text += f", {latex_cell(name)} {shown_value}"
+            if shown_value:
+                text += f", {latex_cell(name)} {shown_value}"
         return text
+
+    def _differing_parts(self, scoring: str) -> str:
+        """Return the parts of how a model scores labels that another run has with another value.
+
+        Models of different kinds have different parts, which are in the signatures: ``order`` belongs to the embedded
+        model, ``label_scoring`` to models of transformers. They say nothing about a difference between the runs.
+
+        Args:
+            scoring: All parts, such as ``"escape=C;order=12"``.
+        """
+        values_by_part: dict[str, set[str]] = {}
+        for result in self._runs.values():
+            for part in (result.signature.fields.get("scoring") or "").split(";"):
+                values_by_part.setdefault(part.partition("=")[0], set()).add(part)
+        parts = scoring.split(";")
+        return ";".join([part for part in parts if len(values_by_part[part.partition("=")[0]]) > 1])
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
         """Return the mean score of a run with its interval and its baselines, as they are known."""

@@ -145,6 +145,13 @@ def test_the_caption_names_the_level_of_the_intervals(runs: dict[str, Result]) -
     assert "brackets" not in caption_of(paper_text({"without": without}))
 
 
+def test_of_the_scoring_of_labels_the_paragraph_has_what_differs(runs: dict[str, Result]) -> None:
+    low_order = Normal(k=1, datasets=["mini"], limit=24)(load_kernel("ppm", order=3))
+    assert "(ppm, scoring order=3) has a mean" in paper_text({"one": runs["one"], "low": low_order})
+    function = run(1, lambda prompt, label_space: [1.0, 0.0, 0.0], model_name="own")
+    assert "scoring" not in paper_text({"one": runs["one"], "own": function}).split("Signature")[0]
+
+
 def test_a_slope_is_no_accuracy_and_lower_is_better() -> None:
     text = paper_text({"noise": GLER(datasets=["mini"], limit=8)(load_kernel("ppm"))})
     assert "a mean slope of accuracy of" in text
