@@ -56,10 +56,9 @@ def _points(panel: str, bins: Bins) -> list[Point]:
 
     Args:
         panel: The title of the panel.
-        bins: The bins in order. All have the same width, and together they are the range from 0 to 1.
+        bins: The bins in order, or none. All have the same width, and together they are the range from 0 to 1.
     """
     all_queries = sum(confidence_bin.queries for confidence_bin in bins)
-    bin_width = 1 / len(bins)
     points = []
     for number, confidence_bin in enumerate(bins):
         queries = confidence_bin.queries
@@ -69,7 +68,7 @@ def _points(panel: str, bins: Bins) -> list[Point]:
         point = Point(
             panel,
             series="",
-            category=f"{number * bin_width:g} to {(number + 1) * bin_width:g}",
+            category=f"{number / len(bins):g} to {(number + 1) / len(bins):g}",
             score=ChartScore(confidence_bin.correct / queries),
             x=mean_confidence,
             more=(f"{mean_confidence:.3f}", str(queries)),
