@@ -1286,9 +1286,9 @@ def directional_holm(p_values: Sequence[float | None]) -> list[float | None]:
         >>> directional_holm([0.03]), directional_holm([0.01, None, 0.02])
         ([0.03], [0.03, None, 0.05])
     """
-    smaller_p_values: list[float | None] = []
-    for p in p_values:
-        smaller_p_values.append(None if p is None else p / 2.0)
-    larger_p_values = [1.0] * len(p_values)
-    adjusted = holm([*smaller_p_values, *larger_p_values])
+    smaller_one_sided: list[float | None] = []
+    for p_value in p_values:
+        smaller_one_sided.append(None if p_value is None else p_value / 2.0)
+    larger_one_sided = [1.0] * len(p_values)
+    adjusted = holm([*smaller_one_sided, *larger_one_sided])
     return adjusted[: len(p_values)]
