@@ -42,7 +42,7 @@ from StaICC.methods.method_signature import method_field, method_settings, with_
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.options import make_options
 from StaICC.methods.released.methods import steps_of
-from StaICC.methods.requests import Request
+from StaICC.methods.requests import MODEL_ITSELF, Request
 from StaICC.methods.shared_features import SharedFeatures
 from StaICC.methods.table import OF_METHODS, MethodTable
 from StaICC.progress import drawn_progress, within
@@ -610,7 +610,7 @@ def _failed_outcome(
     queries = experimentor.all_queries()
     failures = [failure_of_error(error, str(error))] * len(queries)
     # The model warns of all prompts of the data set, so those that the method did not send to it are added.
-    predictions_of_model = started.asked.predicted.setdefault(AskedFunction(caches.main), {})
+    predictions_of_model = started.asked.predicted.setdefault(AskedFunction(caches.main, MODEL_ITSELF), {})
     for key, failure in answers_by_key(queries, failures).items():
         predictions_of_model.setdefault(key, failure)
     predictions = started.data.predictions(failures)
