@@ -78,21 +78,23 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
 
 
 def _status_of(card: TaskCard, folder: Path, verify: bool) -> TableStatus:
-    """Return whether a data set is installed in a folder.
+    """Return the state of a data set in a folder: ``missing``, ``installed``, ``verified`` or ``damaged``.
 
     Args:
         card: Card of the data set.
         folder: The folder.
-        verify: Whether the files are read and compared with the published ones.
+        verify: Whether the files are read and compared with the published ones. Otherwise a data set is ``installed``
+            if all of its files exist.
     """
     files = find(card.name, folder)
-    state = "installed"
     reason = ""
     digests = None
     if len(files) < len(card.files):
         state = "missing"
         reason = card.instructions()
-    elif verify:
+    elif not verify:
+        state = "installed"
+    else:
         digests = "+".join(file_digest(path) for path in files.values())
         try:
             data = load(card.name, folder, announce=_show_no_notice)
@@ -100,8 +102,7 @@ def _status_of(card: TaskCard, folder: Path, verify: bool) -> TableStatus:
             state = "damaged"
             reason = str(error)
         else:
-            if data.verified:
-                state = "verified"
+            state = "verified" if data.verified else "installed"  # else no published digest is known
 
     published_digests = []
     for spec in card.files.values():
