@@ -393,6 +393,7 @@ class MethodSpec:
     ``data.options`` is an instance. Values other than the defaults are part of the signature."""
 
     def __post_init__(self) -> None:
+        """Refuse options that are no dataclass, and capabilities that are no frozenset."""
         is_record = isinstance(self.options, type) and dataclasses.is_dataclass(self.options)
         if not is_record:
             raise ArgumentError(f"method {self.name!r}: got the options {self.options!r}, expected a dataclass")

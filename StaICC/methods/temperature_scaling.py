@@ -49,6 +49,7 @@ def learn(rows: Sequence[Any], labels: Sequence[int], label_space: Sequence[str]
     logs_of_rows = [logarithms(row) for row in probabilities]
 
     def derivative(inverse_temperature: float) -> float:
+        """Return the derivative of the negative log-likelihood by the inverse temperature."""
         terms = []
         for logs, label in zip(logs_of_rows, labels, strict=True):
             scaled = softmax([inverse_temperature * value for value in logs])
@@ -56,7 +57,7 @@ def learn(rows: Sequence[Any], labels: Sequence[int], label_space: Sequence[str]
             terms.append(mean_log - logs[label])
         return math.fsum(terms)
 
-    low = math.log(1 / HIGHEST_TEMPERATURE)
+    low = math.log(1 / HIGHEST_TEMPERATURE)  # limits of the logarithm of the inverse temperature
     high = math.log(HIGHEST_TEMPERATURE)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
@@ -64,16 +65,21 @@ def learn(rows: Sequence[Any], labels: Sequence[int], label_space: Sequence[str]
             high = middle
         else:
             low = middle
-    return TemperatureState(math.exp(-(low + high) / 2), read_as)
+    temperature = math.exp(-(low + high) / 2)
+    return TemperatureState(temperature, read_as)
 
 
 def apply(state: TemperatureState, rows: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
-    r"""Return :math:`\operatorname{softmax}(\log p / T)` of each prediction."""
+    r"""Return :math:`\operatorname{softmax}(\log p / T)` of each prediction :math:`p`.
+
+    The label with the highest probability stays the same: where rounding makes others equal to it, its probability is
+    the next larger number.
+    """
     calibrated = []
     for row in probabilities_as(rows, len(label_space), state.read_as):
         scaled = softmax([value / state.temperature for value in logarithms(row)])
         predicted = row.index(max(row))
-        if scaled.index(max(scaled)) != predicted:  # rounding made two labels equal
+        if scaled.index(max(scaled)) != predicted:
             scaled[predicted] = math.nextafter(max(scaled), math.inf)
         calibrated.append(scaled)
     return calibrated

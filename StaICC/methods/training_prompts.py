@@ -371,6 +371,7 @@ def random_texts(texts_of_rows: Sequence[Sequence[str]], lengths: Sequence[int])
 
 
 def _endless_texts(words_of_columns: Sequence[Sequence[str]], lengths: Sequence[int]) -> Iterator[list[str]]:
+    """Yield random input texts without end: in each column, as many random words as its length says."""
     generator = StableRandom()
     while True:
         texts = []
