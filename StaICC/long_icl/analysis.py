@@ -128,19 +128,20 @@ def _condition_records(
     for name, condition_tallies in tallies.items():
         condition_contexts = contexts[name]
         reference = condition_contexts.compared or first_condition
-        references = []
+        references: list[Tallies] = []
         if reference != name:  # the first condition has no reference
             references.append(tallies.get(reference, ()))  # a reference that the data cannot fill has no tallies
-        records[name] = {
-            **_shown_record(condition_contexts, scored_items.gold),
-            **_score_record(scored_items, condition_tallies, condition_contexts, level, condition_count=len(tallies)),
-            **_difference_record(scored_items, condition_tallies, references, level),
-            "p_value": None,
-        }
+        record = _shown_record(condition_contexts, scored_items.gold)
+        record |= _score_record(
+            scored_items, condition_tallies, condition_contexts, level, condition_count=len(tallies)
+        )
+        record |= _difference_record(scored_items, condition_tallies, references, level)
+        record["p_value"] = None
         # McNemar's test needs items that are correct or wrong. One with several labels can be correct in part.
         can_be_tested = not scored_items.card.structured
         if can_be_tested and _has_difference(condition_tallies, references):
-            records[name]["p_value"] = _p_value_by_row(scored_items.units, condition_tallies, references[0])
+            record["p_value"] = _p_value_by_row(scored_items.units, condition_tallies, references[0])
+        records[name] = record
     _correct_p_values(records)
     return records
 
@@ -205,12 +206,11 @@ def _part_records(
         for other_part, other_tallies in tallies_of_parts.items():
             if other_part != part:
                 other_parts.append(other_tallies)
-        records[part] = {
-            **_shown_record(order_contexts, gold),
-            **_score_record(scored_items, tallies, order_contexts, level, condition_count=len(tallies_of_parts)),
-            **_difference_record(scored_items, tallies, other_parts, level),
-            "p_value": None,
-        }
+        record = _shown_record(order_contexts, gold)
+        record |= _score_record(scored_items, tallies, order_contexts, level, condition_count=len(tallies_of_parts))
+        record |= _difference_record(scored_items, tallies, other_parts, level)
+        record["p_value"] = None
+        records[part] = record
     return records
 
 
