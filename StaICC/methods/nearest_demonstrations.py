@@ -106,7 +106,7 @@ def choose_near(
         labels = [rows.label(position) for position in usable]
     pool = Pool([" ".join(rows.texts(position)) for position in usable], labels)
     query_texts = [" ".join(texts) for texts in data.test_texts]
-    distances = yield from compare_texts(data, options.encoder, pool.texts, query_texts)
+    text_distances = yield from compare_texts(data, options.encoder, pool.texts, query_texts)
 
     if len(usable) < count:
         data.warn(
@@ -119,7 +119,9 @@ def choose_near(
             "demonstrations"
         )
     chosen_count = min(count, len(usable))
-    chosen = choose_demonstrations(pool, query_texts, distances, chosen_count, options.rule, options.exclude_duplicates)
+    chosen = choose_demonstrations(
+        pool, query_texts, text_distances, chosen_count, options.rule, options.exclude_duplicates
+    )
     return NearDemonstrations(chosen, usable)
 
 
