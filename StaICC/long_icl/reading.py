@@ -58,7 +58,7 @@ def read_prediction(
     if is_failure and prediction.reply is None:
         return Reading(tally=None, text=None, answer=prediction)
     is_withheld = is_failure
-    scored_prediction = "" if is_withheld else prediction
+    scored_prediction: Any = "" if is_withheld else prediction
 
     card = queries.card
     item = queries.test_items[position]
