@@ -51,7 +51,7 @@ class GenerationOptions:
     """Tokens of a text at most; none: 16, with reasoning 128."""
 
     def writers(self) -> list[TextInference]:
-        """Return the features of the samples.
+        """Return the functions that generate the texts of a query: one for each sample, which differ in its number.
 
         Raises:
             ArgumentError: An option is invalid.
