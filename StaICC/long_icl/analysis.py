@@ -90,7 +90,15 @@ def _effective_length_record(
     tallies: Mapping[str, Tallies],
     level: float | None,
 ) -> dict[str, Any]:
-    """Return the effective length of an experiment whose conditions are lengths."""
+    """Return the effective length of an experiment whose conditions are lengths.
+
+    Args:
+        experiment: The experiment, with the share of the score that counts as kept.
+        scored_items: The test items with their true labels.
+        items: The same test items.
+        tallies: The tallies of each condition; empty if a query failed.
+        level: Level of the bounds; ``None`` for none.
+    """
     guessing = guessing_scores(scored_items.card, items)
     # Both scores are None if a guess is undefined. A score above 0 is above guessing then.
     guessing_score = max(guessing.uniform or 0.0, guessing.majority or 0.0)
@@ -220,6 +228,10 @@ def _part_records(
 def _shown_record(contexts: Contexts, gold: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     """Return what the contexts of a condition show.
 
+    Args:
+        contexts: The contexts of the condition.
+        gold: The true labels of each test item.
+
     Returns:
         ``demonstrations``, the coverage (:meth:`Contexts.coverage`), ``reference_tokens`` of the longest context, and
         ``all_contexts``, the reference tokens of all distinct contexts together.
@@ -245,6 +257,13 @@ def _score_record(
     scored_items: ScoredItems, tallies: Tallies, contexts: Contexts, level: float | None, condition_count: int
 ) -> dict[str, Any]:
     """Return the scores of a condition. They are those of the items with a reply.
+
+    Args:
+        scored_items: The test items.
+        tallies: The tallies of the condition; empty if a query failed.
+        contexts: The contexts of the condition.
+        level: Level of the intervals; ``None`` for none.
+        condition_count: Number of conditions, for the limits of all scores together.
 
     Returns:
         ``items``, the number of items with a reply; ``score``, with ``score_low`` and ``score_high``; ``band_low`` and

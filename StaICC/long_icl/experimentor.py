@@ -426,7 +426,12 @@ class LongICLExperimentor(BaseExperimentor):
         return len(tallies) - len(scored(self.card.scoring, tallies))
 
     def _notes(self, run: DatasetRun, warnings: Sequence[str]) -> tuple[str, ...]:
-        """Return warnings and facts that a reader of the scores needs."""
+        """Return warnings and facts that a reader of the scores needs.
+
+        Args:
+            run: The scored run of the data set.
+            warnings: The warnings.
+        """
         metric = self.card.scoring.metric.replace("micro_f1", "micro F1")
         notes = [f"the scores are {metric}", *warnings]
         if run.details.unparsed:
@@ -508,7 +513,13 @@ def _digest_of_prompts(queries: Sequence[Query]) -> str:
 def _tokens_of_longest(
     function: Inference, queries: Sequence[Query], answers: Sequence[Answer | Failure]
 ) -> float | None:
-    """Return the tokens of the longest prompt, without what the model may generate; ``None`` if they are unknown."""
+    """Return the tokens of the longest prompt, without what the model may generate; ``None`` if they are unknown.
+
+    Args:
+        function: The inference function, which counts the tokens if it can.
+        queries: The queries of a condition.
+        answers: Their predictions. If all are texts, the model generated them.
+    """
     longest = max(queries, key=lambda query: len(query.prompt))
     cost = forecast_prompts(function, [longest.prompt], longest.label_space)
     if cost.longest_prompt is None:

@@ -132,6 +132,10 @@ def _copy(data: LongICLData, folder: Path) -> None:
 
     The data set is loaded, so its files are known to be the published ones. A file that is already in the folder with
     the same content is not written again.
+
+    Args:
+        data: The data set, which was loaded from another folder.
+        folder: The folder; it is made if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for file in (data.train_file, data.test_file):
@@ -336,6 +340,10 @@ def _labels_in_schema(metadata: Mapping[bytes, bytes] | None, column: str) -> li
     """Return the label names that a Parquet file of the hub states for a column; ``None`` if it states none.
 
     The hub writes the type of each column ("feature") as JSON into the metadata of the file.
+
+    Args:
+        metadata: The metadata of the file.
+        column: The name of the column.
     """
     if metadata is None:
         return None

@@ -94,6 +94,10 @@ class NearestBaseline:
         """Return for each of some test items the texts with the highest score: several if they are equal.
 
         They do not depend on the order of the texts, so that conditions with the same demonstrations share them.
+
+        Args:
+            texts: The texts of demonstrations.
+            item_indices: The indices of the test items.
         """
         comparison = (tuple(sorted(texts)), tuple(item_indices))
         if comparison not in self._most_similar_texts:

@@ -124,6 +124,12 @@ class FeatureCounter(RunCounter):
     def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
         """Count features that were computed again.
 
+        Args:
+            query: The prompt.
+            stored: Its stored features.
+            again: The features that were computed again.
+            where: Which query it is, for messages.
+
         Returns:
             A warning, if they differ and the kernel's predictions may change; else ``None``.
 

@@ -82,6 +82,11 @@ def descent(probe: Probe, rows: Sequence[LabelledRow], rate: float) -> Iterator[
 
     For one row with the label :math:`y`, the gradient of the cross-entropy by the weights of label :math:`i` is
     :math:`(q_i - [i = y]) \, (p, 1)`, with :math:`q = \operatorname{softmax}(A p + b)`.
+
+    Args:
+        probe: The map before the first epoch.
+        rows: The labelled rows, each used once in an epoch, in random order.
+        rate: The step size.
     """
     current = [list(weights) for weights in probe]
     generator = StableRandom()

@@ -44,6 +44,11 @@ def learn(rows: Sequence[Any], labels: Sequence[int], label_space: Sequence[str]
     The negative log-likelihood :math:`-\sum_i \log \operatorname{softmax}(\beta \log p_i)_{y_i}` is a convex function
     of :math:`\beta = 1 / T`. Its derivative is :math:`\sum_i (\sum_y q_{iy} \log p_{iy} - \log p_{i y_i})`, with
     :math:`q_i = \operatorname{softmax}(\beta \log p_i)`. Bisection of :math:`\log \beta` finds where it is 0.
+
+    Args:
+        rows: The predictions for labelled prompts.
+        labels: The label index of each prompt.
+        label_space: The labels.
     """
     probabilities, read_as = training_probabilities(rows, len(label_space))
     logs_of_rows = [logarithms(row) for row in probabilities]
