@@ -399,7 +399,11 @@ class Comparison(Displayed):
 
     def _differences_with_parts(self) -> list[Difference]:
         """Return the differences in settings that have several parts, which semicolons separate."""
-        return [difference for difference in self.differences if difference.first and ";" in difference.first]
+        several = []
+        for difference in self.differences:
+            if any(value is not None and ";" in value for value in (difference.first, difference.second)):
+                several.append(difference)
+        return several
 
     def _are_named_by_models(self, difference: Difference) -> bool:
         """Return whether the lines of the models of the runs have both values of a difference."""

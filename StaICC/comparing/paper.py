@@ -26,7 +26,7 @@ from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 from StaICC.results.score_names import name_of_mean
 from StaICC.results.score_records import records_of_scores
-from StaICC.safe_text import latex_cell
+from StaICC.safe_text import latex_cell, with_latex_engine
 
 TableRows = Literal["datasets", "means"]
 """What a row of the table is: a data set, with a column for each run; or a run, with its mean and the baselines."""
@@ -78,7 +78,7 @@ def paper_text(
             rows_of_benchmark = rows
         section = _Section(runs, metric, more_works)
         parts += [section.paragraph(), section.table(rows_of_benchmark), section.models()]
-    return "\n\n".join(parts)
+    return with_latex_engine("\n\n".join(parts))
 
 
 def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
@@ -232,10 +232,29 @@ class _Section:
                 continue
             if name == "method":
                 shown_value = self._cited_method(value)
+            elif name == "scoring":
+                shown_value = _breakable_field(self._differing_parts(value))
             else:
                 shown_value = _breakable_field(value)
-            text += f", {latex_cell(name)} {shown_value}"
+            if shown_value:
+                text += f", {latex_cell(name)} {shown_value}"
         return text
+
+    def _differing_parts(self, scoring: str) -> str:
+        """Return the parts of how a model scores labels that another run has with another value.
+
+        Models of different kinds have different parts, which are in the signatures: ``order`` belongs to the embedded
+        model, ``label_scoring`` to models of transformers. They say nothing about a difference between the runs.
+
+        Args:
+            scoring: All parts, such as ``"escape=C;order=12"``.
+        """
+        values_by_part: dict[str, set[str]] = {}
+        for result in self._runs.values():
+            for part in (result.signature.fields.get("scoring") or "").split(";"):
+                values_by_part.setdefault(part.partition("=")[0], set()).add(part)
+        parts = scoring.split(";")
+        return ";".join([part for part in parts if len(values_by_part[part.partition("=")[0]]) > 1])
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
         """Return the mean score of a run with its interval and its baselines, as they are known."""
