@@ -254,10 +254,7 @@ class RunContext:
     """
 
     def __init__(self, batched: bool, /, **settings: Unpack[RunSettings]) -> None:
-        unknown = [name for name in settings if name not in RunSettings.__annotations__]
-        if unknown:
-            known = ", ".join(["batched_inference", *RunSettings.__annotations__])
-            raise ArgumentError(f"a run has no setting {unknown[0]!r}; there are: {known}")
+        _refuse_unknown_settings(settings)
         self.warnings: dict[str, None] = {}
         self.logged: set[str] = set()
         self.progress: ProgressCallback | None = None
@@ -270,20 +267,14 @@ class RunContext:
         self._records: dict[int, RunRecord] = {}
         """The record of each inference function, by its :func:`id`; empty until the run ends."""
         self._opened_store = contextlib.ExitStack()
+        """Closes the store at the end of the run, if the run opened it."""
         self._resources = self._open()
+        """The context manager that opens and closes everything that the run needs; entered with the run itself."""
         executor = settings.get("executor")
         self._pool: WorkerPool | None = None
         if executor is not None:
             self._pool = WorkerPool(executor)
-        if not isinstance(settings.get("recheck"), bool | None):
-            raise ArgumentError(f"recheck must be True, False or None, not {settings['recheck']!r}")
-        check_model_name(settings.get("model_name"))
-        has_store = settings.get("store") is not None
-        if batched and (has_store or executor is not None):
-            raise ArgumentError(
-                "batched_inference=True passes complete lists, which can neither be cached query by query nor be split "
-                "over workers. If each prediction depends on its own prompt only, use the attribute 'batch' instead"
-            )
+        _check_settings(batched, settings)
 
     @property
     def recheck(self) -> bool | None:
@@ -539,6 +530,37 @@ class RunContext:
         )
 
 
+def _refuse_unknown_settings(settings: RunSettings) -> None:
+    """Raise an ArgumentError if a keyword argument of a run is not one of :class:`RunSettings`."""
+    for name in settings:
+        if name not in RunSettings.__annotations__:
+            known = ", ".join(["batched_inference", *RunSettings.__annotations__])
+            raise ArgumentError(f"a run has no setting {name!r}; there are: {known}")
+
+
+def _check_settings(batched: bool, settings: RunSettings) -> None:
+    """Raise an error if a setting of a run has a wrong value, or if settings do not go together.
+
+    Args:
+        batched: Whether the inference function is called with the list of all prompts.
+        settings: The settings of the run.
+
+    Raises:
+        ArgumentError: ``recheck`` or ``model_name`` has a wrong value, or complete lists of prompts should be stored or
+            split over workers.
+    """
+    if not isinstance(settings.get("recheck"), bool | None):
+        raise ArgumentError(f"recheck must be True, False or None, not {settings['recheck']!r}")
+    check_model_name(settings.get("model_name"))
+    has_store = settings.get("store") is not None
+    has_workers = settings.get("executor") is not None
+    if batched and (has_store or has_workers):
+        raise ArgumentError(
+            "batched_inference=True passes complete lists, which can neither be cached query by query nor be split "
+            "over workers. If each prediction depends on its own prompt only, use the attribute 'batch' instead"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Predictions:
     """The provenance of the predictions of a run: for each data set, the inference function that made them.
@@ -596,23 +618,24 @@ class Predictions:
             answers: The predictions of each data set, by its name.
             details: The details of each data set, by its name.
         """
-        records = [(record, name) for name, record in self.records.items()]
-        given_rows = {}
+        records_with_dataset = [(record, name) for name, record in self.records.items()]
+        given_predictions = {}
         for name, answers_of_dataset in answers.items():
             if name not in self.records:
-                given_rows[name] = _json_rows(answers_of_dataset)
-        if given_rows:
-            record_of_given = _record_of_given_predictions(digest(given_rows), self.given_name)
-            records += [(record_of_given, name) for name in given_rows]
+                given_predictions[name] = _json_rows(answers_of_dataset)
+        if given_predictions:
+            record_of_given = _record_of_given_predictions(digest(given_predictions), self.given_name)
+            for name in given_predictions:
+                records_with_dataset.append((record_of_given, name))
 
-        failed = []
+        failed_queries = []
         for name, details_of_dataset in details.items():
             for query in details_of_dataset.failures:
-                failed.append([name, query.condition, query.query])
+                failed_queries.append([name, query.condition, query.query])
         digest_of_failures = None
-        if failed:
-            digest_of_failures = short_digest(failed)
-        return Provenance(predictors_of(records, details), failures=digest_of_failures)
+        if failed_queries:
+            digest_of_failures = short_digest(failed_queries)
+        return Provenance(predictors_of(records_with_dataset, details), failures=digest_of_failures)
 
 
 def _json_rows(answers: Sequence[Any]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from StaICC.comparing.alignment import MOST_RUNS
-from StaICC.comparing.formats import latex_table
+from StaICC.comparing.formats import latex_table, latex_tabular
 from StaICC.comparing.ranking import Rank
 from StaICC.comparing.verdicts import Best, Tied, Untested
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
@@ -16,7 +16,7 @@ from StaICC.results.experiment_table import is_experiment
 from StaICC.results.left_out import LEFT_OUT_NOTE, STOPPED_EARLY_NOTE, with_marks
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
-from StaICC.safe_text import latex_cell
+from StaICC.safe_text import latex_cell, with_latex_engine
 
 _STYLES = {Best: r"$\mathbf{%s}$", Tied: r"$\underline{%s}$", Untested: "$%s^{*}$"}
 """How a number of a verdict is set."""
@@ -44,11 +44,12 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     Raises:
         ArgumentError: A run has two results of one benchmark.
     """
-    return "\n\n".join(_group_table(group) for group in comparable_groups(by_benchmark(results)))
+    tables = [_group_table(group) for group in comparable_groups(by_benchmark(results))]
+    return with_latex_engine("\n\n".join(tables))
 
 
 def _group_table(group: Group) -> str:
-    """Return the table of comparable runs, with their signatures."""
+    """Return the table of comparable runs as LaTeX, followed by a comment line for each different signature."""
     names = run_names(group)
     rows = []
     scores: list[ChartScore] = []
@@ -56,16 +57,15 @@ def _group_table(group: Group) -> str:
         row = [latex_cell(headline.column.title) + _ARROWS[headline.better]]
         for name in names:
             score = headline.score(name)
-            rank = headline.ranks.get(name) if headline.has_verdicts else None
             scores.append(score)
+            rank = None
+            if headline.has_verdicts:
+                rank = headline.ranks.get(name)
             row.append(_score_cell(score, rank))
         rows.append(row)
-    lines = [latex_table(_caption(group, names, rows, scores), ["", *names], rows) + "\\end{table}"]
-    for _, _, result in each_result(group):
-        signature = f"% {result.signature}"
-        if signature not in lines:
-            lines.append(signature)
-    return "\n".join(lines)
+    table = latex_table(_caption(group, names, rows, scores), [latex_tabular(["", *names], rows)]) + "\\end{table}"
+    signatures = [f"% {result.signature}" for _, _, result in each_result(group)]
+    return "\n".join([table, *dict.fromkeys(signatures)])
 
 
 def _caption(
@@ -103,8 +103,9 @@ def _score_cell(score: ChartScore, rank: Rank | None) -> str:
     if score.value is None:
         if rank is None:
             return "--"
-        style = _STYLES_OF_TEXT.get(type(rank.verdict), "%s")
-        return with_marks(style % "--", score.left_out)
+        # A run without a value can have a verdict, by its value with missing queries at their worst.
+        style_of_text = _STYLES_OF_TEXT.get(type(rank.verdict), "%s")
+        return with_marks(style_of_text % "--", score.left_out)
     style = "$%s$"
     if rank is not None:
         style = _STYLES.get(type(rank.verdict), style)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.cli import main
 from StaICC.errors import ArgumentError
+from StaICC.logs.reading import read_logs
 from StaICC.results.every_eval_ever import ExportedResult, ExportSettings, export_result
 from StaICC.results.result import Result
 from StaICC.results.score_records import single_scores
+from StaICC.results.scored_samples import scored_samples
 from tests.results.test_json_schema import KINDS, probabilities
 
 VALIDATOR = "STAICC_EVERY_EVAL_EVER"
@@ -94,6 +97,35 @@ def test_a_sample_has_the_question_the_prompt_the_labels_and_the_prediction() ->
     assert line["sample_hash"] == hashlib.sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
+def test_a_sample_is_correct_if_its_prediction_is_the_true_label_whatever_metric_scores_it(unparsed: str) -> None:
+    """A high score of a wrong prediction is no correct sample, and a missing prediction is none in any metric."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=10, unparsed=unparsed)
+    labels = {query.id: query.query.label_space[query.query.row % 3] for query in identified_queries(benchmark)}
+    replies = {key: {"reply": "?" if number % 5 == 0 else label} for number, (key, label) in enumerate(labels.items())}
+    results = [
+        score_predictions(benchmark, replies, model_name="org/name"),
+        normal(metrics={"share": StaICC.MeanOf(lambda label, row: 0.5 + row[label] / 2)}),
+    ]
+    for result in results:
+        assert isinstance(result, Result)
+        correct = {(str(query.row), query.repeat): query.correct is True for query in result.queries()}
+        assert len(set(correct.values())) == 2
+        samples = list(scored_samples(result, {}))
+        assert samples
+        for sample in samples:
+            assert sample.is_correct is correct[sample.sample_id, sample.repeat], sample
+
+
+def test_a_sample_of_a_log_is_correct_only_with_the_best_possible_score(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("row,acc,points\na,1,5\nb,0,2.5\nc,1,\n", "utf-8")
+    (result,) = read_logs(path, value_range={"points": (0, 5)}).values()
+    correct = {(sample.metric, sample.sample_id): sample.is_correct for sample in scored_samples(result, {})}
+    assert [correct["points", row] for row in "abc"] == [True, False, False]
+    assert [correct["acc", row] for row in "abc"] == [True, False, True]
+
+
 def test_the_two_files_belong_together() -> None:
     exported = export_result(normal(), {})
     aggregate = aggregate_of(exported)
@@ -136,7 +168,19 @@ def test_a_run_that_stopped_early_is_marked_and_has_the_interval_of_its_rule() -
     mean = by_id["Normal/mean over data sets/accuracy"]
     assert mean["details"]["STOPPED EARLY"]
     assert mean["uncertainty"]["confidence_interval"]["method"] == result.stopping.interval.method
-    assert "confidence_interval" not in by_id["Normal/mini/accuracy"]["uncertainty"]
+    with_interval = [key for key, details in by_id.items() if "confidence_interval" in details["uncertainty"]]
+    assert with_interval == ["Normal/mean over data sets/accuracy"]
+
+
+def test_the_time_of_an_evaluation_is_that_of_its_first_prediction() -> None:
+    result = normal()
+    (predictor,) = result.provenance.predictors
+    days = ("2026-03-02", "2026-03-01", "2026-03-03", "")
+    predictors = tuple(replace(predictor, started=f"{day}T10:00:00Z" if day else "") for day in days)
+    several = replace(result, provenance=replace(result.provenance, predictors=predictors))
+    assert aggregate_of(export_result(several, {}))["evaluation_timestamp"] == "2026-03-01T10:00:00Z"
+    unknown = replace(result, provenance=replace(result.provenance, predictors=predictors[3:]))
+    assert "evaluation_timestamp" not in aggregate_of(export_result(unknown, {}))
 
 
 def test_a_metric_whose_name_has_no_utf8_is_linked_to_its_samples() -> None:

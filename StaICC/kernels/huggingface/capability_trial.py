@@ -46,9 +46,12 @@ _known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary
 
 
 def examined(forward: Forward) -> Forward:
-    """Return a model with its capabilities, detected by trial once for each model and again after a change."""
+    """Return a model after its capabilities (``forward.can``) were found by trial.
+
+    They are remembered for each model in memory. The trial is repeated when the model was changed.
+    """
     model = forward.model
-    # The guard does not see code of classes, so it is looked for each time.
+    # The number of guard() does not change with the code of classes, so that is looked at each time.
     reasons_to_run_alone = foreign_code(model)
     known = _known.get(model)
     if known is not None and known.guard == guard(model) and not reasons_to_run_alone:
@@ -84,17 +87,20 @@ class _Trial:
 
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
-        vocabulary = max(forward.can.vocabulary - 1, 1)
-        # Nine tokens of the vocabulary, whichever.
-        a, b, c, d, e, f, g, h, i = [(7 + 37 * index) % vocabulary for index in range(9)]
-        first, second, third = (a, b, c, d, e, f, g), (a, b, c, i, h, g), (i, h, g)
+        # Any nine tokens of the vocabulary will do.
+        token_count = max(forward.can.vocabulary - 1, 1)
+        a, b, c, d, e, f, g, h, i = [(7 + 37 * index) % token_count for index in range(9)]
+        first = (a, b, c, d, e, f, g)
+        second = (a, b, c, i, h, g)  # begins like the first one
+        third = (i, h, g)
         self._sequences: list[tuple[int, ...]] = [first, second, third]
         self._expected = [self._plain_logits_at_end(sequence) for sequence in self._sequences]
         forward.can.vocabulary = len(self._expected[0])
         self._decoys = [None, None, None]
-        """What a wrong mask would give for each sequence, where it is compared, too."""
+        """For each sequence, the logits that a wrong mask would give; None where they are not compared."""
         if not forward.is_exact:
-            # With a wrong mask, the end of the second sequence would attend to all of the first one.
+            # Number types of 16 bits round so much that a wrong mask could pass for rounding. With a wrong mask, the
+            # end of the second sequence would attend to all of the first one.
             self._decoys[1] = self._plain_logits_at_end((*first, i, h, g))
 
     def _plain_logits_at_end(self, sequence: tuple[int, ...]) -> Any:
@@ -107,8 +113,9 @@ class _Trial:
         Args:
             is_exact: Whether no more error is accepted than that of float32.
             budget: Maximum number of token positions in one call.
-            rounds: How often the sequences are computed, the last time with what the first one left in the cache.
-            **way: The fields of the capabilities that are tried. They keep these values, whatever is found.
+            rounds: How often the sequences are computed; the later times with what the first one left in the cache.
+            **way: Fields of :class:`Capabilities` with the values that are tried. They keep these values, whatever is
+                found.
         """
         for name, value in way.items():
             setattr(self.forward.can, name, value)
@@ -129,7 +136,10 @@ class _Trial:
         """Return the largest relative error of the logits of the sequences, each computed alone.
 
         Args:
-            **way: The fields of the capabilities that are tried; infinity is returned if they cannot be computed.
+            **way: Fields of :class:`Capabilities` with the values that are tried. They keep these values.
+
+        Returns:
+            The error; infinity if the logits cannot be computed so, or are not finite.
         """
         for name, value in way.items():
             setattr(self.forward.can, name, value)
@@ -152,7 +162,7 @@ class _Trial:
         return self.forward.whole(states)
 
     def _refuse_other_fault(self, error: Exception, way: Mapping[str, Any]) -> None:
-        """Log that a model cannot be run in a way; raise an error that is none of this way: memory, or an output."""
+        """Log the error of a way in which a model cannot be run; raise one that has another cause, such as memory."""
         if is_out_of_memory(error) or isinstance(error, OutputError):
             raise error
         _log.debug("%s is not used for %s: %s", way, type(self.forward.model).__name__, error)
@@ -186,7 +196,11 @@ def _differ_by_rounding_only(computed: Any, expected: Any, is_exact: bool, decoy
 
 
 def _find_ways(forward: Forward) -> bool:
-    """Find in which ways a model returns the logits of plain calls; return whether there is one."""
+    """Find in which ways a model returns the logits of plain calls, and set its capabilities (``forward.can``).
+
+    Returns:
+        Whether there is a way to run several prompts in one call.
+    """
     trial = _Trial(forward)
     has_separate_head = _find_head(trial)
     if not has_separate_head and not trial.works(is_exact=True, head="model", transform=""):
@@ -201,7 +215,11 @@ def _find_ways(forward: Forward) -> bool:
 
 
 def _find_head(trial: _Trial) -> bool:
-    """Find how logits follow from hidden states; return whether they do, without a run of the whole model."""
+    """Find how the logits are computed from the last hidden states, and set the fields ``head`` and ``transform``.
+
+    Returns:
+        Whether they can be computed so. If not, the whole model must be run.
+    """
     forward = trial.forward
     head: Any = None
     if hasattr(forward.model, "get_output_embeddings"):
@@ -210,9 +228,10 @@ def _find_head(trial: _Trial) -> bool:
         return False
     is_plain_product = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
     kind = "rows" if is_plain_product else "module"
-    # Without a transformation, the numbers are those of the model in any number type.
+    # In most models, the logits are the product with the output matrix, which must then be right in any number type.
     if trial.works(is_exact=True, head=kind, transform=""):
         return True
+    # Others transform the product, in a way that their configuration names.
     for name in forward.transforms:
         if trial.works(forward.is_exact, head=kind, transform=name):
             return True
@@ -225,7 +244,10 @@ def _find_head(trial: _Trial) -> bool:
 
 
 def _find_sharing(trial: _Trial) -> None:
-    """Find whether rows may share positions, over a cached prefix and within a row, and in which form of rows."""
+    """Find whether rows may share positions, and set the fields ``sharing``, ``flat`` and ``attention_weight``.
+
+    Both kinds of sharing must work: over a cached prefix, and within a row.
+    """
     forward = trial.forward
     can = forward.can
     is_exact = forward.is_exact

@@ -235,11 +235,15 @@ def _versions() -> dict[str, str]:
 
 
 def _without_quantization(model: Any) -> Any:
-    """Return the model as one that was never quantised; it shares the weights."""
+    """Return a model with the same weights whose configuration says nothing of quantisation, so that it can be saved.
+
+    Args:
+        model: A model that transformers read of a GGUF file, with weights in float32.
+    """
     config = copy.deepcopy(model.config)
     vars(config).pop("quantization_config", None)
     transformers = require("transformers", "hf", FEATURE)
-    with torch.device("meta"):
+    with torch.device("meta"):  # without memory for weights of its own
         plain = transformers.AutoModelForCausalLM.from_config(config)
     plain.load_state_dict(model.state_dict(), assign=True)
     plain.tie_weights()
@@ -333,7 +337,13 @@ def dtype_option() -> str:
 
 @contextlib.contextmanager
 def _passing_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder next to a copy's, which is removed at the end if it was not renamed."""
+    """Yield a new folder for the files of a copy that is being written.
+
+    The caller renames it when it is complete. Otherwise it is removed at the end.
+
+    Args:
+        folder: The folder that the copy will have, in the same parent folder.
+    """
     passing_folder = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
     # An earlier process with the same number may have left one behind.
     shutil.rmtree(passing_folder, ignore_errors=True)
