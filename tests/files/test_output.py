@@ -15,17 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError
-from StaICC.files import output
 from StaICC.files.output import check_outputs, write_output
 
 
 @contextlib.contextmanager
-def observed_disk() -> Iterator[tuple[dict[int, bytes], list[tuple[str, bytes | None]]]]:
-    """Record what is on the disk for certain, and the state in which files get their names.
+def observed_names() -> Iterator[list[tuple[str, bytes | None]]]:
+    """Record the state in which files get their names.
 
     Yields:
-        The content of each file when it was last synchronised, by inode; and for each name that a file gets the content
-        of this file that was synchronised before, ``None`` if it never was.
+        Each name that a file gets, with its content when it was last synchronised; ``None`` if it never was.
     """
     synchronised: dict[int, bytes] = {}
     named: list[tuple[str, bytes | None]] = []
@@ -47,8 +45,8 @@ def observed_disk() -> Iterator[tuple[dict[int, bytes], list[tuple[str, bytes | 
     replacements = {"fsync": fsync, "replace": naming("replace"), "link": naming("link")}
     with pytest.MonkeyPatch.context() as patching:
         for name, function in replacements.items():
-            patching.setattr(output.os, name, function)
-        yield synchronised, named
+            patching.setattr(os, name, function)
+        yield named
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads a file by its descriptor, as Linux can")
@@ -61,7 +59,7 @@ def test_a_file_is_complete_on_the_disk_before_it_has_its_name(
     path = tmp_path_factory.mktemp("out") / "result.json"
     if not fresh:
         path.write_bytes(b"the earlier result")
-    with observed_disk() as (_, named):
+    with observed_names() as named:
         write_output(path, parts, fresh)
     content = b"".join(parts)
     assert path.read_bytes() == content
@@ -89,7 +87,7 @@ def test_a_failure_leaves_the_earlier_file_and_nothing_else(
         yield b"the result"
 
     if failing != "content":
-        monkeypatch.setattr(output.os, failing, full)
+        monkeypatch.setattr(os, failing, full)
     is_needed = failing in ("content", "fsync") or (failing == "replace" and not fresh)
     if not is_needed:  # without hard links, a new file is made and replaced
         write_output(path, parts(), fresh)

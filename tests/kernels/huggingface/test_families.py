@@ -77,6 +77,15 @@ def make_kernel(model, tokenizer, **options):
 
 
 @pytest.mark.parametrize("family", [*REQUIRED, *MORE])
+def test_the_logits_of_labels_need_their_rows_of_the_output_matrix_only(models, tokenizer, family):
+    """If they differed from those of the model, such as without a bias, all labels would need the whole matrix."""
+    kernel = make_kernel(models(family), tokenizer)
+    head = kernel.model.get_output_embeddings()
+    assert (head.bias is not None and bool(head.bias.any())) == (family == "GPTJ")
+    assert kernel.runner().forward.can.head == "rows"
+
+
+@pytest.mark.parametrize("family", [*REQUIRED, *MORE])
 @pytest.mark.parametrize("flat", [True, False])
 @pytest.mark.parametrize(("reuse", "budget"), [(True, 4096), (True, 150), (True, 32), (False, 150)])
 def test_batched_equals_one_by_one(models, tokenizer, expected, family, flat, reuse, budget, monkeypatch):
