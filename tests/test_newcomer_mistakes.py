@@ -60,7 +60,7 @@ CSV: dict[str, tuple[Any, str, str]] = {
     "Latin-1": ("text,label\ncaf\xe9,a\n".encode("latin-1"), "a.csv is not text in utf-8", "encoding='cp1252'"),
     "empty text": (GOOD + " ,bug\n", "line 42 has no text (1 of 41 rows)", "Remove"),
     "empty label": (GOOD + "x,\ny, \n", "line 42 has no label (2 of 42", "fill in"),
-    "JSON key missing": ([*ROWS, {"txt": "x", "label": "a"}], "a.jsonl, line 21 'text'", "did you mean 'txt'"),
+    "JSON key missing": ([*ROWS, {"txt": "x", "label": "a"}], "a.jsonl: line 21 has no 'text'", "it has: txt, label"),
     "text is null": (
         [*ROWS, {"text": None, "label": "a"}],
         "a.jsonl, line 21: column 'text' must be a string, not None",
@@ -272,6 +272,14 @@ LINES: dict[str, tuple[str, str]] = {
     "prompts normal --method topk": ("no option '--method' here", "belongs to run"),
     "run helmet --data-dir nodir": ("HELMET is in nodir, which does not exist", "data install long-icl --hub"),
     "run long-icl --data-dir nodir --datasets tacred": ("tacred of LongICL is not in nodir", "Source: https://"),
+    "run normal --data cut.jsonl": ("cut.jsonl, line 3: this is not JSON", " at column 1)"),
+    "run normal --data lacking.jsonl": (
+        "line 2 has no 'label', it has: text (missing in 1 of 40 rows)",
+        "or remove the row",
+    ),
+    "run normal --data carded.csv": ("carded.csv, line 2: there is no label 'wish'", "to 'labels' of the card file"),
+    "models ppm": ("unrecognized arguments: ppm", "takes options only, no name"),
+    "data path mini": ("unrecognized arguments: mini", "takes options only, no name"),
     "report run.sqlite": ("run.sqlite: this is a prediction store", "expected the file of a saved result"),
 }
 
@@ -328,6 +336,11 @@ def test_on_the_command_line(line: str, capsys: pytest.CaptureFixture[str]) -> N
     written("titled.csv", GOOD.replace(",", ",a title,").replace("a title", "title", 1))
     written("one.csv", GOOD.replace("wish", "bug"))
     written("several.csv", GOOD.replace("wish", "wish;bug"))
+    json_lines = [json.dumps({"text": f"ticket {i}", "label": "bug" if i % 2 else "wish"}) for i in range(40)]
+    written("cut.jsonl", "\n".join([*json_lines[:2], "ticket", *json_lines[3:]]))
+    written("lacking.jsonl", "\n".join([json_lines[0], '{"text": "ticket 1"}', *json_lines[2:]]))
+    written("carded.csv", GOOD)
+    written("carded.card.json", '{"labels": ["bug", "praise"]}')
     written("empty.json", "{}")
     written("run.sqlite", b"SQLite format 3\0\xff")
     words = line.replace("MINI", "normal --datasets mini").replace(

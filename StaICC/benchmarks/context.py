@@ -254,10 +254,7 @@ class RunContext:
     """
 
     def __init__(self, batched: bool, /, **settings: Unpack[RunSettings]) -> None:
-        unknown = [name for name in settings if name not in RunSettings.__annotations__]
-        if unknown:
-            known = ", ".join(["batched_inference", *RunSettings.__annotations__])
-            raise ArgumentError(f"a run has no setting {unknown[0]!r}; there are: {known}")
+        _refuse_unknown_settings(settings)
         self.warnings: dict[str, None] = {}
         self.logged: set[str] = set()
         self.progress: ProgressCallback | None = None
@@ -270,20 +267,14 @@ class RunContext:
         self._records: dict[int, RunRecord] = {}
         """The record of each inference function, by its :func:`id`; empty until the run ends."""
         self._opened_store = contextlib.ExitStack()
+        """Closes the store at the end of the run, if the run opened it."""
         self._resources = self._open()
+        """The context manager that opens and closes everything that the run needs; entered with the run itself."""
         executor = settings.get("executor")
         self._pool: WorkerPool | None = None
         if executor is not None:
             self._pool = WorkerPool(executor)
-        if not isinstance(settings.get("recheck"), bool | None):
-            raise ArgumentError(f"recheck must be True, False or None, not {settings['recheck']!r}")
-        check_model_name(settings.get("model_name"))
-        has_store = settings.get("store") is not None
-        if batched and (has_store or executor is not None):
-            raise ArgumentError(
-                "batched_inference=True passes complete lists, which can neither be cached query by query nor be split "
-                "over workers. If each prediction depends on its own prompt only, use the attribute 'batch' instead"
-            )
+        _check_settings(batched, settings)
 
     @property
     def recheck(self) -> bool | None:
@@ -536,6 +527,37 @@ class RunContext:
             given_name=self._settings.get("model_name"),
             warnings=tuple(self.warnings),
             seconds=seconds,
+        )
+
+
+def _refuse_unknown_settings(settings: RunSettings) -> None:
+    """Raise an ArgumentError if a keyword argument of a run is not one of :class:`RunSettings`."""
+    for name in settings:
+        if name not in RunSettings.__annotations__:
+            known = ", ".join(["batched_inference", *RunSettings.__annotations__])
+            raise ArgumentError(f"a run has no setting {name!r}; there are: {known}")
+
+
+def _check_settings(batched: bool, settings: RunSettings) -> None:
+    """Raise an error if a setting of a run has a wrong value, or if settings do not go together.
+
+    Args:
+        batched: Whether the inference function is called with the list of all prompts.
+        settings: The settings of the run.
+
+    Raises:
+        ArgumentError: ``recheck`` or ``model_name`` has a wrong value, or complete lists of prompts should be stored or
+            split over workers.
+    """
+    if not isinstance(settings.get("recheck"), bool | None):
+        raise ArgumentError(f"recheck must be True, False or None, not {settings['recheck']!r}")
+    check_model_name(settings.get("model_name"))
+    has_store = settings.get("store") is not None
+    has_workers = settings.get("executor") is not None
+    if batched and (has_store or has_workers):
+        raise ArgumentError(
+            "batched_inference=True passes complete lists, which can neither be cached query by query nor be split "
+            "over workers. If each prediction depends on its own prompt only, use the attribute 'batch' instead"
         )
 
 

@@ -140,12 +140,18 @@ def _labels_beyond_the_limit(experimentor: Experimentor) -> str | None:
 def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
     """Return a warning if there are fewer than :data:`FEW_ROWS` test rows; otherwise ``None``.
 
-    The warning says how uncertain an accuracy is: it has the half-width of the 95 % interval of an accuracy of 50 %.
+    The warning says how uncertain an accuracy is: it has half the width of the 95 % interval of an accuracy of 50 %,
+    which is ``1.96 * sqrt(0.5 * 0.5 / rows)``. Rows in clusters depend on each other, so the interval is wider then.
+
+    Args:
+        experimentor: The data set with its settings.
+        split: The split of all rows.
     """
     tested_row_count = experimentor.row_count
     if tested_row_count >= FEW_ROWS:
         return None
     standard_error = math.sqrt(0.5 * (1 - 0.5) / tested_row_count)
+    # An accuracy of 50 % is at most 50 points away from 0 % and 100 %.
     half_width_in_points = min(100 * 1.96 * standard_error, 50)
     verb = "are" if tested_row_count > 1 else "is"
     at_best = ""
@@ -202,6 +208,8 @@ def _repeated_test_texts(test: Sequence[RowTexts], clusters: Clusters | None) ->
 
 def _shared_texts(test: Sequence[RowTexts], others: Sequence[RowTexts], part: str) -> str | None:
     """Return a warning about test texts that are also in another part of the split; ``None`` if there are none.
+
+    The rows of that part are shown to the model, or used for training, with their labels.
 
     Args:
         test: The test rows.

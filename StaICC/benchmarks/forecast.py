@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -300,8 +300,9 @@ class Tasks:
     ) -> dict[PromptKey, Answer]:
         """Add the calls for the queries of a part of the run, and return the stored predictions of its prompts.
 
-        A part is a data set, or several that are predicted together. A call is counted as new if the store has no
-        prediction of its prompts, and as a recheck if the run computes stored predictions again to compare them.
+        A part is a data set, or several that are predicted together. A call is a chunk of distinct prompts. There are
+        two kinds: calls for prompts whose prediction is not in the store, and calls that compute some of the stored
+        predictions again, to compare them (a recheck).
 
         Args:
             function: The inference function.
@@ -309,30 +310,21 @@ class Tasks:
             options: The options of the run, with its store.
             parts_left: The number of parts that are not added yet, this one included.
         """
-        keys = distinct_keys(queries, options.group_prefixes)
+        keys = distinct_keys(queries, options.group_prefixes)  # pairs of a prompt and its label space
         stored: dict[PromptKey, Answer] = {}
         if options.store is not None:
             stored = options.store.get_many(keys)
+        self.distinct_count += len(keys)
+        self.cached_count += len(stored)
 
-        # The counter of the run chooses the stored predictions that are computed again, to compare them.
-        n_characters = sum(characters(prompt) for prompt, _ in keys)
-        options.counter.reuse(stored, lambda key: "", size=n_characters)
-        computes_new_ones = len(stored) < len(keys)
-        due = options.counter.due(parts_left, computes=computes_new_ones)
-        rechecked_keys = [reused.key for reused in due]
-
-        for chunk in chunks_of(rechecked_keys, {}, function, options):
+        no_stored: dict[PromptKey, Answer] = {}  # Rechecked prompts are predicted although they are in the store.
+        for chunk in chunks_of(_rechecked_keys(keys, stored, options, parts_left), no_stored, function, options):
             self._rechecked_calls.append(_Call(function, chunk))
         for chunk in chunks_of(keys, stored, function, options):
             self.new_calls.append(_Call(function, chunk))
-        new_prompts = []
-        for key in keys:
-            if key not in stored:
-                prompt, _ = key
-                new_prompts.append(prompt)
+
+        new_prompts = [prompt for prompt, label_space in keys if (prompt, label_space) not in stored]
         self._add_checks(function, new_prompts)
-        self.distinct_count += len(keys)
-        self.cached_count += len(stored)
         return stored
 
     def _add_checks(self, function: Inference, prompts: Sequence[Any]) -> None:
@@ -453,6 +445,27 @@ class Tasks:
             output_tokens=round(generated_tokens / predicted_share),
             tokenizer=COUNTED_IN_PROBE,
         )
+
+
+def _rechecked_keys(
+    keys: Sequence[PromptKey], stored: Mapping[PromptKey, Answer], options: RunOptions, parts_left: int
+) -> list[PromptKey]:
+    """Return the prompts whose stored predictions a run computes again in a part of the run, to compare them.
+
+    They are chosen at random, by the counter that a run has in its options: it is told which predictions of the part
+    are reused, and returns those that are to be computed again.
+
+    Args:
+        keys: The distinct prompts of the part.
+        stored: The predictions of those prompts that are in the store.
+        options: The options of the run.
+        parts_left: The number of parts that are not added yet, this one included.
+    """
+    n_characters = sum(characters(prompt) for prompt, _ in keys)
+    options.counter.reuse(stored, lambda key: "", size=n_characters)  # A forecast needs no names of places.
+    computes_new_predictions = len(stored) < len(keys)
+    rechecked = options.counter.due(parts_left, computes=computes_new_predictions)
+    return [prediction.key for prediction in rechecked]
 
 
 _NOTHING_SENT = (

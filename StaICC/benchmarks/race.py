@@ -51,8 +51,8 @@ _B = TypeVar("_B", bound=BaseBenchmark[Experimentor])
 LOOK = 8
 """Rounds between two decisions whether to go on."""
 
-_ROUNDING = 1e-9
-"""A smaller difference of two models is 0 up to rounding."""
+_ROUNDING_ERROR = 1e-9
+"""A difference of two models that is not larger than this may be due to rounding, so it counts as 0."""
 LIKELIHOOD = "averaged_truelabel_likelihood"
 """The score that users call ``"likelihood"``."""
 
@@ -158,24 +158,37 @@ class StoppingRule:
         return BoundGaps(lower=max(self.target, estimate - error), upper=max(self.target, -estimate - error))
 
     def reason(self, sequence: ConfidenceSequence) -> str | None:
-        """Return the reason to stop now; ``None`` if the run goes on.
+        """Return the reason to stop now, in words; ``None`` if the run goes on.
+
+        The confidence sequence has an interval of the score. In a race, it is that of the score of the first model
+        minus the score of the second.
+
+        1. A race stops if this interval does not contain 0, or if it is within the margin.
+        2. A run and a race stop if all test rows are evaluated.
+        3. A run stops if half the width of the interval is at most the precision.
 
         Args:
             sequence: The confidence sequence so far.
         """
         low, high = sequence.interval
-        all_rows_are_evaluated = sequence.rounds == sequence.all_rounds
         if self.kind == "race":
-            if low > _ROUNDING:
+            margin = self.target
+            if low > _ROUNDING_ERROR:
                 return "the first model is better"
-            if high < -_ROUNDING:
+            if high < -_ROUNDING_ERROR:
                 return "the second model is better"
-            if interval_shows_equivalence(low, high, self.target):
-                return f"the models are equivalent within the margin of {self.target:g}"
+            if interval_shows_equivalence(low, high, margin):
+                return f"the models are equivalent within the margin of {margin:g}"
+
+        all_rows_are_evaluated = sequence.rounds == sequence.all_rounds
         if all_rows_are_evaluated:
             return "all rows are evaluated"
-        if self.kind == "precision" and (high - low) / 2 <= self.target:
-            return f"the precision of {self.target:g} is reached"
+
+        if self.kind == "precision":
+            precision = self.target
+            half_width = (high - low) / 2
+            if half_width <= precision:
+                return f"the precision of {precision:g} is reached"
         return None
 
 

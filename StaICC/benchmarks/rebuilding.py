@@ -338,22 +338,24 @@ def _least_query_count(result: Result, experimentor: Experimentor) -> int:
 
 
 def _class_of(result: Results) -> type[Any]:
-    """Return the class of the benchmark, or of the group of benchmarks, that computed a result.
+    """Return the class of the benchmark that computed a result, or that of the group that computed a group of results.
+
+    The registry has classes. It may also have functions of plug-ins that make benchmarks, which are passed over.
 
     Raises:
-        UnknownBenchmarkError: This library has no such benchmark.
+        UnknownBenchmarkError: No class in the registry has the name of the benchmark.
     """
     name = _name_of_benchmark(result)
-    expected_class: type[Any]
+    base_class: type[Any]
     if isinstance(result, ResultGroup):
-        expected_class = BenchmarkGroup
+        base_class = BenchmarkGroup
     else:
-        expected_class = BaseBenchmark
-    for benchmark_class in BENCHMARKS.values():
-        if not isinstance(benchmark_class, type) or not issubclass(benchmark_class, expected_class):
-            continue  # A plug-in may register a function that makes a benchmark.
-        if benchmark_class.task_name == name:
-            return cast("type[Any]", benchmark_class)
+        base_class = BaseBenchmark
+    for registered in BENCHMARKS.values():
+        if not isinstance(registered, type) or not issubclass(registered, base_class):
+            continue
+        if registered.task_name == name:
+            return cast("type[Any]", registered)
     raise UnknownBenchmarkError(f"this library has no benchmark {name!r:.60} to verify the result with")
 
 

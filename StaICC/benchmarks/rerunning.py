@@ -68,37 +68,22 @@ def predict_again(
         whole: The complete result. If it is given, the returned verification has a copy of it with the new predictions
             and the scores that follow from them. ``None`` makes no copy.
     """
-    findings: list[Finding] = []
-    candidates: list[_Candidate] = []
-    model = identity_of(rerun.model)
-    several_models = _has_several_models(sources)
-    for source in sources:
-        refusal = _why_not_predicted_again(source, model, several_models)
-        if refusal is None:
-            candidates += [_Candidate(source, number) for number in range(len(source.run.answers))]
-            remark = _difference_of_model(source, model)
-        else:
-            remark = f"not predicted again, {refusal}"
-        if remark is not None:
-            findings.append(Unchecked(f"{source.place}: {remark}"))
-    if not candidates:
-        findings.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
-
-    numbers_by_source = _draw_numbers(candidates, rerun)
+    candidates = _candidates_of(sources, identity_of(rerun.model))
+    numbers_by_source = _draw_numbers(candidates.queries, rerun)
     comparison = _RerunComparison(declared_tolerance=tolerance_of(rerun.model))
     with RunContext(False, on_error="collect", progress=False) as context:
         context.start([rerun.model])
         for source, numbers in numbers_by_source.items():
             for repeated in _predict_queries(rerun.model, source, numbers, context):
                 comparison.add(source, repeated)
-    findings += comparison.findings
 
     scores = _rerun_scores(comparison.predictions, comparison.tolerance)
-    if candidates:
+    if candidates.queries:
         n_chosen = sum(len(numbers) for numbers in numbers_by_source.values())
         message = (
-            f"{n_chosen} of {len(candidates)} queries predicted again (seed {rerun.seed}): {comparison.n_differing} "
-            f"differ, by at most {comparison.largest_difference:.2g} (accepted: {comparison.tolerance:g})"
+            f"{n_chosen} of {len(candidates.queries)} queries predicted again (seed {rerun.seed}): "
+            f"{comparison.n_differing} differ, by at most {comparison.largest_difference:.2g} (accepted: "
+            f"{comparison.tolerance:g})"
         )
     else:
         message = "no query could be predicted again"
@@ -107,7 +92,8 @@ def predict_again(
     recomputed = None
     if whole is not None:
         recomputed = _with_predictions(whole, comparison.predictions)
-    return Verification(name, None, message, limited("rerun", findings), scores=scores, recomputed=recomputed)
+    findings = limited("rerun", [*candidates.findings, *comparison.findings])
+    return Verification(name, None, message, findings, scores=scores, recomputed=recomputed)
 
 
 class _Candidate(NamedTuple):
@@ -117,6 +103,39 @@ class _Candidate(NamedTuple):
     """Its data set."""
     number: int
     """Its number, counted from 0 over all conditions of the data set."""
+
+
+class _Candidates(NamedTuple):
+    """The queries that a model may predict again, and findings about the data sets."""
+
+    queries: list[_Candidate]
+    findings: list[Finding]
+    """For each data set that is left out the reason; for any other one, how the model differs from that of the run."""
+
+
+def _candidates_of(sources: Sequence[RerunSource], model: Identity) -> _Candidates:
+    """Return the queries of all data sets that a model may predict again, with findings about the data sets.
+
+    Args:
+        sources: The data sets.
+        model: The identity of the model.
+    """
+    queries: list[_Candidate] = []
+    findings: list[Finding] = []
+    several_models = _has_several_models(sources)
+    for source in sources:
+        refusal = _why_not_predicted_again(source, model, several_models)
+        if refusal is not None:
+            findings.append(Unchecked(f"{source.place}: not predicted again, {refusal}"))
+            continue
+        query_count = len(source.run.answers)
+        queries += [_Candidate(source, number) for number in range(query_count)]
+        difference_of_model = _difference_of_model(source, model)
+        if difference_of_model is not None:
+            findings.append(Unchecked(f"{source.place}: {difference_of_model}"))
+    if not queries:
+        findings.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
+    return _Candidates(queries, findings)
 
 
 def _draw_numbers(candidates: Sequence[_Candidate], rerun: Rerun) -> dict[RerunSource, list[int]]:

@@ -6,22 +6,23 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from StaICC.benchmarks.task import Outcome, sample_of
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval, combine, of_difference
 from StaICC.metrics.scores import CONSISTENCY
-from StaICC.metrics.statistics import Sample, Statistic
+from StaICC.metrics.statistics import Statistic
 
 Intervals = Mapping[str, Interval | NoInterval]
 """Intervals of scores by key."""
 
 
 def score_intervals(outcome: Outcome, statistics: Mapping[str, Statistic], level: float) -> Intervals:
-    """Return the interval of each score of one outcome, by key.
+    """Return the confidence interval of each score of a condition, by the key of the score.
 
     A score that needs probabilities is left out if the predictions have none: they are labels, or it is not clear
-    whether their numbers are probabilities or logits.
+    whether their numbers are probabilities or logits. :meth:`Outcome.read` returns ``None`` then.
 
     Args:
         outcome: The condition with its predictions.
@@ -87,16 +88,16 @@ def _slope_interval(
     statistic: Statistic,
     level: float,
 ) -> Interval:
-    """Return the interval of the regression slope of a score over the shares.
+    """Return the confidence interval of the regression slope of a score over the shares of the conditions.
 
-    With ``x`` the shares, ``m`` their mean and ``y`` the scores of the conditions, the slope of least squares is the
-    weighted sum ``sum(w * y)`` with the weights ``w = (x - m) / sum((x - m) ** 2)``. Its interval follows from the
-    intervals of the scores by variance recovery (Zou's MOVER), in three steps:
+    The slope of least squares is a weighted sum of the scores of the conditions::
 
-    1. The score of each condition, with the distances to its limits and the influence of each unit (a test row, or a
-       cluster of rows). A condition can lack units without a prediction; they get the influence 0.
-    2. The weighted sum of these scores (:func:`~StaICC.metrics.intervals.combine`).
-    3. Back to the scale of the score: the limits of a share from 0 to 1 times the largest score.
+        slope = sum(w * score)    with  w = (share - mean share) / sum((share - mean share) ** 2)
+
+    Variance recovery (Zou's MOVER) computes the limits of such a sum from the limits of the scores. It also needs the
+    influence of each independent unit on each score, because the scores are about the same units: test rows, or
+    clusters of rows. The computation is done for scores that are divided by their largest possible value. The limits of
+    their slope are multiplied by this value at the end.
 
     Args:
         outcomes: The outcome of each condition.
@@ -106,29 +107,44 @@ def _slope_interval(
         level: Nominal coverage.
     """
     weights = _weights_of_slope(shares)
-    samples = [outcome.sample.by_cluster() for outcome in outcomes]
-    units_by_condition = []
-    units_of_any_condition: set[Any] = set()
-    for outcome, sample in zip(outcomes, samples, strict=True):
-        units = _units_of(outcome, sample)
-        units_by_condition.append(units)
-        units_of_any_condition.update(units)
-    all_units = sorted(units_of_any_condition)
+    units_by_condition = [_units_of(outcome) for outcome in outcomes]
+    all_units: list[Any] = sorted(set(chain.from_iterable(units_by_condition)))
+    _, highest_score = statistic.range(outcomes[0].sample.n_labels)
 
-    # The limits are computed for the score as a share of its largest value, and multiplied by this value at the end.
-    _, highest_score = statistic.range(samples[0].n_labels)
-    terms = []
-    for sample, predictions_of_outcome, units in zip(samples, predictions, units_by_condition, strict=True):
-        used_level = sample.level_of_formulas(level)  # another one if clusters differ in size
-        share = statistic.part(sample, predictions_of_outcome, used_level).scaled(1.0 / highest_score)
-        terms.append(aligned(of_difference(share, used_level), units, all_units))
+    divided_scores = []
+    for outcome, predictions_of_outcome, units in zip(outcomes, predictions, units_by_condition, strict=True):
+        score = _divided_score(outcome, predictions_of_outcome, statistic, highest_score, level)
+        divided_scores.append(aligned(score, units, all_units))
+    slope = combine(divided_scores, weights)
 
-    # The slope of the share is largest if the share is 1 in conditions with a positive weight and 0 in the others. As
-    # the weights sum to 0, this is half the sum of their absolute values.
+    # The slope is largest if the divided score is 1 where the weight is positive and 0 elsewhere: it is then the sum of
+    # the positive weights. As all weights sum to 0, this is half the sum of their absolute values.
     largest_slope = math.fsum(map(abs, weights)) / 2.0
     method = "variance recovery over conditions, unit: test row"
-    slope = combine(terms, weights).interval(level, method, -largest_slope, largest_slope)
-    return replace(slope, low=highest_score * slope.low, high=highest_score * slope.high)
+    interval = slope.interval(level, method, low=-largest_slope, high=largest_slope)
+    return replace(interval, low=highest_score * interval.low, high=highest_score * interval.high)
+
+
+def _divided_score(
+    outcome: Outcome, predictions: Sequence[Any], statistic: Statistic, highest_score: float, level: float
+) -> MetricTerm:
+    """Return the score of a condition, divided by its largest possible value, for use in a weighted sum of conditions.
+
+    The returned record has the divided score, the distances to its confidence limits, and the influence of each unit.
+
+    Args:
+        outcome: The condition with its predictions.
+        predictions: Its predictions in the form that the statistic reads.
+        statistic: The statistic of the score.
+        highest_score: The largest possible value of the score.
+        level: Nominal coverage of the limits.
+    """
+    sample = outcome.sample.by_cluster()
+    # If clusters differ in size, the formulas of the limits reach the nominal coverage only at a higher level.
+    level_of_formulas = sample.level_of_formulas(level)
+    score = statistic.part(sample, predictions, level_of_formulas)
+    # Weights may be negative, so the limits must also be valid for the difference of two scores.
+    return of_difference(score.scaled(1.0 / highest_score), level_of_formulas)
 
 
 def _weights_of_slope(shares: Sequence[float]) -> list[float]:
@@ -142,16 +158,15 @@ def _weights_of_slope(shares: Sequence[float]) -> list[float]:
     return [(share - mean_share) / sum_of_squares for share in shares]
 
 
-def _units_of(outcome: Outcome, sample: Sample) -> Sequence[Hashable]:
-    """Return the names of the independent units of a condition, in order: its test rows, or their clusters.
+def _units_of(outcome: Outcome) -> Sequence[Hashable]:
+    """Return the names of the independent units of a condition, in order: its clusters of test rows, or its test rows.
 
     Args:
         outcome: The queries and predictions of the condition.
-        sample: Its predictions by unit (:meth:`Sample.by_cluster`): a row of a sample of clusters is a cluster.
     """
-    if sample.unit == "cluster":
-        names_of_clusters = sample.row_names
-        return names_of_clusters
+    if outcome.clusters is not None:
+        by_cluster = outcome.sample.by_cluster()
+        return by_cluster.row_names  # Each row of this sample is a cluster.
     return sorted({query.row for query in outcome.queries})
 
 

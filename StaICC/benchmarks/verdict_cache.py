@@ -40,22 +40,25 @@ _ABSENT = "absent"
 class VerdictCache:
     """The result files that earlier verifications recomputed without a difference.
 
-    They are read from the file of verdicts when a cache is made, and written to it by :meth:`save`. If that file cannot
-    be read, the cache is empty, so that every result is verified again.
+    They are read from the file ``verdicts.json`` when a cache is made, and written to it by :meth:`save`. If that file
+    cannot be read, the cache is empty, so that every result is verified again.
 
     Attributes:
-        recomputed: For the digest of each recomputed result file, the digest of everything that was read to recompute
-            it: if that is still the same, the result need not be verified again.
+        inputs_by_file: For the digest of each recomputed result file, the digest of everything that was read to
+            recompute it. If that is still the same, the result need not be verified again.
         files: The digests of all result files that were ever recomputed.
     """
 
     def __init__(self) -> None:
-        self.recomputed: dict[str, str] = {}
+        self.inputs_by_file: dict[str, str] = {}
         self.files: set[str] = set()
         with contextlib.suppress(DataMissingError, OSError, ValueError, TypeError, KeyError, RecursionError):
             saved = json.loads((data_home() / _FILE).read_bytes())
-            # Both at once: of a damaged file, nothing is taken.
-            self.recomputed, self.files = dict(saved["recomputed"]), set(saved["files"])
+            inputs_by_file = dict(saved["recomputed"])
+            files = set(saved["files"])
+            # They are assigned only if both could be read, so that nothing is taken from a damaged file.
+            self.inputs_by_file = inputs_by_file
+            self.files = files
 
     def has(self, file: str, inputs: str | None) -> bool:
         """Return whether a file was recomputed from the same inputs.
@@ -65,7 +68,7 @@ class VerdictCache:
             inputs: The digest of its inputs (:func:`digest_of_inputs`); ``None`` if it is not known, so that the file
                 has to be verified again.
         """
-        return inputs is not None and self.recomputed.get(file) == inputs
+        return inputs is not None and self.inputs_by_file.get(file) == inputs
 
     def add(self, file: str, inputs: str | None) -> None:
         """Add a file that was recomputed.
@@ -76,11 +79,11 @@ class VerdictCache:
         """
         self.files.add(file)
         if inputs is not None:
-            self.recomputed[file] = inputs
+            self.inputs_by_file[file] = inputs
 
     def save(self) -> None:
         """Write the file of verdicts. If it cannot be written, the next leaderboard verifies all files again."""
-        document = {"recomputed": self.recomputed, "files": sorted(self.files)}
+        document = {"recomputed": self.inputs_by_file, "files": sorted(self.files)}
         with contextlib.suppress(DataMissingError, OSError):
             folder = data_home()
             folder.mkdir(parents=True, exist_ok=True)

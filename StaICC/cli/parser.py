@@ -155,6 +155,8 @@ class Parser(argparse.ArgumentParser):
         if option_before is None:
             if "--datasets" in self._option_string_actions:
                 message += "; name data sets with --datasets, a file of data with --data"
+            elif not self._takes_names():
+                message += "; this command takes options only, no name"
         elif option_before == "--k":
             message += "; write several numbers of demonstrations with commas, such as --k 4,16,64"
         else:
@@ -162,6 +164,10 @@ class Parser(argparse.ArgumentParser):
             if option_before.endswith("-option"):
                 message += f": repeat it, as in {option_before} NAME=VALUE {option_before} NAME=VALUE"
         self.error(message)
+
+    def _takes_names(self) -> bool:
+        """Return whether the command takes words that are no options."""
+        return any(not action.option_strings for action in self._actions)
 
     def _option_before(self, word: str, all_words: Sequence[str]) -> str | None:
         """Return the option with one value whose value is directly before a word; ``None`` if there is none.

@@ -22,8 +22,9 @@ from StaICC.datasets.label_values import (
     list_text,
     names_by_value,
     names_of_values,
+    unnamed_label,
 )
-from StaICC.errors import ArgumentError, unknown_name
+from StaICC.errors import ArgumentError
 
 
 def values_in_list(value: str, separator: str | None) -> list[str] | None:
@@ -226,8 +227,7 @@ def _names_of_single_values(
     for row_index, row_values in enumerate(values_by_row):
         for value in row_values:
             if value not in names:
-                message = unknown_name("label", value, names)
-                raise ArgumentError(f"{place(row_index)}: {message} Add it to the labels")
+                raise unnamed_label(value, names, place(row_index))
     return names
 
 

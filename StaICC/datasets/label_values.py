@@ -145,8 +145,7 @@ def read_labels(
         names = given_names(labels, counts)
     for row_index, value in enumerate(values):
         if value not in names:
-            message = unknown_name("label", value, names)
-            raise ArgumentError(f"{place(row_index)}: {message} Add it to the labels")
+            raise unnamed_label(value, names, place(row_index))
 
     label_space = list(dict.fromkeys(names.values()))  # several values may have one name
     index_of_name = {name: index for index, name in enumerate(label_space)}
@@ -191,6 +190,19 @@ def given_names(labels: Sequence[str] | Mapping[Any, str], counts: Mapping[str, 
     for value in counts:
         refuse_numbers_with_two_meanings(int(value), labels)
     return name_of_index
+
+
+def unnamed_label(value: str, names: Mapping[str, str], place: str) -> ArgumentError:
+    """Return the error about a label that is not among the labels that were named, for the caller to raise.
+
+    Args:
+        value: The label.
+        names: Value -> name of each label.
+        place: Where its row is.
+    """
+    message = unknown_name("label", value, names)
+    where_labels_are_named = in_each_syntax("the labels", "'labels' of the card file")
+    return ArgumentError(f"{place}: {message} Add it to {where_labels_are_named}, or correct the row")
 
 
 def refuse_numbers_with_two_meanings(label: object, labels: Labels) -> None:

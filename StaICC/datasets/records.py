@@ -107,14 +107,14 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str, may_lack
         if name not in names:
             if not names:
                 raise ArgumentError(f"{source} has no columns, expected {', '.join(wanted)}")
-            legal = [_shortened(str(column)) for column in names]
+            legal = [shortened_name(str(column)) for column in names]
             hint = f"If these are a row, name all columns with {argument('columns')}" if may_lack_header else ""
             raise unknown_name(f"column of {source}", name, legal, hint)
         positions.append(names.index(name))
     return positions
 
 
-def _shortened(name: str) -> str:
+def shortened_name(name: str) -> str:
     """Return the name of a column for a message."""
     if len(name) <= _LONGEST_NAME:
         return name

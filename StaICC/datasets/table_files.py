@@ -21,9 +21,9 @@ from StaICC.argument_syntax import argument
 from StaICC.datasets.delimited import check_quoting
 from StaICC.datasets.delimited_columns import SEPARATORS, read_delimited_columns
 from StaICC.datasets.further_columns import columns_to_read, with_further_columns
-from StaICC.datasets.json_tables import read_json_table
+from StaICC.datasets.json_tables import JsonTable, read_json_table
 from StaICC.datasets.label_values import label_text
-from StaICC.datasets.records import Records, TableFile, choose, of_columns
+from StaICC.datasets.records import Records, TableFile, choose, of_columns, shortened_name
 from StaICC.errors import ArgumentError, DataMissingError, SchemaError, UnknownNameError
 from StaICC.files.expansion import ALWAYS_ALLOWED_SIZE, MAX_EXPANSION
 from StaICC.files.json_reading import refuse_device
@@ -332,12 +332,38 @@ def _read_json(name: str, text: str, columns: Sequence[str]) -> Records:
         columns: The columns to read, that of the label last.
     """
     table = read_json_table(name, text, columns)
+    for column in columns:
+        _check_key(name, table, column)
     rows = []
-    for number, values in table.rows:
-        choose(list(values), columns, f"{name}, {table.unit} {number}")  # raises if a column is missing
+    for _, values in table.rows:
         texts = tuple([values[column] for column in columns[:-1]])
         rows.append((texts, values[columns[-1]]))
     return Records(name, rows, numbers=[row.number for row in table.rows], unit=table.unit)
+
+
+def _check_key(name: str, table: JsonTable, column: str) -> None:
+    """Check that each row of a table in JSON has a column.
+
+    Args:
+        name: The file, for messages.
+        table: The rows.
+        column: The column.
+
+    Raises:
+        UnknownNameError: No row has it; the nearest name is suggested.
+        SchemaError: Some rows do not have it.
+    """
+    without_column = [row for row in table.rows if column not in row.values]
+    if not without_column:
+        return
+    first = without_column[0]
+    if len(without_column) == len(table.rows):
+        choose(list(first.values), [column], name)  # raises, because the first row has no such column
+    columns_there = ", ".join([shortened_name(str(key)) for key in first.values]) or "nothing"
+    raise SchemaError(
+        f"{name}: {table.unit} {first.number} has no {column!r}, it has: {columns_there} (missing in "
+        f"{len(without_column)} of {len(table.rows)} rows). Add it, or remove the row"
+    )
 
 
 def _read_parquet(file: Path, data: bytes, columns: Sequence[str]) -> Records:

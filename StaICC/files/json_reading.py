@@ -141,6 +141,12 @@ def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = F
             _check_depth(value)
     except (RecursionError, MemoryError) as error:
         raise SchemaError(f"{where}: the JSON is nested more than {MAX_DEPTH} deep, or too large") from error
+    except json.JSONDecodeError as error:
+        position = f"column {error.colno}"
+        if "\n" in text.strip():
+            position = f"line {error.lineno}, {position}"
+        problem = error.msg.removesuffix(" at")
+        raise SchemaError(f"{where}: this is not JSON ({problem} at {position})") from error
     except ValueError as error:
         raise SchemaError(f"{where}: this is not JSON ({error})") from error
     return value

@@ -42,7 +42,11 @@ class EngineKernel(TokenKernel):
     """Arguments of the engine that change no number."""
 
     # An engine returns texts and log-probabilities, but no states and no logits of the whole vocabulary.
-    _can = frozenset(Capability) - {Capability.HIDDEN_STATES, Capability.LAYER_STATES, Capability.FULL_VOCABULARY}
+    _capabilities_of_class = frozenset(Capability) - {
+        Capability.HIDDEN_STATES,
+        Capability.LAYER_STATES,
+        Capability.FULL_VOCABULARY,
+    }
 
     def __init__(self, spec: str, **options: Any) -> None:
         scoring_names = set(self.option_record.__dataclass_fields__) - NOT_TAKEN

@@ -93,15 +93,15 @@ class Vocabulary:
         """Return the text of tokens."""
         library = _library()
         token_array = (ctypes.c_int32 * len(tokens))(*tokens)
-        capacity = 64
+        buffer_size = 64
         while True:
-            buffer = ctypes.create_string_buffer(capacity)
-            size = library.llama_detokenize(
-                self._vocabulary, token_array, len(tokens), buffer, capacity, False, not skip_special_tokens
+            buffer = ctypes.create_string_buffer(buffer_size)
+            text_size = library.llama_detokenize(
+                self._vocabulary, token_array, len(tokens), buffer, buffer_size, False, not skip_special_tokens
             )
-            if size >= 0:
-                return buffer.raw[:size].decode("utf-8", "replace")
-            capacity = -size  # the bytes that are needed
+            if text_size >= 0:
+                return buffer.raw[:text_size].decode("utf-8", "replace")
+            buffer_size = -text_size  # the buffer was too small: llama.cpp returns minus the size that it needs
 
     def apply_chat_template(
         self, messages: Sequence[Any], add_generation_prompt: bool, chat_template: str | None = None, **arguments: Any
@@ -263,7 +263,10 @@ class LlamaKernel(EngineKernel):
         return PromptReader(Vocabulary(model), config, self.options)
 
     def _logits(self, sequence: Tokens, first_wanted: int) -> Iterator[Any]:
-        """Yield the logits of the vocabulary after each wanted position of a sequence; valid until the next ones.
+        """Yield the logits of the vocabulary after each wanted position of a sequence, as an array.
+
+        An array is valid until the next one is yielded. All arrays must be taken, since the last positions are computed
+        only then.
 
         Args:
             sequence: The token sequence.
@@ -294,7 +297,7 @@ class LlamaKernel(EngineKernel):
         self._held = sequence
 
     def _keep_shared_states(self, model: Any, sequence: Tokens, first_wanted: int) -> int:
-        """Remove all states from the engine's memory but those of the beginning that a sequence shares.
+        """Cut the states in the engine's memory to those of the beginning that a sequence shares with the one before.
 
         Args:
             model: The ``llama_cpp.Llama``.
@@ -306,14 +309,14 @@ class LlamaKernel(EngineKernel):
         """
         library = _library()
         memory = library.llama_get_memory(model.ctx)
-        kept = min(shared_length(self._held, sequence), first_wanted)
-        # Nothing is known to be in the memory until the sequence is computed: the computation may fail.
+        kept_positions = min(shared_length(self._held, sequence), first_wanted)
+        # The computation of the sequence may fail. Until it is complete, no state in the memory is relied upon.
         self._held = ()
-        is_cut = library.llama_memory_seq_rm(memory, 0, kept, -1)
+        is_cut = library.llama_memory_seq_rm(memory, 0, kept_positions, -1)
         if not is_cut:  # recurrent states cannot be cut
             library.llama_memory_clear(memory, True)
             return 0
-        return kept
+        return kept_positions
 
     def _count_and_sort(self, sequences: Sequence[Tokens]) -> list[int]:
         """Count the tokens of sequences; return the numbers of the sequences in the order of their prefixes."""
@@ -321,7 +324,13 @@ class LlamaKernel(EngineKernel):
         return sorted(range(len(sequences)), key=lambda number: sequences[number])
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
-        """Return the logits of tokens after each sequence; see the base class."""
+        """Return the logits of tokens after each sequence, and if ``totals`` those of the vocabulary added up.
+
+        Args:
+            sequences: The token sequences.
+            tokens: The tokens whose logits are wanted.
+            totals: Whether the log of the sum of the exponentials of all logits is wanted, too.
+        """
         rows: list[list[float]] = [[] for _ in sequences]
         log_totals = [0.0] * len(sequences)
         for number in self._count_and_sort(sequences):
@@ -334,7 +343,13 @@ class LlamaKernel(EngineKernel):
         return TokenLogits(rows, log_totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
-        """Return the log-probabilities of the tokens of each sequence after a position; see the base class."""
+        """Return the log-probabilities of the tokens of each sequence after a position.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt; not used here.
+        """
         computed = self._computed(sequences, starts, labels)
         logs: list[list[float]] = [[] for _ in sequences]
         for number in self._count_and_sort(computed):
@@ -354,7 +369,15 @@ class LlamaKernel(EngineKernel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
-        """Return the texts that continue sequences, one sequence after the other; see the base class."""
+        """Return the texts that continue token sequences, computed one sequence after the other.
+
+        Args:
+            sequences: The tokens of each prompt.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            stop: Texts before which a continuation ends.
+            sampling: The temperature and the seed, by name.
+            choices: Empty: llama.cpp is used without guided texts.
+        """
         vocabulary = self.tokenizer
         ending = Ending(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(sequences)

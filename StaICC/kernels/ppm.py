@@ -112,12 +112,13 @@ class _Reader:
         self._counts_of_history: dict[str, Mapping[str, int]] = {}
         """The counts of followers in the history, by context."""
 
-    def log_probability(self, continuation: str, skip: int = 0) -> float:
-        """Return ``log P(continuation[skip:] | history + continuation[:skip])``, learning along the way."""
-        text = self._history + continuation
+    def log_probability(self, scored_text: str, text_before: str = "") -> float:
+        """Return ``log P(scored_text | history + text_before)``; the model goes on learning from what it reads."""
+        text = self._history + text_before + scored_text
+        scored_from = len(self._history) + len(text_before)
         log_probabilities = []
         longest_context = self._order
-        for position in range(len(self._history) + skip, len(text)):
+        for position in range(scored_from, len(text)):
             probability, matched_length = self._predict(text, position, longest_context)
             log_probabilities.append(math.log(probability))
             # A match that is longer by two or more would have been a longer match one character ago.
@@ -127,13 +128,15 @@ class _Reader:
     def _predict(self, text: str, position: int, longest_context: int) -> tuple[float, int]:
         """Return ``P(text[position] | text[:position])``, and the length of the longest context that occurred before.
 
-        The contexts are asked from the longest to the empty one. The first one that the character followed before
-        predicts it; the probability is the product of the escapes from the longer ones and of its share there.
+        The contexts are visited from the longest to the empty one, until one has been followed by the character::
+
+            P(character) = product of the escapes' shares in the contexts before it
+                           * share of the character in this context
 
         Args:
             text: A text that begins with the history.
             position: The position of the predicted character.
-            longest_context: Contexts that are longer are known not to occur before.
+            longest_context: The length of the longest context to visit. Longer ones are known not to occur before.
 
         Returns:
             The probability, and the length (-1 if not even the empty context has followers).
@@ -149,9 +152,10 @@ class _Reader:
             matched_length = max(matched_length, length)
             kinds = len(counts)
             if excluded:
-                # The character is none of these, or a longer context would have predicted it.
+                # The character is none of the excluded ones, or a longer context would have predicted it.
                 counts = {follower: count for follower, count in counts.items() if follower not in excluded}
-            # The shares of the table in the module's text, as weights over one total. With method D, all are doubled.
+            # A share is a weight over the sum of all weights. A character that followed x times has the weight x, or
+            # 2x - 1 with method D; the escape has 1 with method A, or the number of kinds of followers.
             total = sum(counts.values())
             if self._escape == "D":
                 total = 2 * total - len(counts)
@@ -160,7 +164,7 @@ class _Reader:
                 escape_weight = 0  # no character is left that an escape could lead to
 
             count = counts.get(character, 0)
-            if count:
+            if count > 0:
                 weight = 2 * count - 1 if self._escape == "D" else count
                 return probability_of_escapes * weight / (total + escape_weight), matched_length
             probability_of_escapes *= escape_weight / (total + escape_weight)
@@ -349,27 +353,42 @@ class PPMKernel:
         return self._channel_row(prompt, labels)
 
     def _plain_row(self, prompt: str, labels: Sequence[str]) -> list[float]:
-        """Return the probabilities of the labels after a prompt."""
+        """Return the probability of each label to come next after a prompt.
+
+        A label scores ``log P(it is the longest label with which the continuation of the prompt begins)``.
+        """
         alphabet = set(prompt).union(*labels)
         reader = _Reader(self, prompt, alphabet_size=len(alphabet))
         occurrences = Counter(labels)
         begins_with = {label: reader.log_probability(label) for label in occurrences}
         log_probabilities = _as_longest_label(begins_with)
-        # A label that is listed twice shares its probability evenly.
-        return label_probabilities([log_probabilities[label] - math.log(occurrences[label]) for label in labels])
+        scores = []
+        for label in labels:
+            # A label that is listed twice shares its probability evenly.
+            scores.append(log_probabilities[label] - math.log(occurrences[label]))
+        return label_probabilities(scores)
 
     def _channel_row(self, prompts: Sequence[str], labels: Sequence[str]) -> list[float]:
-        """Return the probabilities of the labels from those of the texts that follow them."""
-        starts = after_label(prompts, labels)
-        # What all prompts begin with before their labels is the history, which is read once.
-        common_length = len(commonprefix(list(prompts)))  # noqa: RUF071 - characters are meant
-        history_length = min(common_length, *starts)
+        """Return the probability of each label, from its prompt of a noisy channel.
+
+        The score of a label is ``log P(text after the label | text up to the label's end)`` in its prompt.
+
+        Args:
+            prompts: For each label, a prompt that contains it. The prompts differ in the label only.
+            labels: The labels.
+        """
+        label_ends = after_label(prompts, labels)
+        # All prompts begin with the same text, which is read once. Labels may begin alike, so it is cut: what comes
+        # after a label must be scored.
+        common_beginning = commonprefix(list(prompts))  # noqa: RUF071 - characters are meant
+        history = common_beginning[: min(label_ends)]
         alphabet = set().union(*prompts)
-        reader = _Reader(self, prompts[0][:history_length], alphabet_size=len(alphabet))
+        reader = _Reader(self, history, alphabet_size=len(alphabet))
         scores = []
-        for prompt, start in zip(prompts, starts, strict=True):
-            continuation = prompt[history_length:]
-            scores.append(reader.log_probability(continuation, skip=start - history_length))
+        for prompt, label_end in zip(prompts, label_ends, strict=True):
+            text_before = prompt[len(history) : label_end]
+            text_after_label = prompt[label_end:]
+            scores.append(reader.log_probability(text_after_label, text_before))
         return label_probabilities(scores)
 
 

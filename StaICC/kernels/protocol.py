@@ -91,10 +91,10 @@ class LoadedKernel(Kernel, Protocol):
 
 
 def can_call_directly(kernel: Any, method: str) -> bool:
-    """Tell whether a method of a kernel may be called instead of ``batch`` or ``__call__``.
+    """Return whether a method of a kernel may be called instead of ``batch`` or ``__call__``.
 
-    It may not where a subclass or the object itself overrides something of the class that defines the method, or where
-    a wrapper only passes the method on: predictions would not be those of the override.
+    It may not if that could bypass code of the user: if the object, or a subclass of the class that defines the method,
+    overrides something, or if the object is a wrapper that passes the method on.
 
     Args:
         kernel: A kernel or any inference function.
@@ -107,14 +107,15 @@ def can_call_directly(kernel: Any, method: str) -> bool:
     if not defining_classes:  # a wrapper passes the method on
         return False
 
-    owner = defining_classes[0]
-    subclasses = classes[: classes.index(owner)]
-    members_of_owner = set(dir(owner))
+    defining_class = defining_classes[0]
+    subclasses = classes[: classes.index(defining_class)]
+    members = set(dir(defining_class))
     for subclass in subclasses:
         if in_library(subclass):
             continue
         for name in vars(subclass):
-            if name in members_of_owner and _can_change_scores(name):
+            is_override = name in members
+            if is_override and _can_change_scores(name):
                 return False
     return True
 
@@ -328,11 +329,11 @@ def check_channel(prompts: Sequence[str], label_space: Sequence[str], index: int
 
 
 def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]:
-    """Return where the query's text begins in each prompt: right after the candidate label.
+    """Return where the label ends in each prompt of a noisy channel; the query's text follows there.
 
-    The prompts are taken apart as ``head + label + tail`` with the same head and tail for all labels. Where that is
-    impossible (labels written otherwise than in the label space), the tail is the longest common ending that begins
-    with white space. A single prompt is cut after the last occurrence of its label.
+    All prompts should be ``head + label + tail`` with the same head and tail. If they are not, because they write the
+    labels in another way, the tail is the longest common ending that begins with white space. A single prompt is cut
+    after the last occurrence of its label.
 
     Args:
         prompts: One prompt for each label.
@@ -342,9 +343,8 @@ def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]
         For each prompt, the number of characters before the tail.
 
     Example:
-        >>> prompts = ["label: good text: fine", "label: bad text: fine"]
-        >>> [prompt[start:] for prompt, start in zip(prompts, after_label(prompts, ["good", "bad"]))]
-        [' text: fine', ' text: fine']
+        >>> after_label(["label: good text: fine", "label: bad text: fine"], ["good", "bad"])
+        [11, 10]
     """
     if len(prompts) == 1:
         label = label_space[0]
@@ -355,13 +355,13 @@ def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]
     if head_length is not None:
         return [head_length + len(label) for label in label_space]
 
-    ending = _common_ending(prompts)
-    tail_length = len(ending)
-    for index, character in enumerate(ending):
+    common_ending = _common_ending(prompts)
+    tail = common_ending
+    for index, character in enumerate(common_ending):
         if character.isspace():
-            tail_length = len(ending) - index
+            tail = common_ending[index:]
             break
-    return [len(prompt) - tail_length for prompt in prompts]
+    return [len(prompt) - len(tail) for prompt in prompts]
 
 
 def _head_length(prompts: Sequence[str], label_space: Sequence[str]) -> int | None:
@@ -374,17 +374,18 @@ def _head_length(prompts: Sequence[str], label_space: Sequence[str]) -> int | No
     Returns:
         The length; ``None`` if the prompts are not so.
     """
-    first_prompt, first_label = prompts[0], label_space[0]
+    first_prompt = prompts[0]
+    first_label = label_space[0]
     common_beginning = commonprefix(list(prompts))  # noqa: RUF071 - characters are meant
     # Labels may begin alike, so the head may be shorter than what the prompts have in common: all lengths are tried.
-    for length in range(len(common_beginning), -1, -1):
-        if not first_prompt.startswith(first_label, length):
+    for head_length in range(len(common_beginning), -1, -1):
+        if not first_prompt.startswith(first_label, head_length):
             continue
-        head = common_beginning[:length]
-        tail = first_prompt[length + len(first_label) :]
+        head = common_beginning[:head_length]
+        tail = first_prompt[head_length + len(first_label) :]
         expected_prompts = [head + label + tail for label in label_space]
         if list(prompts) == expected_prompts:
-            return length
+            return head_length
     return None
 
 

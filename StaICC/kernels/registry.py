@@ -109,9 +109,10 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         *left_out: Names of fields that are no options.
     """
     help_texts: dict[str, str] = {}
-    # From the base classes on, so that a subclass has the last word; the last base of all is ``object``.
-    for base in reversed(record.__mro__[:-1]):
-        help_texts |= _docstrings(base)
+    classes = [cls for cls in record.__mro__ if cls is not object]
+    # The base classes come first here, so that the docstring of a subclass replaces theirs.
+    for cls in reversed(classes):
+        help_texts.update(_docstrings(cls))
     defaults = {}
     digests = set()
     for field in fields(record):
@@ -121,16 +122,31 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         if "help" in field.metadata:
             help_texts[field.name] = field.metadata["help"]
 
-    hints = _type_hints(record)
+    types = _type_hints(record)
     options = []
     for name, annotation in option_types(record, *left_out).items():
-        type_text = _type_text(hints[name], annotation)
-        options.append(OptionFact(name, type_text, defaults[name], help_texts.get(name, ""), name in digests))
+        option = OptionFact(
+            name=name,
+            type=_type_text(types[name], annotation),
+            default=defaults[name],
+            help=help_texts.get(name, ""),
+            recorded_as_digest=name in digests,
+        )
+        options.append(option)
     return options
 
 
 def choose(name: str, value: T, legal: Any) -> T:
-    """Return the value, if it is one of a closed set of names; an error that lists them if not."""
+    """Return the value of an option that has a closed set of legal values.
+
+    Args:
+        name: The option, for the message.
+        value: The value.
+        legal: The type of the option: a ``Literal`` of the legal values.
+
+    Raises:
+        ArgumentError: The value is not one of them. The message lists them.
+    """
     if value not in get_args(legal):
         raise ArgumentError(str(unknown_name(f"value of {name}", value, get_args(legal))))
     return value
@@ -183,7 +199,16 @@ def _check_text(name: str, value: object, may_be_empty: bool) -> None:
 
 
 def _check_number(name: str, value: object, least: float | None) -> None:
-    """Refuse a value that is no finite number above 0; ``least``, if it is given, is legal, too."""
+    """Refuse a value that is no finite number above 0.
+
+    Args:
+        name: The option, for the message.
+        value: The value.
+        least: A number that is legal, too, such as 0; None for no other.
+
+    Raises:
+        ArgumentError: The value is refused.
+    """
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and value < math.inf
     if is_number and (value > 0 or value == least):  # type: ignore[operator]
         return
@@ -191,23 +216,35 @@ def _check_number(name: str, value: object, least: float | None) -> None:
     raise ArgumentError(f"{name} must be a number {legal_values}, not {value!r}")
 
 
-def _type_text(hint: Any, annotation: str) -> str:
-    """Return a type as a listing shows it: the legal values where these are named, or else the annotation."""
+def _type_text(option_type: Any, annotation: str) -> str:
+    """Return the type of an option as a listing shows it: the legal values if they are named, or else the annotation.
+
+    Args:
+        option_type: The type.
+        annotation: The type as the dataclass writes it.
+
+    Example:
+        >>> _type_text(Literal["cpu", "cuda"], "Device"), _type_text(int, "int")
+        ('cpu | cuda', 'int')
+    """
     legal_values: list[str] = []
-    # A type is a union's only member, or one of several: ``Literal["a", "b"] | None``.
-    for member in (hint, *get_args(hint)):
+    # The values are those of the type, or of a member of a union: Literal["a", "b"] | None.
+    for member in (option_type, *get_args(option_type)):
         if get_origin(member) is Literal:
             legal_values += [str(value) for value in get_args(member)]
     if not legal_values:
         return annotation
-    if type(None) in get_args(hint):
+    if type(None) in get_args(option_type):
         legal_values.append("none")
     return " | ".join(legal_values)
 
 
 @functools.cache
 def _docstrings(record: type[Any]) -> Mapping[str, str]:
-    """Return the first sentence of the docstring of each attribute, where the source code is available."""
+    """Return by the name of an attribute of a class the first sentence of its docstring.
+
+    The mapping is empty if the source code of the class is not available. Attributes of base classes are not in it.
+    """
     sentences: dict[str, str] = {}
     with contextlib.suppress(OSError, SyntaxError):
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
@@ -330,7 +367,7 @@ def split_options(
         types: The annotated type of each option.
         others: Whether there may be other options; their values are read as JSON or as texts.
         model: What to call the model in messages; its name by default.
-        given: Options with their values that are given next to the text.
+        given: Further options with their values, which are not in the text.
 
     Returns:
         The name, and the options of both with their values.
@@ -404,7 +441,7 @@ def _read_factory(name: str, value: Any) -> KernelFactory:
 
 
 def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], argument: str) -> LoadedKernel:
-    """Return the kernel that a factory makes, or the inference function in its place.
+    """Return the kernel that a factory makes. What was named may also be an inference function, which is returned.
 
     Args:
         name: What the user wrote to name the factory.
@@ -417,7 +454,9 @@ def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, An
         ArgumentError: An inference function got something, or what was named makes no kernel.
     """
     if _is_inference_function(factory):
-        given = [argument, *options] if argument else [*options]
+        given = list(options)
+        if argument:
+            given.insert(0, argument)
         if given:
             got = ", ".join(given)
             raise ArgumentError(f"{name!r} is an inference function: got {got}, expected no argument and no option")

@@ -89,7 +89,7 @@ class ReplySettings:
                 value = int(value)  # 1.0 and 1 are the same setting
             texts[name] = json.dumps(value)
         if self._repeats_cut_thoughts(max_new_tokens=None):
-            texts["max_tokens"] += _THINKING_NOTE
+            texts["max_tokens"] += _THINKING_NOTE  # the longer limit is a setting, too
         return texts
 
     def _limit_option(self) -> str:
@@ -138,14 +138,13 @@ class ReplySettings:
             return messages
         # The texts of demonstrations and their labels alternate; the question is the last turn.
         turns = parts_of(prompt, "turns=True").turns()
-        last_label = len(turns) - 2
+        number_of_last_label = len(turns) - 2
         for number, turn in enumerate(turns):
             is_label = number % 2 == 1
-            role = "assistant" if is_label else "user"
             content: Any = turn
-            if is_label and number == last_label and self.cache_control:
+            if self.cache_control and is_label and number == number_of_last_label:
                 content = [{"type": "text", "text": turn, "cache_control": {"type": "ephemeral"}}]
-            messages.append({"role": role, "content": content})
+            messages.append({"role": "assistant" if is_label else "user", "content": content})
         return messages
 
 
@@ -183,7 +182,8 @@ def reply(body: Mapping[str, Any]) -> Text:
         text = choice.get("text")
         reasoning = choice.get("reasoning_content") or choice.get("reasoning")
 
-    if reason is not None and text in (None, ""):
+    ending_is_known = reason is not None
+    if ending_is_known and text in (None, ""):
         is_all_reasoning = bool(reasoning or token_counts(body).get("reasoning_tokens"))
         if is_all_reasoning:
             text = f"<think>{reasoning or ''}"
@@ -236,15 +236,16 @@ def with_thoughts(
         request_longer_replies: Returns replies to prompts, with a higher limit of tokens. Where there is a
             ``PromptTooLongError`` in the place of one, the prompt leaves no room for it, and the first reply stays.
     """
-    cut_numbers = [number for number, reply in enumerate(replies) if is_cut_thought(reply)]
-    if not cut_numbers:
+    cut_indexes = [index for index, reply in enumerate(replies) if is_cut_thought(reply)]
+    if not cut_indexes:
         return replies
-    longer_replies = request_longer_replies([prompts[number] for number in cut_numbers])
-    completed = list(replies)
-    for number, longer_reply in zip(cut_numbers, longer_replies, strict=True):
+    prompts_of_cut_replies = [prompts[index] for index in cut_indexes]
+    longer_replies = request_longer_replies(prompts_of_cut_replies)
+    completed_replies = list(replies)
+    for index, longer_reply in zip(cut_indexes, longer_replies, strict=True):
         if not isinstance(longer_reply, PromptTooLongError):
-            completed[number] = longer_reply
-    return completed
+            completed_replies[index] = longer_reply
+    return completed_replies
 
 
 class ReplyKernel(ReplySettings):
@@ -276,20 +277,25 @@ class ReplyKernel(ReplySettings):
             return replies
 
         def request_longer_replies(cut_prompts: list[str]) -> Sequence[str | OutputError]:
+            """Return the replies to prompts whose replies were cut during their reasoning."""
             return self._replies(cut_prompts, THINKING_TOKENS, stop, more_fields)
 
         return with_thoughts(replies, prompts, request_longer_replies)
 
     def _replies(
-        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None,
+        stop: Sequence[str] | None,
+        more_fields: Mapping[str, Any],
     ) -> Sequence[str | OutputError]:
         """Return the reply to each prompt, or the error that took its place, of one request each.
 
         Args:
             prompts: The prompts.
-            most: Maximum number of tokens of a reply; ``None`` for that of the settings.
+            max_new_tokens: Maximum number of tokens of a reply; ``None`` for that of the settings.
             stop: Texts before which a reply ends; ``None`` for the kernel's default.
-            more: Other fields of the requests.
+            more_fields: Other fields of the requests.
         """
         raise NotImplementedError
 
@@ -435,16 +441,23 @@ class TextInference:
 
     @property
     def planned_requests(self) -> Callable[[Any, Sequence[str]], Sequence[PlannedRequest]] | None:
-        """Returns the requests for a prompt, if a server runs the kernel's model."""
-        plan = planned_requests(self.kernel)
-        if plan is None:
+        """The function ``f(prompt, label_space)`` that returns the requests for a prompt.
+
+        None if no server runs the kernel's model.
+        """
+        requests_of_kernel = planned_requests(self.kernel)
+        if requests_of_kernel is None:
             return None
 
-        def with_this_limit(prompt: Any, label_space: Sequence[str]) -> list[PlannedRequest]:
+        def requests_with_this_limit(prompt: Any, label_space: Sequence[str]) -> list[PlannedRequest]:
+            """Return the requests of the kernel for a prompt, with the maximum number of tokens of this object."""
             (read_prompt,) = self._read([prompt])
-            return [replace(request, output_tokens=self.max_new_tokens) for request in plan(read_prompt, label_space)]
+            requests = []
+            for request in requests_of_kernel(read_prompt, label_space):
+                requests.append(replace(request, output_tokens=self.max_new_tokens))
+            return requests
 
-        return with_this_limit
+        return requests_with_this_limit
 
     def prompt_warnings(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[str]:
         """Return the warnings of the kernel about what it reads of prompts; no label is scored here."""
@@ -453,10 +466,11 @@ class TextInference:
             (read_prompt,) = self._read([prompts[position]])
             return read_prompt
 
+        # Prompts may be long, so they are read one at a time, when the kernel looks at them.
+        read_prompts = LazySequence(read_prompt_at, len(prompts))
         warnings: list[str] = []
-        for warnings_of in warning_methods(self.kernel, "prompt_warnings"):
-            read_prompts = LazySequence(read_prompt_at, len(prompts))  # they may be long
-            warnings += warnings_of(read_prompts, label_space, new_tokens=self.max_new_tokens)
+        for prompt_warnings in warning_methods(self.kernel, "prompt_warnings"):
+            warnings += prompt_warnings(read_prompts, label_space, new_tokens=self.max_new_tokens)
         return warnings
 
     def _read(self, prompts: Sequence[Any]) -> list[Any]:
@@ -536,12 +550,13 @@ class TextInference:
             prompts: The prompts, which are generated together.
             label_space: Their labels.
         """
-        forecast = forecast_prompts(self.kernel, prompts, label_space, 1)
+        new_tokens = 1  # the least that can be forecast
+        forecast = forecast_prompts(self.kernel, prompts, label_space, new_tokens)
         if forecast.limit is None:
             return THINKING_TOKENS
-        longest_with_one_token = forecast.longest_prompt or 0
-        room = forecast.limit - longest_with_one_token + 1
-        return max(NEW_TOKENS, min(room, THINKING_TOKENS))
+        longest_prompt = (forecast.longest_prompt or 0) - new_tokens
+        room_for_reply = forecast.limit - longest_prompt
+        return max(NEW_TOKENS, min(room_for_reply, THINKING_TOKENS))
 
 
 def load_for_text(
@@ -584,20 +599,22 @@ def _with_settings(kernel: Any, max_tokens: int | None, stop: Sequence[str] | No
         stop: Texts before which a reply ends; ``None`` for the kernel's.
 
     Raises:
-        ArgumentError: A setting is an option of the model with another value.
+        ArgumentError: A setting was also given as an option of the model, with another value.
     """
     changes: dict[str, Any] = {}
     if max_tokens is not None:
         limit_option = kernel._limit_option()
-        accepted_values = [getattr(ReplySettings, limit_option)]  # the default
+        accepted_values = [getattr(ReplySettings, limit_option)]  # the default: the option was not given
         # The other option, max_completion_tokens, is another limit, even with an equal value.
         if limit_option == "max_tokens":
             accepted_values.append(max_tokens)
         _refuse_second_value(kernel, limit_option, max_tokens, accepted_values)
         changes["max_tokens"] = max_tokens
     if stop is not None:
-        _refuse_second_value(kernel, "stop", tuple(stop), [ReplySettings.stop, tuple(stop)])
-        changes["stop"] = tuple(stop)
+        stop_texts = tuple(stop)
+        default_stop = ReplySettings.stop
+        _refuse_second_value(kernel, "stop", stop_texts, accepted_values=[default_stop, stop_texts])
+        changes["stop"] = stop_texts
     return replace(kernel, **changes)
 
 

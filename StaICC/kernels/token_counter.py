@@ -64,11 +64,14 @@ def _counter_of_function(name: str, function: Any) -> TokenCounter:
         raise ArgumentError(f"tokenizer: got {function!r:.80}; {_EXPECTED}")
 
     def count(text: str) -> int:
-        tokens = function(text)
-        is_count = isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0
-        if not is_count:
-            raise ArgumentError(f"tokenizer: {name} returned {tokens!r:.80} for a text, expected a number of tokens")
-        return int(tokens)
+        """Return the number of tokens of a text, as the user's function counts them."""
+        token_count = function(text)
+        is_integer = isinstance(token_count, int) and not isinstance(token_count, bool)
+        if not is_integer or token_count < 0:
+            raise ArgumentError(
+                f"tokenizer: {name} returned {token_count!r:.80} for a text, expected a number of tokens"
+            )
+        return int(token_count)
 
     return TokenCounter(name, count)
 

@@ -59,7 +59,14 @@ class VLLMOptions(KernelOptions):
 
 
 def _shut_down(client_reference: weakref.ref[Any]) -> None:
-    """Stop the processes of an engine before Python waits for them at its exit, which could be forever."""
+    """Stop the processes of an engine, if it still exists.
+
+    At its exit, Python waits for processes that it started, which could be forever. The reference is weak, so that an
+    engine that is no longer used is freed before.
+
+    Args:
+        client_reference: A weak reference to the part of the engine that has the processes.
+    """
     client = client_reference()
     if client is not None:
         client.shutdown()
@@ -177,7 +184,15 @@ class VLLMKernel(EngineKernel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
-        """Return the texts that continue sequences, guided to the choices if there are some; see the base class."""
+        """Return the texts that continue token sequences; with choices, each text is one of them.
+
+        Args:
+            sequences: The tokens of each prompt.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            stop: Texts before which a continuation ends.
+            sampling: The temperature and the seed, by name.
+            choices: The texts that are allowed; empty for all.
+        """
         settings: dict[str, Any] = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
         if sampling["temperature"]:
             settings |= sampling
@@ -222,7 +237,13 @@ class VLLMKernel(EngineKernel):
         return sequences
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
-        """Return the log-probabilities of tokens after each sequence, in the place of logits; see the base class."""
+        """Return the log-probabilities of tokens after each sequence, which take the place of logits.
+
+        Args:
+            sequences: The token sequences.
+            tokens: The tokens that are wanted.
+            totals: Whether the log of the sum of the exponentials over the vocabulary is wanted, too.
+        """
         log_probabilities = self._next_token_logs(sequences, [tokens] * len(sequences))
         rows = []
         for log_by_token in log_probabilities:
@@ -238,8 +259,9 @@ class VLLMKernel(EngineKernel):
     ) -> list[dict[int, float]]:
         """Return for each sequence the log-probabilities of some tokens after it, by token.
 
-        A request names at most :data:`TOKENS_PER_REQUEST` tokens, and all requests the same number: vLLM fills shorter
-        lists with token 0 at a probability of 0.
+        A sequence needs several requests if more than :data:`TOKENS_PER_REQUEST` tokens are wanted after it. All
+        requests must name the same number of tokens, since vLLM fills shorter lists with token 0 at a probability of 0.
+        So they are filled up with tokens whose log-probabilities are not needed.
 
         Args:
             sequences: The token sequences.
@@ -267,7 +289,13 @@ class VLLMKernel(EngineKernel):
         return log_probabilities
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
-        """Return the log-probabilities of the tokens of each sequence after a position; see the base class."""
+        """Return the log-probabilities of the tokens of each sequence after a position.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt, so that many sequences begin alike.
+        """
         if labels:
             return self._label_log_probabilities(sequences, starts)
         outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))

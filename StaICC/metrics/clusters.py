@@ -76,17 +76,29 @@ def too_few_clusters(sizes: Sequence[float]) -> str | None:
 
 
 def smallest_p_value(steps: Sequence[float]) -> float:
-    """Return the two-sided p-value of random signs if all steps had one direction: ``2^(1 - clusters that differ)``.
+    """Return the smallest two-sided p-value of a test that gives each cluster a random sign.
+
+    The clusters of two runs that differ in n clusters all favour one of the runs with the probability ``2^(1 - n)``.
 
     Args:
-        steps: The step of each cluster.
+        steps: What each cluster adds to the difference of the two runs; 0 for a cluster in which they do not differ.
     """
     differing_count = sum(1 for step in steps if step)
     return min(1.0, 2.0 ** (1 - differing_count))
 
 
 def variance_of_sum(steps: Sequence[float], shares: Sequence[float]) -> VarianceOfSum:
-    """Return the variance of the sum of the steps of one data set, and its degrees of freedom.
+    """Return the variance of a sum to which each cluster of test rows adds one number, and its degrees of freedom.
+
+    Such a sum is the difference of two runs on a data set. What a cluster c adds is called its step ``S_c``, and
+    ``w_c`` is its share of the queries. If all queries differed equally, the step would be ``w_c`` times the sum D of
+    all steps. From the deviations, the cluster-robust variance with the correction CR2 is computed::
+
+        V = sum over clusters of (S_c - D w_c)^2 / (1 - w_c)
+
+    The formula is that of Bell and McCaffrey (2002) for a mean. A cluster draws D towards itself, so that its
+    deviation is too small: if rows are independent, its expected square is ``1 - w_c`` times the variance of ``S_c``,
+    by which it is divided.
 
     Args:
         steps: The step of each cluster.
@@ -102,7 +114,7 @@ def variance_of_sum(steps: Sequence[float], shares: Sequence[float]) -> Variance
     for step, share in zip(steps, shares, strict=True):
         deviation = step - total * share
         terms.append(deviation * deviation / (1.0 - share))
-    return VarianceOfSum(math.fsum(terms), _degrees_of_freedom(shares))
+    return VarianceOfSum(variance=math.fsum(terms), degrees_of_freedom=_degrees_of_freedom(shares))
 
 
 _LEAST_TAILS = 1e-10
@@ -111,11 +123,12 @@ which 16 digits are kept."""
 
 
 def level_over_clusters(level: float, shares: Sequence[float]) -> float:
-    """Return the level at which formulas for equal clusters have the limits that clusters of these sizes need.
+    """Return the level at which formulas for equal clusters reach the nominal coverage with clusters of these sizes.
 
-    The formulas of intervals take the quantile of Student's t with one degree of freedom less than there are clusters.
-    Unequal clusters have fewer degrees of freedom (:func:`variance_of_sum`) and need a larger quantile. It is the
-    quantile that the formulas take at a higher level, which is returned. Clusters of equal size keep the level.
+    The formulas of intervals take a quantile of Student's t with n - 1 degrees of freedom for n clusters. Clusters of
+    different sizes have fewer degrees of freedom (:func:`variance_of_sum`), and need a larger quantile q. The returned
+    level is the one at which the formulas take q: ``1 - 2 * P(T > q)``, where T has n - 1 degrees of freedom. It is
+    higher than the nominal coverage. For clusters of equal size, it is the same.
 
     Args:
         level: Nominal coverage.
@@ -166,12 +179,15 @@ def _degrees_of_freedom(shares: Sequence[float]) -> float:
 
 
 def _freedom_of_independent_rows(shares: Sequence[float]) -> float:
-    """Return the degrees of freedom of the variance if all rows are independent.
+    """Return the degrees of freedom of the cluster-robust variance if all test rows are independent.
 
-    They are ``trace(G)^2 / trace(G G)`` of the matrix G of :func:`_degrees_of_freedom`. If the deviations of rows are
-    independent with the variance 1 / (number of rows), the deviation of a cluster c has the variance
-    ``w_c (1 - w_c)``, and those of two clusters c and d have the covariance ``- w_c w_d``. Divided by the square roots
-    of ``1 - w_c`` and ``1 - w_d``, they are::
+    The variance is a sum of squared deviations, one for each cluster, each divided by ``1 - w_c``. The degrees of
+    freedom of a sum of squares are ``trace(G)^2 / trace(G G)`` (Satterthwaite), where G is the matrix of the
+    covariances of the deviations. ``trace(G G)`` is the sum of all squared elements of G.
+
+    If rows are independent with the variance 1 / (number of rows), the deviation of a cluster c has the variance
+    ``w_c (1 - w_c)``, and those of two clusters c and d have the covariance ``-w_c w_d``. G has these, divided by the
+    square roots of ``1 - w_c`` and ``1 - w_d``::
 
         G_cc   = w_c
         G_cd^2 = b_c b_d    with  b_c = w_c^2 / (1 - w_c)
@@ -190,12 +206,16 @@ def _freedom_of_independent_rows(shares: Sequence[float]) -> float:
 
 
 def _freedom_of_equal_rows(shares: Sequence[float]) -> float:
-    """Return the degrees of freedom of the variance if all rows of a cluster are equal.
+    """Return the degrees of freedom of the cluster-robust variance if all test rows of a cluster are equal.
 
-    With Q the sum of all ``w_c^2`` and ``b_c = w_c^2 / (1 - w_c)``, the covariances are
-    ``G_cc = b_c (1 - 2 w_c + Q)`` and ``G_cd^2 = b_c b_d (Q - w_c - w_d)^2``. The square in the second one is
-    ``Q^2 + w_c^2 + w_d^2 - 2 Q w_c - 2 Q w_d + 2 w_c w_d``, so that its sum over all pairs consists of products of sums
-    over single clusters.
+    They are ``trace(G)^2 / trace(G G)`` as in :func:`_freedom_of_independent_rows`, with other covariances. A cluster
+    then adds ``w_c`` times a number with the variance 1. With Q the sum of all ``w_c^2``, they are::
+
+        G_cc   = b_c (1 - 2 w_c + Q)
+        G_cd^2 = b_c b_d (Q - w_c - w_d)^2    with  b_c = w_c^2 / (1 - w_c)
+
+    The square in the second one is ``Q^2 + w_c^2 + w_d^2 - 2 Q w_c - 2 Q w_d + 2 w_c w_d``, so that its sum over all
+    pairs consists of products of sums over single clusters.
 
     Args:
         shares: The share w_c of each cluster.

@@ -14,6 +14,7 @@ from StaICC.report.figures.difference_plot import differences
 from StaICC.report.headlines import Headline
 from StaICC.report.html import Markup, element, fold, join
 from StaICC.report.parts import folded_parts
+from StaICC.report.runs_by_name import ResultsByRun
 from StaICC.report.tables import printed
 
 _INTRODUCTION = (
@@ -27,57 +28,93 @@ _INTRODUCTION = (
 
 
 def changes(group: Group, headlines: Sequence[Headline]) -> str:
-    """Compare the leading run with every other one, by the main metric of each benchmark.
+    """Return comparisons of the leading run with every other one, by the main metric of each benchmark.
+
+    The text is empty if no benchmark has two runs.
 
     Args:
         group: Comparable results.
         headlines: Their headline scores.
     """
+    main_score_by_benchmark: dict[str, Headline] = {}
+    for headline in headlines:  # The first headline score of a benchmark is its main one.
+        main_score_by_benchmark.setdefault(headline.column.benchmark, headline)
     parts: list[Markup] = []
     for benchmark, runs in group.items():
-        if len(runs) < 2:
-            continue
-        headline = next((headline for headline in headlines if headline.column.benchmark == benchmark), None)
-        leader = next(iter(runs))
-        if headline is not None:
-            leader = next(iter(headline.ranks), leader)
-        leader_first = {leader: runs[leader], **runs}
+        main_score = main_score_by_benchmark.get(benchmark)
         try:
-            compared = compare_runs(leader_first, reference=leader).comparisons
+            compared = _comparisons_with_leader(runs, main_score)
         except StaICCError as error:
             parts.append(element("p", f"{benchmark}: {error}.", class_="soft"))
             continue
-        if not compared:
-            continue
-        if headline is not None:
-            compared = tuple(_with_verdict(pair, headline) for pair in compared)
-        tables = {}
-        for pair in compared:
-            names = f"{pair.first}, {pair.second}"
-            tables[names] = printed(pair.display_blocks(), f"{benchmark}: {names}")
-        drawn = element("figure", differences(compared).inline())  # the tables have the numbers
-        parts.append(fold(benchmark, drawn, folded_parts(tables), opened=not parts))
+        if compared:
+            is_first_part = len(parts) == 0
+            parts.append(_benchmark_part(benchmark, compared, opened=is_first_part))
     if not parts:
         return ""
     return join([element("p", _INTRODUCTION, class_="soft"), *parts])
 
 
-def _with_verdict(pair: Comparison, headline: Headline) -> Comparison:
-    """Return a comparison whose test of the mean is that of the leaderboard, which is corrected for all pairs.
+def _comparisons_with_leader(runs: ResultsByRun, main_score: Headline | None) -> Sequence[Comparison]:
+    """Return the comparison of the leading run with each other run of a benchmark; none for a single run.
 
-    An experiment has no mean, and a comparison by another metric keeps its own test.
+    Args:
+        runs: The results of the benchmark.
+        main_score: Its main headline score, by which a run leads; ``None`` if it has none, so that the first run is
+            compared with the others.
+
+    Raises:
+        StaICCError: The runs cannot be compared.
     """
-    rank = headline.ranks.get(pair.second)
-    if pair.by_condition or rank is None or pair.metric != headline.column.key:
+    if len(runs) < 2:
+        return ()
+    leader = next(iter(runs))
+    if main_score is not None and main_score.ranks:
+        leader = next(iter(main_score.ranks))  # They are sorted, the best first.
+    leader_first = {leader: runs[leader], **runs}
+    compared = compare_runs(leader_first, reference=leader).comparisons
+    if main_score is None:
+        return compared
+    return [_with_verdict(pair, main_score) for pair in compared]
+
+
+def _benchmark_part(benchmark: str, compared: Sequence[Comparison], opened: bool) -> Markup:
+    """Return a folded part about a benchmark: the figure of the differences, and a table for each pair of runs.
+
+    Args:
+        benchmark: The name of the benchmark.
+        compared: The comparisons of its leading run with the others.
+        opened: Whether the part is unfolded at first.
+    """
+    tables = {}
+    for pair in compared:
+        names = f"{pair.first}, {pair.second}"
+        tables[names] = printed(pair.display_blocks(), f"{benchmark}: {names}")
+    drawn = element("figure", differences(compared).inline())  # without its numbers, which the tables have
+    return fold(benchmark, drawn, folded_parts(tables), opened=opened)
+
+
+def _with_verdict(pair: Comparison, main_score: Headline) -> Comparison:
+    """Return a comparison whose p-value for the mean is that of the leaderboard, which is corrected for all pairs.
+
+    The comparison is returned unchanged if the leaderboard has no p-value for it: an experiment has no mean, the second
+    run has no rank, or the comparison is by another metric.
+
+    Args:
+        pair: The comparison of the leading run with another one.
+        main_score: The score of the leaderboard.
+    """
+    rank = main_score.ranks.get(pair.second)
+    if pair.by_condition or rank is None or pair.metric != main_score.column.key:
         return pair
     overall = replace(pair.overall, outcome=_outcome(rank.verdict, pair.overall.outcome))
-    if pair.mean is None:
+    if pair.mean is None:  # There is a single data set, whose line is the overall one.
         return replace(pair, datasets=(overall,))
     return replace(pair, mean=overall)
 
 
 def _outcome(verdict: Verdict, outcome: TestOutcome) -> TestOutcome:
-    """Return the outcome of a test with the corrected p-value of a verdict.
+    """Return the outcome of a test, with the corrected p-value of a verdict if the verdict has one.
 
     Args:
         verdict: The verdict of the leaderboard.

@@ -46,53 +46,53 @@ def each_result(group: Group) -> Iterator[tuple[str, str, Result]]:
 
 
 def comparable_groups(benchmarks: Group) -> list[dict[str, dict[str, Result]]]:
-    """Split runs into groups of comparable runs.
+    """Return the results, split into groups of comparable runs. The results of a group are by benchmark and run.
 
-    A run joins the first group that has one of its benchmarks and agrees in all that both have.
+    A run joins the first group in which it fits; if there is none, it begins a new group.
 
     Args:
-        benchmarks: All results.
-
-    Returns:
-        The groups.
+        benchmarks: All results by benchmark and run.
     """
     groups: list[dict[str, dict[str, Result]]] = []
     for run in run_names(benchmarks):
-        results = {benchmark: runs[run] for benchmark, runs in benchmarks.items() if run in runs}
-        group = _group_of(results, groups)
-        if group is None:
+        result_by_benchmark = {benchmark: runs[run] for benchmark, runs in benchmarks.items() if run in runs}
+        fitting_groups = [group for group in groups if _fits_group(result_by_benchmark, group)]
+        if fitting_groups:
+            group = fitting_groups[0]
+        else:
             group = {}
             groups.append(group)
-        for benchmark, result in results.items():
+        for benchmark, result in result_by_benchmark.items():
             group.setdefault(benchmark, {})[run] = result
     return groups
 
 
-def _group_of(
-    results: Mapping[str, Result], groups: Sequence[dict[str, dict[str, Result]]]
-) -> dict[str, dict[str, Result]] | None:
-    """Return the group that a run joins; ``None`` if it agrees with no group.
+def _fits_group(result_by_benchmark: Mapping[str, Result], group: Group) -> bool:
+    """Return whether a run is comparable with the runs of a group.
+
+    They must have a common benchmark. On each common benchmark, they must agree in the data, the test rows, the metrics
+    and the options. All runs of the group agree in these, so the run is compared with one of them.
 
     Args:
-        results: The results of the run by benchmark.
-        groups: The groups.
+        result_by_benchmark: The results of the run.
+        group: The group.
     """
-    for group in groups:
-        shared = [benchmark for benchmark in results if benchmark in group]
-        first_of_group = {benchmark: next(iter(group[benchmark].values())) for benchmark in shared}
-        agrees = all(
-            comparable_by(results[benchmark]) == comparable_by(first) for benchmark, first in first_of_group.items()
-        )
-        if shared and agrees:
-            return group
-    return None
+    has_common_benchmark = False
+    for benchmark, result in result_by_benchmark.items():
+        if benchmark not in group:
+            continue
+        has_common_benchmark = True
+        result_of_group = next(iter(group[benchmark].values()))
+        if comparable_by(result) != comparable_by(result_of_group):
+            return False
+    return has_common_benchmark
 
 
 def group_title(group: Group) -> str:
-    """Return what the runs of a group share, in a few words.
+    """Return what the runs of a group share, in a few words, such as ``TREC, SST2, limit 100``.
 
     Args:
-        group: Comparable results.
+        group: Comparable results. They all have the same data sets and settings, so the first one is described.
     """
     _, _, result = next(each_result(group))
     fields = result.signature.fields
@@ -107,19 +107,23 @@ def group_title(group: Group) -> str:
 
 
 def group_titles(groups: Sequence[Group]) -> list[str]:
-    """Return the titles of groups. Those that would have the same title also have the values that differ.
+    """Return a title for each group. If two would be equal, all titles also state the settings that differ.
 
     Args:
         groups: Groups of comparable results.
     """
     titles = [group_title(group) for group in groups]
-    if len({*titles}) == len(titles):
+    all_are_different = len(set(titles)) == len(titles)
+    if all_are_different:
         return titles
-    differing = _differing_values(groups)
+    value_of_groups_by_setting = _differing_values(groups)
+    longer_titles = []
     for number, title in enumerate(titles):
-        values = [f"{word} {values_of_groups[number]}" for word, values_of_groups in differing.items()]
-        titles[number] = ", ".join([title, *values])
-    return titles
+        parts = [title]
+        for setting, value_of_groups in value_of_groups_by_setting.items():
+            parts.append(f"{setting} {value_of_groups[number]}")
+        longer_titles.append(", ".join(parts))
+    return longer_titles
 
 
 def why_not_comparable(groups: Sequence[Group]) -> str:
@@ -132,13 +136,14 @@ def why_not_comparable(groups: Sequence[Group]) -> str:
 
 
 def _differing_values(groups: Sequence[Group]) -> dict[str, list[str]]:
-    """Return what differs between groups: the values of all groups, by what it is in words.
+    """Return the settings that differ between groups, in words, each with its value in every group in order.
 
-    Fields of the signature are compared within each benchmark, because benchmarks have different options.
+    An example for two groups is ``{"limit": ["100", "default"]}``. Settings are fields of the signature. They are
+    compared within each benchmark, because benchmarks have different options.
     """
     differing: dict[str, list[str]] = {}
     benchmarks = [", ".join(group) for group in groups]
-    if len({*benchmarks}) > 1:
+    if len(set(benchmarks)) > 1:
         differing["benchmarks"] = benchmarks
     for field in SHARED_FIELDS:
         if _differs_within_a_benchmark(field, groups):

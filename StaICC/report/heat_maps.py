@@ -19,85 +19,97 @@ _SHADES = 11
 
 
 def heat_map(benchmark: str, metric: str = "") -> ReportPart:
-    """Return a part: a score of each run on each data set as a shaded table.
+    """Return a function that writes a score of each run on each data set as a shaded table.
+
+    If the score is an accuracy, the last rows of the table are its baselines.
 
     Args:
         benchmark: Name of the benchmark.
-        metric: The headline score; by default the main one of the benchmark. The baselines of an accuracy are below it.
+        metric: The key of a headline score of the benchmark; by default its first one.
     """
-    columns = [column for column in COLUMNS if column.benchmark == benchmark and metric in ("", column.key)]
-    column = columns[0]
+    headline_scores = [column for column in COLUMNS if column.benchmark == benchmark]
+    score = headline_scores[0]
+    if metric:
+        (score,) = [column for column in headline_scores if column.key == metric]
 
     def part(group: Group) -> str:
-        return _heat_map(column, group.get(benchmark, {}))
+        """Return the table of comparable results; empty if no run has a value."""
+        return _heat_map(score, group.get(benchmark, {}))
 
     return part
 
 
 def _heat_map(column: Column, runs: ResultsByRun) -> str:
-    """Return the table of a score; empty if no run has a value."""
+    """Return the table of a score, with a row for each run and a column for each data set; empty without any value.
+
+    Args:
+        column: The score.
+        runs: The results of its benchmark.
+    """
     datasets = dataset_names(runs)
-    columns: list[str | None] = [*datasets]
+    dataset_of_column: list[str | None] = list(datasets)
+    head = ["run", *datasets]
     if len(datasets) > 1:
-        columns.append(None)  # the mean
+        dataset_of_column.append(None)  # the key of the mean over the data sets
+        head.append("mean")
     key = mean_key(column.benchmark, column.key)
-    scores_by_run = {}
-    for run, result in runs.items():
+    score_rows = []
+    for result in runs.values():
         scores = scores_of(result)
-        scores_by_run[run] = [
-            scores.get((column_name, key), ChartScore(reason="not evaluated")) for column_name in columns
-        ]
-    score_rows = [*scores_by_run.values()]
+        score_rows.append([scores.get((name, key), ChartScore(reason="not evaluated")) for name in dataset_of_column])
     if not any(score.value is not None for scores in score_rows for score in scores):
         return ""
 
-    better = score_record(column.benchmark, column.key).higher_is_better
-    shades = _shades(score_rows, higher_is_better=better is not False)
+    higher_is_better = score_record(column.benchmark, column.key).higher_is_better
+    shades = _shades(score_rows, higher_is_better=higher_is_better is not False)
     rows = []
-    for run, scores_of_run, shades_of_run in zip(scores_by_run, score_rows, shades, strict=True):
+    for run, scores_of_run, shades_of_run in zip(runs, score_rows, shades, strict=True):
         cells = [_shaded_cell(score, shade) for score, shade in zip(scores_of_run, shades_of_run, strict=True)]
         rows.append([run, *cells])
-    meaning = "better than the other runs on the data set" if len(rows) > 1 else "better than on the other data sets"
-    caption = f"{column.title}, by data set ({direction_words(better)}; darker: {meaning})"
-    head = ["run", *[name or "mean" for name in columns]]
+    meaning = "better than on the other data sets"
+    if len(rows) > 1:
+        meaning = "better than the other runs on the data set"
+    caption = f"{column.title}, by data set ({direction_words(higher_is_better)}; darker: {meaning})"
     return table(caption, head, rows, _baseline_rows(score_rows), classes="sortable heat")
 
 
 def _shades(rows: Sequence[Sequence[ChartScore]], higher_is_better: bool) -> list[list[int]]:
-    """Return the shade of each cell, which grows with how much better a score is than the worst one next to it.
+    """Return the shade of each cell, from 0 to 10: how much better its score is than the worst one next to it.
 
-    The scores of several runs are compared by data set, those of a single run with each other. One scale is used for
-    the whole table: a cell has the darkest shade if it is better by the largest difference of all.
+    The lead of a score is its difference to the worst score of its column, or of the table if there is a single run. A
+    cell has the shade ``10 * lead / largest lead of the table``, rounded; without a finite value it has the shade 0.
 
     Args:
         rows: The scores by run, then by data set.
         higher_is_better: Whether larger values are better.
     """
-    sign = 1.0 if higher_is_better else -1.0
-    values = [[_finite(score.value, sign) for score in scores] for scores in rows]
-    if len(values) == 1:
-        worst_of_columns = [_worst(values[0])] * len(values[0])
+    goodness_rows = [[_goodness(score, higher_is_better) for score in scores] for scores in rows]
+    n_columns = len(rows[0])
+    if len(rows) == 1:
+        worst_of_columns = [_worst(goodness_rows[0])] * n_columns
     else:
-        worst_of_columns = [_worst(column) for column in zip(*values, strict=True)]
+        worst_of_columns = [_worst([row[column] for row in goodness_rows]) for column in range(n_columns)]
+
     leads = []
-    for row in values:
-        leads.append(
-            [0.0 if value is None else value - worst for value, worst in zip(row, worst_of_columns, strict=True)]
-        )
-    largest = max(max(row) for row in leads) or 1.0
-    return [[round((_SHADES - 1) * lead / largest) for lead in row] for row in leads]
+    for goodness_row in goodness_rows:
+        leads_of_run = []
+        for goodness, worst in zip(goodness_row, worst_of_columns, strict=True):
+            leads_of_run.append(0.0 if goodness is None else goodness - worst)
+        leads.append(leads_of_run)
+    largest_lead = max(max(leads_of_run) for leads_of_run in leads) or 1.0
+    return [[round((_SHADES - 1) * lead / largest_lead) for lead in leads_of_run] for leads_of_run in leads]
 
 
-def _finite(value: float | None, sign: float) -> float | None:
-    """Return a value with a sign; ``None`` for no value, and for one without bound, which has no place on a scale."""
-    if value is None or not math.isfinite(value):
+def _goodness(score: ChartScore, higher_is_better: bool) -> float | None:
+    """Return the value of a score, with its sign turned if lower values are better; ``None`` without a finite value."""
+    if score.value is None or not math.isfinite(score.value):
         return None
-    return sign * value
+    return score.value if higher_is_better else -score.value
 
 
-def _worst(values: Sequence[float | None]) -> float:
-    """Return the lowest value; 0 without any."""
-    return min((value for value in values if value is not None), default=0.0)
+def _worst(goodness_values: Sequence[float | None]) -> float:
+    """Return the lowest of several values, some of which may be undefined; 0 if all are."""
+    return min((value for value in goodness_values if value is not None), default=0.0)
 
 
 def _shaded_cell(score: ChartScore, shade: int) -> str:
@@ -108,16 +120,29 @@ def _shaded_cell(score: ChartScore, shade: int) -> str:
 
 
 def _baseline_rows(rows: Sequence[Sequence[ChartScore]]) -> list[list[str]]:
-    """Return a row for each baseline that is known, from the first run that has it on a data set.
+    """Return the cells of a row for each baseline; a baseline that no data set has is left out.
+
+    Comparable runs have the same baselines, so the value on a data set is that of the first run that has one.
 
     Args:
         rows: The scores by run, then by data set.
     """
-    random_row = ["random baseline"]
-    majority_row = ["majority baseline"]
-    for scores in zip(*rows, strict=True):
-        random = next((score.random for score in scores if score.random is not None), None)
-        majority = next((score.majority for score in scores if score.majority is not None), None)
-        random_row.append(ChartScore(random).cell)
-        majority_row.append(ChartScore(majority).cell)
-    return [row for row in (random_row, majority_row) if any(cell != "-" for cell in row[1:])]
+    random_cells = []
+    majority_cells = []
+    for scores_of_dataset in zip(*rows, strict=True):
+        random_cells.append(_first_cell([score.random for score in scores_of_dataset]))
+        majority_cells.append(_first_cell([score.majority for score in scores_of_dataset]))
+    baseline_rows = []
+    if any(cell != "-" for cell in random_cells):
+        baseline_rows.append(["random baseline", *random_cells])
+    if any(cell != "-" for cell in majority_cells):
+        baseline_rows.append(["majority baseline", *majority_cells])
+    return baseline_rows
+
+
+def _first_cell(values: Sequence[float | None]) -> str:
+    """Return the first known value as a cell; ``-`` if none is known."""
+    for value in values:
+        if value is not None:
+            return ChartScore(value).cell
+    return ChartScore().cell

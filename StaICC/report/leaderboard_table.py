@@ -56,25 +56,29 @@ def _table(headlines: Sequence[Headline], names: Sequence[str], group: Group) ->
     """
     settings = run_settings(names, group)
     shown = [headline for headline in headlines if headline.ranks]
-    heads = [_score_head(headline) for headline in shown]
-    # The first score is next to the name: it is seen on a phone, too.
-    head = ["run", *heads[:1], *settings.differing, *heads[1:]]
+    # The columns are: the run, the first score, the settings, the other scores. The first score is next to the name, so
+    # that it is seen on a phone, too.
+    head: list[str] = ["run"]
+    head += [_score_head(headline) for headline in shown[:1]]
+    first_setting = len(head)
+    head += settings.differing
+    text_columns = range(first_setting, len(head))
+    head += [_score_head(headline) for headline in shown[1:]]
     rows = []
     for name in names:
-        scores = []
+        score_cells = []
         for headline in shown:
             is_first = headline is headlines[0]
-            scores.append(_cell(headline, name, group, shows_ranks=is_first and _has_ranks(headline)))
-        values = [value_by_run[name] for value_by_run in settings.differing.values()]
-        rows.append([_run_cell(name, group), *scores[:1], *values, *scores[1:]])
-    first_setting = len(heads[:1]) + 1
-    text_columns = range(first_setting, first_setting + len(settings.differing))
+            score_cells.append(_cell(headline, name, group, shows_ranks=is_first and _has_ranks(headline)))
+        setting_cells = [value_by_run[name] for value_by_run in settings.differing.values()]
+        rows.append([_run_cell(name, group), *score_cells[:1], *setting_cells, *score_cells[1:]])
     caption = f"Leaderboard: {group_title(group)}"
     board = table(caption, head, rows, words=text_columns, classes="sortable board")
     if not settings.shared:
         return board
     shared = ", ".join(f"{setting} {value}" for setting, value in settings.shared.items())
-    return join([element("p", f"All runs: {shared}." if len(names) > 1 else f"{shared}.", class_="soft"), board])
+    sentence = f"All runs: {shared}." if len(names) > 1 else f"{shared}."
+    return join([element("p", sentence, class_="soft"), board])
 
 
 def _score_head(headline: Headline) -> Markup:
@@ -85,13 +89,14 @@ def _score_head(headline: Headline) -> Markup:
 
 def _run_cell(name: str, group: Group) -> Markup:
     """Return the name of a run, with a mark if queries failed."""
-    results = [runs[name] for runs in group.values() if name in runs]
-    failed = sum(details.failed for result in results for details in result.details.values())
-    if not failed:
-        return element("bdi", breakable(name))
-    return join(
-        [element("bdi", breakable(name)), element("small", f"PARTIAL: {failed} queries failed", class_="partial")]
-    )
+    failed_count = 0
+    for runs in group.values():
+        if name in runs:
+            failed_count += sum(details.failed for details in runs[name].details.values())
+    shown_name = element("bdi", breakable(name))  # isolated, because it may be written from right to left
+    if failed_count == 0:
+        return shown_name
+    return join([shown_name, element("small", f"PARTIAL: {failed_count} queries failed", class_="partial")])
 
 
 def _has_ranks(headline: Headline) -> bool:
@@ -101,6 +106,8 @@ def _has_ranks(headline: Headline) -> bool:
 
 def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str:
     """Return the cell of a run: its score, the verdict, the interval, the interval of ranks, and the baselines.
+
+    A run without a rank has no value, and a cell with the reason.
 
     Args:
         headline: The score.
@@ -148,9 +155,17 @@ def _score_parts(score: ChartScore, rank: Rank) -> list[str]:
 
 
 def _explanation(headlines: Sequence[Headline], names: Sequence[str], group: Group) -> str:
-    """Return how to read the table, with notes about single runs; empty without a need."""
+    """Return the folded text "How to read the table", with notes about single runs; empty if nothing needs one.
+
+    Args:
+        headlines: The headline scores.
+        names: The runs, the best first.
+        group: Comparable results.
+    """
     sentences = _sentences(headlines, names, group)
-    notes = [note for headline in headlines for note in _notes(headline, names)]
+    notes: list[str] = []
+    for headline in headlines:
+        notes += _notes(headline, names)
     notes += all_scope_notes(result for _, _, result in each_result(group))
     if not sentences and not notes:
         return ""
@@ -158,30 +173,45 @@ def _explanation(headlines: Sequence[Headline], names: Sequence[str], group: Gro
 
 
 def _notes(headline: Headline, names: Sequence[str]) -> list[str]:
-    """Return notes about runs without a value, and about runs that are not tested, with the reasons."""
-    without_value: dict[str, list[str]] = {}
-    untested: dict[str, list[str]] = {}
+    """Return a note for each reason why ranked runs have no value, and for each reason why they are not tested.
+
+    Args:
+        headline: The score.
+        names: The runs, the best first. A run without a rank has its reason below the table.
+    """
+    runs_without_value: dict[str, list[str]] = {}
+    untested_runs: dict[str, list[str]] = {}
     for name in names:
         if name not in headline.ranks:
             continue
         score = headline.score(name)
         if score.value is None:
-            without_value.setdefault(score.reason, []).append(name)
+            runs_without_value.setdefault(score.reason, []).append(name)
         verdict = headline.ranks[name].verdict
         if headline.has_verdicts and isinstance(verdict, Untested):
-            untested.setdefault(verdict.reason, []).append(name)
+            untested_runs.setdefault(verdict.reason, []).append(name)
     title = headline.column.title
-    notes = [f"{title}: {', '.join(runs)}: {reason}." for reason, runs in without_value.items()]
-    notes += [f"{title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested.items()]
+    notes = [f"{title}: {', '.join(runs)}: {reason}." for reason, runs in runs_without_value.items()]
+    notes += [f"{title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested_runs.items()]
     return notes
 
 
 def _sentences(headlines: Sequence[Headline], names: Sequence[str], group: Group) -> list[str]:
-    """Return the sentences that explain what is in the table."""
-    shown_scores = [
-        headline.scores[name] for headline in headlines for name in headline.ranks if name in headline.scores
-    ]
-    levels = {f"{100 * score.interval.level:g} %" for score in shown_scores if score.interval is not None}
+    """Return the sentences that explain what the table has, such as the verdicts and the intervals.
+
+    Args:
+        headlines: The headline scores.
+        names: The runs.
+        group: Comparable results.
+    """
+    levels_of_intervals = set()
+    any_left_out = False
+    for headline in headlines:
+        for name, score in headline.scores.items():
+            if score.left_out:
+                any_left_out = True
+            if name in headline.ranks and score.interval is not None:
+                levels_of_intervals.add(f"{100 * score.interval.level:g} %")
     sentences = []
     if len(names) > 1:
         sentences.append(
@@ -191,12 +221,12 @@ def _sentences(headlines: Sequence[Headline], names: Sequence[str], group: Group
         )
     if len(names) > MOST_RUNS:
         sentences.append(_sentence_of(MANY_RUNS_NOTE))
-    if any(score.left_out for headline in headlines for score in headline.scores.values()):
+    if any_left_out:
         sentences.append(_sentence_of(LEFT_OUT_NOTE))
     if headlines and _has_ranks(headlines[0]):
         sentences.append("Rank: all intervals of ranks together contain the true ranks with probability 0.95.")
-    if levels:
-        sentences.append(f"Below each score is its {' or '.join(sorted(levels))} interval.")
+    if levels_of_intervals:
+        sentences.append(f"Below each score is its {' or '.join(sorted(levels_of_intervals))} interval.")
     if benchmark_names.NORMAL in group:
         sentences.append(
             "Baselines: uniform guessing, always the majority label, a copy of the last demonstration's label; one is "

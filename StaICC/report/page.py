@@ -37,7 +37,7 @@ def report_html(
     *,
     summary: bool = False,
 ) -> str:
-    """Return a report of saved results as an HTML document.
+    """Return a report of saved results as an HTML document, with all of its styles and scripts.
 
     Args:
         results: Results, or groups of results, by the name of their run.
@@ -56,9 +56,12 @@ def report_html(
         raise ArgumentError("a report needs at least one result")
     benchmarks = by_benchmark(results)
     shown = _shown_sections(benchmarks, more, summary)
-    assets = ["page", *[section.assets for section in shown if section.assets]]
-    scripts = [resource(f"{name}.js") for name in assets]
-    styles = [resource(f"{name}.css") for name in ("style", *assets[1:])]
+    scripts = [resource("page.js")]
+    styles = [theme_style(), resource("style.css")]
+    for section in shown:
+        if section.assets:
+            scripts.append(resource(f"{section.assets}.js"))
+            styles.append(resource(f"{section.assets}.css"))
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -66,10 +69,11 @@ def report_html(
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
-        element("style", Markup("\n".join([theme_style(), *styles]))),
+        element("style", Markup("\n".join(styles))),
     )
     main = [*run_warnings(benchmarks)]
     for section in shown:
+        # A reader can fold each section.
         content = fold(element("h2", section.title), section.content, opened=True)
         main.append(element("section", content, id=section.key))
     body = element(
@@ -82,13 +86,20 @@ def report_html(
 
 
 def _shown_sections(benchmarks: Group, more: Section | None, summary: bool) -> list[Section]:
-    """Return the sections of a page; arguments as for :func:`report_html`."""
-    every_section = sections(benchmarks)
-    shown = [next(every_section)]  # the leaderboard
+    """Return the sections of a page in order: the leaderboard, the added section, and all others.
+
+    Args:
+        benchmarks: All results.
+        more: A section that is added after the leaderboard; ``None`` for none.
+        summary: Whether the other sections are left out.
+    """
+    remaining_sections = sections(benchmarks)  # an iterator, so that sections which are left out are not written
+    leaderboard_section = next(remaining_sections)
+    shown = [leaderboard_section]
     if more is not None:
         shown.append(more)
     if not summary:
-        shown += every_section
+        shown += remaining_sections
         shown.append(run_section(benchmarks))
     return shown
 

@@ -36,58 +36,83 @@ _INTRODUCTION = (
 )
 
 _Written = Mapping[str, Sequence[tuple[str, ...]] | str]
-"""The prompts of a result by data set, each in its parts; or the reason why there are none."""
+"""The prompts of a result by data set, each as the texts of its parts; or the reason why a data set has none."""
 
 
 def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Prompts) -> Section:
-    """Return the view of all queries, for :func:`~StaICC.report.page.write_report`.
+    """Return the section of a page that shows single queries: the data of all queries, and the texts around them.
 
     Args:
         results: Results, or groups of results, by the name of their run.
-        prompts_of: Returns the prompts of a result.
+        prompts_of: Returns the prompts of a result by data set.
 
     Raises:
         ArgumentError: A run has two results of one benchmark.
     """
     benchmarks = by_benchmark(results)
     names = run_names(benchmarks)
+    all_prompts = _PromptsOfResults(prompts_of)
     data = _QueryData()
-    prompts = _PromptsOfResults(prompts_of)
     for run, benchmark, result in each_result(benchmarks):
-        written = prompts.of(benchmark, result)
+        prompts_by_dataset = all_prompts.of(benchmark, result)
         for dataset, details in result.details.items():
-            if details.conditions:
-                prompts_of_dataset = written.get(dataset, "the benchmark has no such data set")
-                data.add(names.index(run), benchmark, dataset, details, prompts_of_dataset)
-    text = json.dumps(data.values(names), separators=(",", ":"), allow_nan=False)
-    for letter in "<>&":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
+            has_query_records = len(details.conditions) > 0
+            if has_query_records:
+                prompts = prompts_by_dataset.get(dataset, "the benchmark has no such data set")
+                data.add(names.index(run), benchmark, dataset, details, prompts)
     shown = [
         element("p", _INTRODUCTION, class_="soft"),
         element("div", id="query-view"),
         element("noscript", element("p", "This part of the page needs JavaScript.")),
-        element("script", Markup(text), type="application/json", id="query-data"),
+        element("script", _json_in_html(data.values(names)), type="application/json", id="query-data"),
     ]
     return Section("queries", "Queries", join(shown), "queries")
 
 
+def _json_in_html(values: Mapping[str, Any]) -> Markup:
+    r"""Return values as JSON that can be the content of an HTML element.
+
+    In JSON, the letters ``<``, ``>`` and ``&`` occur only within texts. They are written as ``\u003c``, ``\u003e`` and
+    ``\u0026``, so that no text of a data set, such as ``</script>``, can end the element or become markup.
+    """
+    text = json.dumps(values, separators=(",", ":"), allow_nan=False)
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(text)
+
+
 class _PromptsOfResults:
-    """Writes the prompts of results; those of results with the same prompts are written once."""
+    """The prompts of results. Results with the same prompts share them, because writing prompts takes long.
+
+    Args:
+        prompts_of: Writes the prompts of a result.
+    """
 
     def __init__(self, prompts_of: Prompts) -> None:
         self._prompts_of = prompts_of
-        self._known: dict[tuple[object, ...], _Written] = {}
+        self._written: dict[tuple[object, ...], _Written] = {}
+        """Prompts that were written already, by what results with the same prompts have in common."""
 
     def of(self, benchmark: str, result: Result) -> _Written:
-        """Return the prompts of a result by data set."""
-        key: tuple[object, ...] = (benchmark, *result.details)  # equal digests: equal prompts, in this order
+        """Return the prompts of a result by data set, as texts, or the reason why a data set has none.
+
+        Args:
+            benchmark: The name of the benchmark.
+            result: The result.
+        """
+        shared_by_equal_prompts: list[object] = [benchmark, *result.details]
         for details in result.details.values():
-            key += (details.query_digests, *((record.rows, record.truth) for record in details.conditions))
-        known = self._known.get(key)
-        # If a data set has a reason instead of prompts, they may be found from the other result.
-        if known is None or any(isinstance(texts, str) for texts in known.values()):
-            self._known[key] = self._prompts_of(result)
-        return self._known[key]
+            shared_by_equal_prompts.append(details.query_digests)
+            for record in details.conditions:
+                shared_by_equal_prompts.append((record.rows, record.truth))
+        key = tuple(shared_by_equal_prompts)
+        written = self._written.get(key)
+        # If an equal result has reasons instead of prompts, this result may still have them: they are tried again.
+        has_all_prompts = written is not None and not any(isinstance(prompts, str) for prompts in written.values())
+        if written is None or not has_all_prompts:
+            written = self._prompts_of(result)
+            self._written[key] = written
+        return written
 
 
 class _NumberedValues:
@@ -113,14 +138,14 @@ class _QueryData:
     """
 
     def __init__(self) -> None:
-        # Names of conditions.
         self._conditions = _NumberedValues()
-        # Texts of parts of prompts: demonstrations, inputs of queries.
-        self._parts = _NumberedValues()
-        # Prompts, each a tuple of the numbers of its parts.
+        """The names of conditions."""
+        self._part_texts = _NumberedValues()
+        """The texts of the parts of prompts: instructions, demonstrations, questions."""
         self._prompts = _NumberedValues()
-        # The entries of data sets, by benchmark, data set, labels and digest of the data.
-        self._sets: dict[tuple[object, ...], dict[str, Any]] = {}
+        """The prompts. A prompt is a tuple with the numbers of its parts in :attr:`_part_texts`."""
+        self._datasets: dict[tuple[object, ...], dict[str, Any]] = {}
+        """The entries of data sets in the page, by benchmark, name, label names and digest of the data."""
 
     def add(
         self,
@@ -128,74 +153,69 @@ class _QueryData:
         benchmark: str,
         dataset: str,
         details: DatasetDetails,
-        written: Sequence[tuple[str, ...]] | str,
+        prompts: Sequence[tuple[str, ...]] | str,
     ) -> None:
         """Add the queries of a run on a data set.
 
         Args:
             run: The number of the run.
-            benchmark: Name of the benchmark.
-            dataset: The data set.
-            details: Its queries.
-            written: Its prompts, or the reason why there are none.
+            benchmark: The name of the benchmark.
+            dataset: The name of the data set.
+            details: The details of the data set, with the records of its queries.
+            prompts: The prompt of each query, as the texts of its parts; or the reason why there are none.
         """
+        reason = ""
+        prompts_in_order: Iterator[tuple[str, ...]] = iter(())
+        if isinstance(prompts, str):
+            reason = prompts
+        else:
+            prompts_in_order = iter(prompts)
+
         labels = labels_of(details)
         entry = self._entry(benchmark, dataset, labels, details.data)
-        reason = ""
-        prompts: Iterator[tuple[str, ...]] = iter(())
-        if isinstance(written, str):
-            reason = written
-        else:
-            prompts = iter(written)
-        queries: dict[int, tuple[object, ...]] = {}
-        entry["runs"][run] = {"missing": reason, "queries": queries}
-
-        without_label = {(query.condition, query.query): (_FAILED, query.reason) for query in details.failures}
-        for query in details.unparsed:
-            without_label[query.condition, query.query] = (_UNPARSED, query.reason)
+        queries_of_run: dict[int, tuple[object, ...]] = {}
+        entry["runs"][run] = {"missing": reason, "queries": queries_of_run}
+        reasons = _predictions_without_label(details)
         for record in details.conditions:
-            truths = record.truth
+            condition = self._conditions.number_of(record.name)
+            truth: Sequence[int] = record.truth
             if not has_true_labels(benchmark):
-                truths = (_NO_LABEL,) * len(record.truth)
-            records = zip(
-                query_positions(record.rows),
-                truths,
-                record.predictions,
-                _probabilities(record, len(labels)),
-                strict=True,
-            )
-            for number, (position, truth, label, scores) in enumerate(records):
-                asked_query = (self._conditions.number_of(record.name), *position, truth)
-                query_number = entry["queries"].number_of(asked_query)
-                predicted = (_FAILED if label is None else label, "")
-                state = without_label.get((record.name, number), predicted)
-                queries[query_number] = (*state, scores, self._prompt(next(prompts, ())))
+                truth = [_NO_LABEL] * len(record.truth)
+            scores = _probabilities(record, len(labels))
+            queries = zip(query_positions(record.rows), truth, record.predictions, scores, strict=True)
+            for number, ((row, place_in_row), true_label, label, scores_of_query) in enumerate(queries):
+                # Queries of several runs are the same query if they agree in these four.
+                query_number = entry["queries"].number_of((condition, row, place_in_row, true_label))
+                prediction = (_FAILED, "") if label is None else (label, "")
+                prediction = reasons.get((record.name, number), prediction)
+                prompt_number = self._number_of_prompt(next(prompts_in_order, ()))
+                queries_of_run[query_number] = (*prediction, scores_of_query, prompt_number)
 
-    def _entry(self, benchmark: str, dataset: str, labels: tuple[str, ...], data: object) -> dict[str, Any]:
-        """Return the entry of a data set, with its queries and runs; it is made when it is first asked for.
+    def _entry(self, benchmark: str, dataset: str, labels: tuple[str, ...], data_digest: object) -> dict[str, Any]:
+        """Return the entry of a data set in the page, which has its queries and the runs; a new one if there is none.
 
-        Runs with other labels or other data under the same name have an entry of their own, which counts the earlier
-        ones ("copy").
+        Two runs share an entry if they agree in all arguments. A data set may have several entries, because runs have
+        other label names or other data under the same name. ``copy`` numbers them from 0.
         """
-        key = (benchmark, dataset, labels, data)
-        if key not in self._sets:
-            same_name = [known for known in self._sets if known[:2] == (benchmark, dataset)]
-            self._sets[key] = {
+        key = (benchmark, dataset, labels, data_digest)
+        if key not in self._datasets:
+            entries_with_this_name = [known for known in self._datasets if known[:2] == (benchmark, dataset)]
+            self._datasets[key] = {
                 "benchmark": benchmark,
                 "dataset": dataset,
                 "labels": labels,
-                "copy": len(same_name),
+                "copy": len(entries_with_this_name),
                 "queries": _NumberedValues(),
                 "runs": {},
             }
-        return self._sets[key]
+        return self._datasets[key]
 
-    def _prompt(self, texts: tuple[str, ...]) -> int:
-        """Return the number of a prompt, from the texts of its parts."""
-        parts = tuple(self._parts.number_of(text) for text in texts)
-        if not parts:
+    def _number_of_prompt(self, part_texts: tuple[str, ...]) -> int:
+        """Return the number of a prompt, given the texts of its parts; :data:`_NO_PROMPT` if there are none."""
+        if not part_texts:
             return _NO_PROMPT
-        return self._prompts.number_of(parts)
+        numbers_of_parts = tuple([self._part_texts.number_of(text) for text in part_texts])
+        return self._prompts.number_of(numbers_of_parts)
 
     def values(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the data as JSON values.
@@ -206,24 +226,45 @@ class _QueryData:
         return {
             "runs": [valid_unicode(name) for name in names],
             "conditions": self._conditions.values(),
-            "sets": [{**entry, "queries": entry["queries"].values()} for entry in self._sets.values()],
-            "parts": self._parts.values(),
+            "sets": [{**entry, "queries": entry["queries"].values()} for entry in self._datasets.values()],
+            "parts": self._part_texts.values(),
             "prompts": self._prompts.values(),
         }
 
 
-def _probabilities(record: ConditionRecord, labels: int) -> list[list[int] | None]:
-    """Return label probabilities in units of 0.0001; ``None`` for queries without them.
+def _predictions_without_label(details: DatasetDetails) -> dict[tuple[str, int], tuple[int, str]]:
+    """Return for each query without a predicted label a number in the place of the label, and the reason.
 
     Args:
-        record: The record of a condition.
-        labels: Number of labels.
+        details: The details of a data set.
+
+    Returns:
+        The number, :data:`_FAILED` or :data:`_UNPARSED`, and the reason, by the condition of the query and its number
+        within the condition.
+    """
+    predictions = {}
+    for failed in details.failures:
+        predictions[failed.condition, failed.query] = (_FAILED, failed.reason)
+    for reply in details.unparsed:
+        predictions[reply.condition, reply.query] = (_UNPARSED, reply.reason)
+    return predictions
+
+
+def _probabilities(record: ConditionRecord, n_labels: int) -> list[list[int] | None]:
+    """Return the label probabilities of each query of a condition in units of 0.0001; ``None`` for one without them.
+
+    Args:
+        record: The record of the condition.
+        n_labels: The number of labels.
     """
     try:
-        rows = record.probabilities(labels)
+        rows = record.probabilities(n_labels)
     except SchemaError:  # damaged scores
         rows = [None] * len(record.predictions)
-    units = []
+    rounded_rows: list[list[int] | None] = []
     for row in rows:
-        units.append(None if row is None else [round(10000 * value) for value in row])
-    return units
+        if row is None:
+            rounded_rows.append(None)
+        else:
+            rounded_rows.append([round(10000 * probability) for probability in row])
+    return rounded_rows

@@ -55,37 +55,39 @@ def _all_scores(group: Group) -> str:
     return run_part(list(group), _scores_of_run)(group)
 
 
-class _Plan(NamedTuple):
-    """A section of the page before it is written."""
+class _SectionWriter(NamedTuple):
+    """A section of the page before its content is written."""
 
     key: str
     """Its address in the page."""
     title: str
-    content: Callable[[Group, Sequence[Headline]], list[str]]
-    """Returns its parts about comparable results, given their headline scores; empty if it has nothing to say."""
+    write: Callable[[Group, Sequence[Headline]], list[str]]
+    """Takes comparable results and their headline scores. Returns what the section shows of them, as a list of HTML
+    elements; an empty list if the results lack what the section needs."""
 
 
 def _parts(parts: Mapping[str, ReportPart]) -> Callable[[Group, Sequence[Headline]], list[str]]:
-    """Return the content of a section of parts.
+    """Return the function that writes a section of several parts.
 
     Args:
-        parts: The parts by their titles, under which they are folded; a part without a title is not.
+        parts: The parts by their titles. Each can be folded under its title; one with an empty title cannot.
     """
 
-    def content(group: Group, headlines: Sequence[Headline]) -> list[str]:
-        return _parts_of_group(parts, group)
+    def write(group: Group, headlines: Sequence[Headline]) -> list[str]:
+        """Write the parts, which need no headline scores."""
+        return _written_parts(parts, group)
 
-    return content
+    return write
 
 
 def _changes(group: Group, headlines: Sequence[Headline]) -> list[str]:
-    """Return what changed between the leader and the other runs."""
+    """Return what changed between the leader and the other runs; an empty list if there is no other run."""
     changed = changes(group, headlines)
     return [changed] if changed else []
 
 
 _SECTIONS = (
-    _Plan(
+    _SectionWriter(
         "accurate",
         "How accurate?",
         _parts(
@@ -101,7 +103,7 @@ _SECTIONS = (
             }
         ),
     ),
-    _Plan(
+    _SectionWriter(
         "calibrated",
         "How calibrated?",
         _parts(
@@ -112,7 +114,7 @@ _SECTIONS = (
             }
         ),
     ),
-    _Plan(
+    _SectionWriter(
         "biased",
         "How biased?",
         _parts(
@@ -124,7 +126,7 @@ _SECTIONS = (
             }
         ),
     ),
-    _Plan(
+    _SectionWriter(
         "robust",
         "How robust?",
         _parts(
@@ -139,8 +141,8 @@ _SECTIONS = (
             }
         ),
     ),
-    _Plan("changed", "What changed between two runs?", _changes),
-    _Plan(
+    _SectionWriter("changed", "What changed between two runs?", _changes),
+    _SectionWriter(
         "figures",
         "Published figures",
         _parts(
@@ -150,52 +152,63 @@ _SECTIONS = (
             }
         ),
     ),
-    _Plan("scores", "All scores", _parts({"": _all_scores})),
+    _SectionWriter("scores", "All scores", _parts({"": _all_scores})),
 )
 """The sections behind the leaderboards, in order."""
 
 
 def sections(benchmarks: Group) -> Iterator[Section]:
-    """Yield the sections of the benchmarks; results that are not comparable are in separate tables and figures.
+    """Yield the sections of a page: the leaderboards, then each section that has something to show.
+
+    Results that are not comparable are in separate groups. A section shows one group after the other, each under its
+    own heading.
 
     Args:
         benchmarks: All results.
     """
     groups = comparable_groups(benchmarks)
     headlines_by_group = [list(headlines_of(group)) for group in groups]
-    titles = group_titles(groups)
+    headings: list[list[str]] = [[] for _ in groups]  # A single group needs none.
     boards: list[str] = []
     if len(groups) > 1:
+        headings = [[element("h3", title)] for title in group_titles(groups)]
         text = (
             "These runs are not all comparable with each other. Each group has a leaderboard of its own. The groups "
             f"differ in: {why_not_comparable(groups)}."
         )
         boards.append(element("p", text, class_="soft"))
-    for group, headlines, group_heading in zip(groups, headlines_by_group, titles, strict=True):
-        if len(groups) > 1:
-            boards.append(element("h3", group_heading))
-        boards.append(leaderboard(group, headlines))
+    for group, headlines, heading in zip(groups, headlines_by_group, headings, strict=True):
+        boards += [*heading, leaderboard(group, headlines)]
     yield Section("leaderboard", "Leaderboard", join(boards))
-    for plan in _SECTIONS:
+
+    for section in _SECTIONS:
         shown: list[str] = []
-        for group, headlines, group_heading in zip(groups, headlines_by_group, titles, strict=True):
-            shown_of_group = plan.content(group, headlines)
-            if shown_of_group and len(groups) > 1:
-                shown.append(element("h3", group_heading))
-            shown += shown_of_group
+        for group, headlines, heading in zip(groups, headlines_by_group, headings, strict=True):
+            shown_of_group = section.write(group, headlines)
+            if shown_of_group:
+                shown += [*heading, *shown_of_group]
         if shown:
-            yield Section(plan.key, plan.title, join(shown))
+            yield Section(section.key, section.title, join(shown))
 
 
-def _parts_of_group(parts: Mapping[str, ReportPart], group: Group) -> list[str]:
-    """Return the parts of a section about comparable results; of a few runs, the first part is open."""
+def _written_parts(parts: Mapping[str, ReportPart], group: Group) -> list[str]:
+    """Return the parts of a section about comparable results as HTML elements, without those that are empty.
+
+    A part with a title is a collapsible element. At first, it is open if it is the first element of the section and
+    there are at most 6 runs. A part without a title is always visible.
+
+    Args:
+        parts: The parts by their titles.
+        group: Comparable results.
+    """
+    has_few_runs = len(run_names(group)) <= _FEW_RUNS
     shown: list[str] = []
-    for title, make in parts.items():
-        content = make(group)
+    for title, write_part in parts.items():
+        content = write_part(group)
         if not content:
             continue
         if title:
-            is_open = not shown and len(run_names(group)) <= _FEW_RUNS
-            content = fold(title, content, opened=is_open)
+            is_first = len(shown) == 0
+            content = fold(title, content, opened=is_first and has_few_runs)
         shown.append(content)
     return shown

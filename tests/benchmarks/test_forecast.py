@@ -50,6 +50,31 @@ def test_counts_and_time_of_a_plain_function(tmp_path: Path) -> None:
     assert f"tokens          about {found.tokens:,}\n" in f"{found}\n"
 
 
+@pytest.mark.parametrize("probe_seconds", [1e-9, 60.0])
+def test_the_tokens_of_a_probe_are_extrapolated_without_a_bias(probe_seconds: float) -> None:
+    """A token for each character: however few prompts are predicted, all of them give the number of all tokens."""
+
+    class Characters:
+        def __init__(self) -> None:
+            self.tokens_used = (1000, 50)  # of earlier runs, which are no part of the forecast
+            self.prompts: list[str] = []
+
+        def __call__(self, prompt: str, label_space: Sequence[str]) -> int:
+            self.prompts.append(prompt)
+            read, generated = self.tokens_used
+            self.tokens_used = (read + len(prompt), generated + len(prompt))
+            return 0
+
+    benchmark = Normal(datasets=["mini"], limit=30)
+    function = Characters()
+    found = benchmark.forecast(function, probe_seconds=probe_seconds, model_name="characters")
+    probed = len(function.prompts)
+    assert 2 <= probed < found.distinct
+    characters = sum(len(str(query.prompt)) for query in benchmark[0].all_queries())
+    assert found.tokens == pytest.approx(characters, abs=1)
+    assert found.output_tokens == pytest.approx(characters, abs=1)
+
+
 def test_a_group_predicts_each_prompt_once() -> None:
     suite, function = Suite(datasets=["mini"], limit=3), Slow()
     forecast = suite.forecast(function, probe_seconds=0)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+import StaICC
 from StaICC import GLER, DemonstrationSensitivity, Normal, TemplateSensitivity
 from StaICC.benchmarks.tasks.label_noise import L9
 from StaICC.datasets.catalogue import SplitSizes, TemplateAlternatives
 from StaICC.datasets.dataset import Dataset
+from StaICC.metrics.clusters import level_over_clusters
 from StaICC.metrics.intervals import ratio_part
 
 LABELS = ["no", "yes"]
@@ -218,3 +221,49 @@ def test_the_interval_of_consistency_leaves_failed_queries_out() -> None:
     (interval,) = result.details["mini"].intervals.values()
     rows = len({query.row for query in queries if query.prompt not in failing})
     assert interval.low == pytest.approx(1 - ratio_part([1.0] * rows, [1.0] * rows, 0.95).below)
+
+
+def clustered_data() -> Dataset:
+    """Return a data set with 40 clusters of different sizes."""
+    rows = [(f"text {number}", number % 2) for number in range(400)]
+    return Dataset.from_rows(
+        rows, name="clustered", label_space=["no", "yes"], cluster=lambda row: int(row.texts[0].split()[1]) ** 2 // 4000
+    )
+
+
+@pytest.mark.parametrize("benchmark", [TemplateSensitivity, DemonstrationSensitivity])
+def test_the_interval_of_consistency_is_over_clusters_where_rows_are_in_clusters(benchmark: Any) -> None:
+    """Against the sums of the consistencies over each cluster, as of a ratio of two sums."""
+
+    def predict(prompt: str, label_space: list[str]) -> int:
+        return hashlib.sha256(prompt.encode()).digest()[0] % 2
+
+    result = benchmark(datasets=[clustered_data()], k=1)(predict)
+    details = result.details["clustered"]
+    sums: dict[int, float] = {}
+    sizes: dict[int, float] = {}
+    predictions_by_query = zip(*[record.predictions for record in details.conditions], strict=True)
+    for row, labels in zip(details.conditions[0].rows, predictions_by_query, strict=True):
+        cluster = details.clusters[row]
+        sums[cluster] = sums.get(cluster, 0.0) + max(map(labels.count, labels)) / len(labels)
+        sizes[cluster] = sizes.get(cluster, 0.0) + 1.0
+    shares = [size / sum(sizes.values()) for size in sizes.values()]
+    assert len(set(shares)) > 1
+    share = ratio_part(list(sums.values()), list(sizes.values()), level_over_clusters(0.95, shares))
+    interval = details.intervals["sensitivity.consistency"]
+    assert (interval.low, interval.high) == pytest.approx((share.value - share.below, share.value + share.above))
+    assert (interval.level, interval.method.rpartition(", ")[2]) == (0.95, "unit: cluster")
+
+
+@pytest.mark.parametrize("name", ["Normal", "GLER", "TemplateSensitivity", "Generalisation"])
+def test_no_interval_is_over_test_rows_where_rows_are_in_clusters(name: str) -> None:
+    """Rows of a cluster are not independent, so that such an interval would be too narrow."""
+    data = clustered_data()
+    result = getattr(StaICC, name)(datasets=[data], limit=120, k=1)(
+        lambda prompt, label_space: [0.3 + len(prompt) % 7 / 20, 0.7 - len(prompt) % 7 / 20]
+    )
+    details = result.details["clustered"]
+    for intervals in (details.intervals, result.means.intervals):
+        for key, interval in intervals.items():
+            assert "test row" not in interval.method, key
+    assert details.intervals

@@ -237,6 +237,34 @@ def test_a_difference_on_some_of_the_data_sets_has_its_own_means() -> None:
     assert line.difference == pytest.approx(first - second)
 
 
+@pytest.mark.parametrize(
+    ("datasets", "has_mean"),
+    [
+        ((("A", "B"), ("A", "B")), True),
+        ((("A", "B"), ("A",)), False),
+        ((("A",), ("B",)), False),
+        ((("A",),) * 2, False),
+    ],
+)
+def test_a_table_of_data_sets_has_the_means_of_runs_over_the_same_several_data_sets_only(
+    datasets: tuple[tuple[str, ...], ...], has_mean: bool
+) -> None:
+    """Next to each other, means over different data sets would be read as a comparison."""
+    runs = {}
+    for number, names in enumerate(datasets):
+        runs[f"run {number}"] = run_that_errs(0.1 + 0.3 * number, *names)
+    (body,) = re.findall(r"(?s)\\toprule(.*?)\\bottomrule", paper_text(runs, rows="datasets"))
+    names_of_rows = re.findall(r"^(\w+) & ", body, flags=re.MULTILINE)
+    assert names_of_rows == [
+        *dict.fromkeys(name for names in datasets for name in names),
+        *(["mean"] if has_mean else []),
+    ]
+    for number, result in enumerate(runs.values()):
+        if has_mean:
+            row_of_means = body.strip().splitlines()[-1].split(" & ")
+            assert row_of_means[3 + number].startswith(f"${result.averaged['accuracy']:.3f}$")
+
+
 def test_a_difference_on_some_of_the_queries_has_its_own_means() -> None:
     """A run with fewer test rows: the other one has another mean on these."""
     few = Normal(k=0, datasets=[dataset("A")], limit=60)(lambda prompt, label_space: 0)

@@ -33,7 +33,7 @@ from StaICC.metrics.paired_tests import (
     upper_p_value,
 )
 from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import OtherRun, Sample
+from StaICC.metrics.statistics import OtherRun, Sample, Statistic
 
 ACCURACY = STATISTICS["accuracy"]
 MACRO_F1 = STATISTICS["macro_F1"]
@@ -324,3 +324,28 @@ def test_the_test_against_a_fixed_label_is_over_clusters() -> None:
     few, first, second = clustered_sample(clusters=9, rows=8, seed=4, sd=1.0)
     correct = [guess == label for guess, label in zip(first, few.truth, strict=True)]
     assert p_value_against_labels([CorrectPredictions(few, correct, [False] * len(correct))]) is None
+
+
+@pytest.mark.parametrize("statistic", [ACCURACY, MACRO_F1], ids=["accuracy", "macro F1"])
+@pytest.mark.parametrize("clusters", [LEAST_CLUSTERS - 1, LEAST_CLUSTERS, 25])
+def test_clusters_without_a_query_change_no_interval(statistic: Statistic, clusters: int) -> None:
+    """Rows of a cluster may all lack a prediction: it is none of the clusters that a score is over."""
+    sample, predictions, _ = clustered_sample(clusters=clusters, rows=12, seed=2, sd=1.0)
+    without_query = range(100, 106)
+    more_clusters = Sample(
+        sample.truth,
+        sample.rows,
+        n_rows=sample.n_rows + len(without_query),
+        n_labels=sample.n_labels,
+        clusters=[*(sample.clusters or ()), *without_query],
+    )
+    expected = statistic.interval(sample, predictions, 0.95)
+    found = statistic.interval(more_clusters, predictions, 0.95)
+    if clusters < LEAST_CLUSTERS:
+        assert found == expected
+        assert isinstance(found, NoInterval)
+        assert found.reason == f"the test rows are in {clusters} clusters, expected at least {LEAST_CLUSTERS}"
+    else:
+        assert isinstance(found, Interval)
+        assert isinstance(expected, Interval)
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)

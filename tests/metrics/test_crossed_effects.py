@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
@@ -191,6 +192,30 @@ def test_variance_between_levels_counts_the_interaction_of_draws_and_templates_o
     for components in (variances, {**variances, **with_rows}):
         variance, _ = expected_effects(components, sizes=(50, 4, 3)).variance_of_levels
         assert variance == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("datasets", [1, 2, 5])
+def test_more_data_sets_are_more_draws_but_no_more_templates(datasets: int) -> None:
+    """All data sets have the same templates, so that their mean square keeps its degrees of freedom.
+
+    With f degrees of freedom, a mean square is a scaled chi-square with the relative variance 2 / f.
+    """
+    sizes = (2, 4, 3)
+    draw = np.random.default_rng(datasets)
+    design = crossed_effects(outcomes(*sizes, seed=datasets, binary=False).tolist())
+    squares = []
+    for _ in range(1000):
+        means = tuple(draw.normal(size=sizes[2]).tolist())  # of all rows and draws of a data set, with each template
+        run = mean_effects([replace(design, template_means=means)] * datasets)
+        squares.append(run.mean_squares[2,])
+
+    expected = expected_effects({"draws": 0.5, "templates": 1.0}, sizes, datasets, shared=1.0)
+    assert expected.degrees_of_freedom[2,] == run.degrees_of_freedom[2,]
+    freedom_of_sample = 2.0 * float(np.mean(squares)) ** 2 / float(np.var(squares))
+    assert freedom_of_sample == pytest.approx(expected.degrees_of_freedom[2,], rel=0.2)
+    assert expected.degrees_of_freedom[1,] >= sizes[1] - 1
+    if datasets > 1:
+        assert expected.degrees_of_freedom[1,] > sizes[1] - 1
 
 
 def test_interval_of_draws_only_is_that_of_a_mean_of_draws() -> None:

@@ -386,6 +386,31 @@ def test_query_scores_are_not_saved_where_the_metric_set_of_the_release_passes_o
     assert not result.query_scores
 
 
+@pytest.mark.parametrize("added", ["", "+balanced_accuracy", "+balanced_accuracy+matthews"])
+@pytest.mark.parametrize("base", ["standard", "0.1.1"])
+def test_added_metrics_get_the_rows_of_the_set_that_they_extend_however_many_there_are(base: str, added: str) -> None:
+    rows_of_metric: list[list[list[float]]] = []
+
+    def read(truth: list[int], rows: list[list[float]]) -> float:
+        rows_of_metric.append(rows)
+        return 0.0
+
+    metrics = metric_set(f"{base}{added}")
+    for name in ("first", "second"):
+        metrics = metrics.adding(Metric(name, read, requires_probabilities=True))
+    logits = [[2.0, 1.0], [-1.0, 3.0]]
+    metrics.score([0, 1], logits)
+    expected = logits
+    if base == "standard":
+        expected = [
+            [1 / (1 + math.exp(-1.0)), 1 / (1 + math.exp(1.0))],
+            [1 / (1 + math.exp(4.0)), 1 / (1 + math.exp(-4.0))],
+        ]
+    assert len(rows_of_metric) == 2
+    for rows in rows_of_metric:
+        assert rows == [pytest.approx(row) for row in expected]
+
+
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_metrics_of_one_name_are_compared_only_if_they_are_alike(order: slice) -> None:
     def runs_of(*metrics: Metric) -> list[StaICC.Result]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from html import unescape
 from types import SimpleNamespace
 from typing import Any
@@ -193,6 +194,30 @@ def test_conditions_that_fail_on_other_data_sets_have_sentences_of_their_own() -
         NotBeaten("uniform guessing", datasets=("own",), conditions=("2R",)),
         NotBeaten("uniform guessing", datasets=("own", "other", "the mean"), conditions=("3R",)),
     ]
+
+
+def test_a_score_over_several_conditions_has_not_the_verdict_of_the_first_one() -> None:
+    """A benchmark of one's own may report the mean accuracy of its conditions, which no test is about."""
+    result = StaICC.GLER(datasets=["mini"], limit=6)(lambda prompt, label_space: len(prompt) % 3)
+    beaten = Baselines(20, 3, 1 / 3, 0.4, 1, 1 / 3, 0.001, p_value_majority=0.001)
+    missed = Baselines(20, 3, 1 / 3, 0.4, 1, 1 / 3, 0.3, p_value_majority=0.3)
+    details = result.details["mini"]
+    baselines = {record.name: missed if number else beaten for number, record in enumerate(details.conditions)}
+    scores = {**result.divided["mini"], "accuracy": 0.5}
+    of_conditions = replace(result, divided={"mini": scores}, details={"mini": replace(details, baselines=baselines)})
+    records = {record["metric"]: record for record in score_records(of_conditions) if record["dataset"] == "mini"}
+    assert len(baselines) > 1
+    assert (records["accuracy"]["random"], records["accuracy"]["majority"]) == (1 / 3, 0.4)
+    assert records["accuracy"]["not_beaten"] is None
+    for number, name in enumerate(baselines):
+        assert records[f"{name}.accuracy"]["not_beaten"] == ("always the majority label" if number else "")
+
+    one_condition = replace(details, baselines={name: baselines[name] for name in list(baselines)[:1]})
+    of_one = replace(result, divided={"mini": scores}, details={"mini": one_condition})
+    (record,) = [
+        record for record in score_records(of_one) if (record["dataset"], record["metric"]) == ("mini", "accuracy")
+    ]
+    assert record["not_beaten"] == ""
 
 
 def test_the_mean_of_one_data_set_is_that_data_set() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from StaICC import GLER, Normal, Suite
-from StaICC.results.copies import places_of, ranked_runs
+from StaICC.results.copies import Place, places_of, ranked_runs
 from StaICC.results.result import Result, ResultGroup
 
 TOP = 0.6
@@ -140,3 +141,29 @@ def test_a_file_with_the_name_of_a_row_has_a_row_of_its_own() -> None:
     assert isinstance(other, Result)
     rows = ranked_runs(places_of({"a": {"Normal": one}, "b": {"Normal": two}, "a = b": {"Normal": other}}))
     assert sorted(rows) == ["a = b", "a = b [2]"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((0.5, 0.5), None),
+        ((0.50001, 0.50004), None),
+        ((0.5, 0.5001), (0.5, 0.5001)),
+        ((0.503, 0.5), (0.5, 0.503)),
+        ((-0.02, 0.4, -0.1), (-0.1, 0.4)),
+        ((None, 0.5, 0.51), (0.5, 0.51)),
+        ((None, 0.5), None),
+        ((None, None), None),
+    ],
+)
+def test_a_place_states_the_range_of_every_score_that_is_printed_with_other_digits(
+    values: tuple[float | None, ...], expected: tuple[float, float] | None
+) -> None:
+    """Else a reader takes the score that is shown for that of all holders."""
+    result = first_label_everywhere(mini())
+    holders = {}
+    for number, value in enumerate(values):
+        holders[f"run {number}"] = replace(result, averaged={"accuracy": value, "macro_F1": 0.25})
+    place = Place("Normal", shown="run 0", holders=holders)
+    assert place.score_ranges().get("accuracy") == expected
+    assert "macro_F1" not in place.score_ranges()

@@ -17,9 +17,11 @@ from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.cli import main
 from StaICC.errors import ArgumentError
+from StaICC.logs.reading import read_logs
 from StaICC.results.every_eval_ever import ExportedResult, ExportSettings, export_result
 from StaICC.results.result import Result
 from StaICC.results.score_records import single_scores
+from StaICC.results.scored_samples import scored_samples
 from tests.results.test_json_schema import KINDS, probabilities
 
 VALIDATOR = "STAICC_EVERY_EVAL_EVER"
@@ -92,6 +94,35 @@ def test_a_sample_has_the_question_the_prompt_the_labels_and_the_prediction() ->
         {"raw": line["input"]["raw"], "reference": line["input"]["reference"]}, sort_keys=True, separators=(",", ":")
     )
     assert line["sample_hash"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
+def test_a_sample_is_correct_if_its_prediction_is_the_true_label_whatever_metric_scores_it(unparsed: str) -> None:
+    """A high score of a wrong prediction is no correct sample, and a missing prediction is none in any metric."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=10, unparsed=unparsed)
+    labels = {query.id: query.query.label_space[query.query.row % 3] for query in identified_queries(benchmark)}
+    replies = {key: {"reply": "?" if number % 5 == 0 else label} for number, (key, label) in enumerate(labels.items())}
+    results = [
+        score_predictions(benchmark, replies, model_name="org/name"),
+        normal(metrics={"share": StaICC.MeanOf(lambda label, row: 0.5 + row[label] / 2)}),
+    ]
+    for result in results:
+        assert isinstance(result, Result)
+        correct = {(str(query.row), query.repeat): query.correct is True for query in result.queries()}
+        assert len(set(correct.values())) == 2
+        samples = list(scored_samples(result, {}))
+        assert samples
+        for sample in samples:
+            assert sample.is_correct is correct[sample.sample_id, sample.repeat], sample
+
+
+def test_a_sample_of_a_log_is_correct_only_with_the_best_possible_score(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("row,acc,points\na,1,5\nb,0,2.5\nc,1,\n", "utf-8")
+    (result,) = read_logs(path, value_range={"points": (0, 5)}).values()
+    correct = {(sample.metric, sample.sample_id): sample.is_correct for sample in scored_samples(result, {})}
+    assert [correct["points", row] for row in "abc"] == [True, False, False]
+    assert [correct["acc", row] for row in "abc"] == [True, False, True]
 
 
 def test_the_two_files_belong_together() -> None:

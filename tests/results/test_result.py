@@ -679,3 +679,78 @@ def test_results_of_earlier_states_are_refused(result: Result, tmp_path: Path) -
     path.write_text(json.dumps(result.to_dict() | {"schema": 1}), encoding="utf-8")
     with pytest.raises(SchemaError, match=r"result schema 1, written by an earlier state of 1\.0\.0: run again"):
         load(path)
+
+
+IMPOSSIBLE_DETAILS: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = {
+    "a row before the first cluster": (
+        lambda details, record: record["rows"].__setitem__(0, -1),
+        "the test row -1, but there are clusters of 80 rows",
+    ),
+    "a row behind the last cluster": (
+        lambda details, record: record["rows"].__setitem__(0, 80),
+        "the test row 80, but there are clusters of 80 rows",
+    ),
+    "a row before the first subgroup": (
+        lambda details, record: (details.pop("clusters"), record["rows"].__setitem__(0, -1)),
+        "the test row -1, but there are subgroups 'last' of 80 rows",
+    ),
+    "a row behind the last subgroup": (
+        lambda details, record: (details.pop("clusters"), record["rows"].__setitem__(0, 80)),
+        "the test row 80, but there are subgroups 'last' of 80 rows",
+    ),
+    "a true label behind the last one": (
+        lambda details, record: record["truth"].__setitem__(0, 2),
+        "the label index 2, expected 0 to 1",
+    ),
+    "a predicted label before the first one": (
+        lambda details, record: record["predictions"].__setitem__(0, -1),
+        "the label index -1, expected 0 to 1",
+    ),
+    "one row less than queries": (lambda details, record: record["rows"].pop(), "of different lengths"),
+    "scores of an unknown kind": (lambda details, record: record.update(scores="f2:AAAA"), "start with 'f4:' or 'f8:'"),
+    "a label mass above 1": (
+        lambda details, record: details.update(label_mass={record["name"]: 1.5}),
+        "the label mass 1.5, expected 0 to 1",
+    ),
+    "a label mass below 0": (
+        lambda details, record: details.update(label_mass={record["name"]: -0.5}),
+        "the label mass -0.5, expected 0 to 1",
+    ),
+    "the label mass of another condition": (
+        lambda details, record: details.update(label_mass={"other": 0.5}),
+        "facts of the condition 'other', which it does not have",
+    ),
+    "demonstrations lost by no prompt": (
+        lambda details, record: details.update(dropped={record["name"]: [0, 3]}),
+        "0 prompts lost 3 demonstrations",
+    ),
+    "more shortened prompts than queries": (
+        lambda details, record: details.update(dropped={record["name"]: [21, 21]}),
+        "21 prompts lost 21 demonstrations",
+    ),
+    "fewer lost demonstrations than shortened prompts": (
+        lambda details, record: details.update(dropped={record["name"]: [3, 2]}),
+        "3 prompts lost 2 demonstrations",
+    ),
+}
+"""Edits of the details of a data set and of the record of its condition, with a part of the error message."""
+
+
+@pytest.mark.parametrize(("edit", "message"), IMPOSSIBLE_DETAILS.values(), ids=IMPOSSIBLE_DETAILS)
+def test_details_that_contradict_each_other_are_refused(
+    edit: Callable[[dict[str, Any], dict[str, Any]], object], message: str
+) -> None:
+    """An index outside its list is never one of another row, as a negative index is in Python."""
+    data = Dataset.from_rows(
+        [(f"text {number}", ("no", "yes")[number % 2]) for number in range(200)],
+        name="rows",
+        cluster=lambda row: int(row.texts[0].split()[1]) // 10,
+        subgroups={"last": lambda row: row.texts[0][-1]},
+    )
+    result = StaICC.Normal(datasets=[data], limit=10)(lambda prompt, label_space: [0.5, 0.5])
+    values = json.loads(json.dumps(result.to_dict()))
+    assert result_from_dict(copy.deepcopy(values), "saved") == result
+    details = values["details"]["rows"]
+    edit(details, details["conditions"][0])
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        result_from_dict(values, "saved")

@@ -31,6 +31,7 @@ from StaICC.cli import main
 from StaICC.comparing.generalisation import variance_components
 from StaICC.errors import ArgumentError
 from StaICC.results.result import Result
+from StaICC.results.signature import Signature
 from tests.results.conftest import model, unsure
 
 PAGE = Path(__file__).parents[2] / "docs" / "mixed_models.md"
@@ -125,6 +126,31 @@ def test_what_is_not_known_is_none() -> None:
     assert {row["likelihood"] for row in labels} == {None}
     assert {row["demonstrations"] for row in row_scores(DomainBias(datasets=["mini"], limit=4)(model))} == {None}
     assert {row["demonstrations"] for row in row_scores(Normal(datasets=["mini"], k=0, limit=4)(model))} == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("demonstrations", "manual"),
+        ("demonstrations", "manual-0123456789ab"),
+        ("demonstrations", "mixed-0123456789ab"),
+        ("k", None),
+        ("benchmark", "My_benchmark"),
+        ("method", "topk"),
+    ],
+)
+def test_lists_of_demonstrations_have_no_name_where_it_is_not_known_who_shares_them(
+    field: str, value: str | None
+) -> None:
+    """A name says which queries share a list: a mixed model with wrong names has wrong variances."""
+    result = Normal(datasets=["mini"], limit=4)(model)
+    changed = replace(result, signature=Signature({**result.signature.fields, field: value}))
+    if field == "benchmark":
+        changed = replace(changed, benchmark=str(value))
+    if field == "method":
+        changed = replace(changed, provenance=replace(result.provenance, method=value))
+    assert {row["demonstrations"] for row in row_scores(result)} != {None}
+    assert {row["demonstrations"] for row in row_scores(changed)} == {None}
 
 
 def test_clusters_and_subgroups_are_columns() -> None:

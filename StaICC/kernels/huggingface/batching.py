@@ -127,7 +127,7 @@ class BatchRunner:
             RunEndingError: Compiled layers differ from the plain model.
         """
         can = self.forward.can
-        if can.reason:  # each prompt is run alone, and read in full
+        if can.runs_alone:
             self.compute(sequences, wanted_from, read)
             return
         needed = without_last(sequences, wanted_from)
@@ -157,33 +157,39 @@ class BatchRunner:
     def _compute_and_compare(self, needed: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates) -> float:
         """Compute and read sequences, and compare one of the shortest with a plain call of the model.
 
+        Args:
+            needed: Token sequences, none empty.
+            wanted_from: For each sequence, the first position whose hidden state is wanted.
+            read: Reads the results off each batch.
+
         Returns:
             The difference of the log-probabilities after its last token, in units of what rounding may do.
         """
-        compared = _number_to_compare(needed)
-        prompt = needed[compared]
-        last_states: list[Any] = []
+        compared_number = _number_to_compare(needed)
+        compared_sequence = needed[compared_number]
+        state_in_batch: Any = None
 
         def read_and_keep(hidden: Any, picks: Picks) -> None:
+            """Read a batch, and keep the last state of the compared sequence if it is in this batch."""
+            nonlocal state_in_batch
             read(hidden, picks)
-            if compared in picks:
-                last_index = picks[compared][-1]
-                last_states.append(hidden[[last_index]])
+            if compared_number in picks:
+                last_index = picks[compared_number][-1]
+                state_in_batch = hidden[[last_index]]
 
         computed_before = self.computed
         self.compute(needed, wanted_from, read_and_keep)
-        last_state = last_states[-1]
 
         # A plain call of a long prompt would cost too much or give too many logits. The ends of some prompts are
         # computed in a batch of their own then, and one of these is compared.
         a_tenth_of_run = (self.computed - computed_before) / 10
         longest_compared = min(LOGITS // self.forward.can.vocabulary, max(LONG, a_tenth_of_run))
-        if len(prompt) > longest_compared:
+        if len(compared_sequence) > longest_compared:
             tails = sorted(sequence[-TAIL:] for sequence in needed[:3])
-            prompt = tails[-1]
-            last_state = self.last(tails, self.compute)[-1:]
-        plain_logits = self.forward.plain_logits(prompt)[-1]
-        return _deviation(self.forward, last_state, plain_logits)
+            compared_sequence = tails[-1]
+            state_in_batch = self.last(tails, self.compute)[-1:]
+        plain_logits = self.forward.plain_logits(compared_sequence)[-1]
+        return _deviation(self.forward, state_in_batch, plain_logits)
 
     def compute(
         self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates, alone: bool = False
@@ -198,7 +204,8 @@ class BatchRunner:
         """
         may_share = self.prefix_reuse and self.forward.can.sharing and not alone
 
-        def compute_numbers(numbers: list[int], share: bool) -> Iterator[int]:
+        def compute_and_read(numbers: list[int], share: bool) -> Iterator[int]:
+            """Compute and read the sequences with these numbers, and yield the number of each one that was read."""
             rows = self.plan(sequences, wanted_from, numbers, share)
             for call in self._calls(rows, share):
                 hidden = call.compute(call.rows)
@@ -207,33 +214,38 @@ class BatchRunner:
                 read(states, picks)
                 yield from picks
 
-        def attempt(todo: list[int]) -> Iterator[int]:
+        def attempt(remaining: list[int]) -> Iterator[int]:
+            """Compute the sequences that share positions with others, then those that are in rows of their own."""
             sharing: list[int] = []
             separate: list[int] = []
-            for number in todo:
+            for number in remaining:
                 # In longer sequences, windows of attention would be counted wrongly in a shared row.
                 if may_share and len(sequences[number]) <= self.forward.limits.sharing:
                     sharing.append(number)
                 else:
                     separate.append(number)
-            yield from compute_numbers(sharing, share=True)
-            yield from compute_numbers(separate, share=False)
+            yield from compute_and_read(sharing, share=True)
+            yield from compute_and_read(separate, share=False)
 
         self.persist(len(sequences), attempt)
 
     def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]]) -> None:
-        """Attempt to compute sequences until all are computed, with half the budget each time that memory runs out.
+        """Compute sequences by repeated attempts, with half the budget of positions each time that memory runs out.
 
         Args:
-            count: The number of sequences.
-            attempt: Given the numbers of sequences, computes them and yields the number of each one that is computed.
+            count: The number of sequences; they have the numbers from 0 on.
+            attempt: Gets the numbers of the sequences that remain, computes them one after the other, and yields the
+                number of each one as soon as it is computed. These are not computed again if it then raises an error.
+
+        Raises:
+            OutputError: Memory runs out even with the least budget.
         """
-        todo = dict.fromkeys(range(count))
-        while todo:
+        remaining = dict.fromkeys(range(count))  # an ordered set
+        while remaining:
             out_of_memory = ""
             try:
-                for number in attempt(list(todo)):
-                    del todo[number]
+                for number in attempt(list(remaining)):
+                    del remaining[number]
             except BaseException as error:  # an interrupt, too, may have come when the cache had grown already
                 self.release()
                 if not is_out_of_memory(error):
@@ -300,9 +312,13 @@ class BatchRunner:
     ) -> dict[Tokens, list[Tokens]]:
         """Return sequences by the prefix that is cached for them; of sequences without one, it is empty.
 
-        In sorted order, sequences that begin alike are neighbours. At first, all of them have the empty prefix.
-        Neighbours that do not fit in one row get a longer prefix, if they share one. If not, they are divided into
-        neighbours that share more.
+        In sorted order, sequences that begin alike are neighbours. At first, all of them are one group with the empty
+        prefix. A group is treated by the first rule that applies:
+
+        1. It does not fit in one row, and shares at least ``cache_from`` more tokens: its prefix grows by these.
+        2. At least ``cache_from`` more tokens are in the cache already: its prefix grows by these.
+        3. It fits in one row, or nothing may be cached: its prefix is final.
+        4. Otherwise it is divided where its sequences share least, and each part is a group.
 
         Args:
             first_wanted: By sequence, the first position whose hidden state is wanted: a cached prefix ends before it.
@@ -314,36 +330,35 @@ class BatchRunner:
         if not ordered:
             return sequences_by_prefix
         shared_with_previous = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
-        # The last neighbours are taken first, so they are added in reverse order.
-        waiting = [_Neighbours(first=0, end=len(ordered), prefix=())]
-        while waiting:
-            current = waiting.pop()
-            members = ordered[current.first : current.end]
-            shared_inside = shared_with_previous[current.first + 1 : current.end]
+        # A stack: the group that was added last is treated first.
+        groups = [_Neighbours(first=0, end=len(ordered), prefix=())]
+        while groups:
+            group = groups.pop()
+            members = ordered[group.first : group.end]
+            shared_inside = shared_with_previous[group.first + 1 : group.end]
             shared_by_all = min(shared_inside, default=len(members[0]))
-            prefix_length = len(current.prefix)
+            prefix_length = len(group.prefix)
 
-            row_size = _positions_after(current.prefix, members, shared_inside)
+            row_size = _positions_after(group.prefix, members, shared_inside)
             fits_in_row = row_size <= row_tokens or len(members) == 1
             longest_prefix = min(shared_by_all, *(first_wanted[member] for member in members))
-            cached_length = min(shared_length(self.held, members[0]), longest_prefix)
+            length_in_cache = min(shared_length(self.held, members[0]), longest_prefix)
 
             if not fits_in_row and longest_prefix - prefix_length >= cache_from:
-                waiting.append(_Neighbours(current.first, current.end, prefix=members[0][:longest_prefix]))
-            elif cached_length - prefix_length >= cache_from:
+                groups.append(_Neighbours(group.first, group.end, prefix=members[0][:longest_prefix]))
+            elif length_in_cache - prefix_length >= cache_from:
                 # What is in the cache already costs nothing, so it is used even where all members fit in one row.
-                waiting.append(_Neighbours(current.first, current.end, prefix=members[0][:cached_length]))
+                groups.append(_Neighbours(group.first, group.end, prefix=members[0][:length_in_cache]))
             elif fits_in_row or cache_from == math.inf:
-                sequences_by_prefix.setdefault(current.prefix, []).extend(members)
+                sequences_by_prefix.setdefault(group.prefix, []).extend(members)
             else:
-                # Divided where neighbours share least, so that those of each part share more.
-                cuts = []
-                for index in range(current.first + 1, current.end):
+                part_starts = [group.first]
+                for index in range(group.first + 1, group.end):
                     if shared_with_previous[index] == shared_by_all:
-                        cuts.append(index)
-                parts = list(pairwise([current.first, *cuts, current.end]))
-                for part_first, part_end in reversed(parts):
-                    waiting.append(_Neighbours(part_first, part_end, current.prefix))
+                        part_starts.append(index)
+                parts = list(pairwise([*part_starts, group.end]))
+                for part_first, part_end in reversed(parts):  # the first part is treated first
+                    groups.append(_Neighbours(part_first, part_end, group.prefix))
         return sequences_by_prefix
 
     def _calls(self, rows: Sequence[TrieRow], share: bool) -> Iterator[_ModelCall]:
@@ -388,15 +403,15 @@ class BatchRunner:
             yield batch
 
     def _must_close(self, batch: Sequence[TrieRow], next_size: int, flat: bool) -> bool:
-        """Return whether a batch is complete without the next row, which is not longer than the ones before.
+        """Return whether the next row must not be added to a batch.
 
         Args:
             batch: The rows of the batch, longest first.
-            next_size: Number of positions of the next row.
+            next_size: Number of positions of the next row, which is not longer than those of the batch.
             flat: Whether the rows follow each other in one sequence, without padding.
         """
         longest = len(batch[0].tokens)
-        if self.forward.can.reason:  # each prompt is run alone
+        if self.forward.can.runs_alone:
             return True
         # Models that stretch their positions for long input do so for the whole batch.
         if longest > self.forward.limits.batching and next_size != longest:
@@ -404,20 +419,26 @@ class BatchRunner:
         if flat:
             size = sum(len(row.tokens) for row in batch)
             return size + next_size > self.budget
-        if (len(batch) + 1) * longest > self.budget:
+        padded_size = len(batch) * longest
+        if padded_size + longest > self.budget:
             return True
-        is_busy = len(batch) * longest * BUSY_SHARE >= self.budget
-        return is_busy and next_size < longest * LEAST_FILL
+        # A batch that keeps the machine busy is not filled up with padding.
+        is_busy = padded_size * BUSY_SHARE >= self.budget
+        needs_padding = next_size < longest * LEAST_FILL
+        return is_busy and needs_padding
 
     def cached(self, prefix: Tokens) -> Any:
-        """Return the cache, grown or cut to a prefix."""
+        """Return the cache of keys and values, with the positions of a prefix and no others.
+
+        What the prefix shares with the one that is in the cache stays there; the rest is computed.
+        """
         if self._cache is None:
             # Made without a configuration, it keeps all positions, also of layers with windows.
             self._cache = require("transformers", "hf", FEATURE).DynamicCache()
         self.held = prefix[: shared_length(self.held, prefix)]
-        superfluous = int(self._cache.get_seq_length()) - len(self.held)
-        if superfluous > 0:
-            self._cache.crop(-superfluous)
+        superfluous_positions = int(self._cache.get_seq_length()) - len(self.held)
+        if superfluous_positions > 0:
+            self._cache.crop(-superfluous_positions)
         while len(self.held) < len(prefix):
             piece = prefix[len(self.held) : len(self.held) + self.budget]
             self.forward.call([piece], cache=self._cache)
@@ -426,26 +447,31 @@ class BatchRunner:
         return self._cache
 
     def _select(self, rows: Sequence[TrieRow], hidden: Any) -> tuple[Picks, Any]:
-        """Return the wanted hidden states of a batch, each once, after the indexes among them of each sequence.
+        """Return which of the wanted states of a batch belong to which sequence, and these states.
+
+        Sequences may share a position of a row. Its state is returned once.
 
         Args:
             rows: The rows of a batch.
-            hidden: Its hidden states, (1, positions of all rows, width) or (rows, positions with padding, width).
+            hidden: Its hidden states: (1, positions of all rows, width) if the rows follow each other, or (rows,
+                positions with padding, width) if they are one below the other.
 
         Returns:
             By the number of a sequence, the indexes of its states; and the states, (states, width).
         """
         follow_each_other = len(hidden) == 1
-        # Positions are counted over all rows of the batch.
+        # By the position of a state, counted over all rows of the batch, its index among the returned states.
         index_by_position: dict[int, int] = {}
         picks: dict[int, tuple[int, ...]] = {}
         row_start = 0
         for row in rows:
             for number, positions_in_row in row.picks.items():
                 indexes = []
-                for position in positions_in_row:
-                    index = index_by_position.setdefault(row_start + position, len(index_by_position))
-                    indexes.append(index)
+                for position_in_row in positions_in_row:
+                    position = row_start + position_in_row
+                    if position not in index_by_position:
+                        index_by_position[position] = len(index_by_position)
+                    indexes.append(index_by_position[position])
                 picks[number] = tuple(indexes)
             if follow_each_other:
                 row_start += len(row.tokens)
@@ -453,15 +479,20 @@ class BatchRunner:
                 row_start += hidden.shape[1]  # with padding
         with torch.inference_mode():
             positions = torch.tensor(list(index_by_position), device=hidden.device)
-            return picks, hidden.flatten(0, 1)[positions]
+            all_states = hidden.flatten(0, 1)
+            return picks, all_states[positions]
 
     # Results
 
     def last(self, sequences: Sequence[Tokens], run: Callable[..., None] | None = None) -> Any:
         """Return what is computed at the last position of each sequence, a tensor (sequences, width).
 
-        The output matrix is applied to all of them together afterwards: reading a matrix of the size of the vocabulary
-        for a few positions costs as much as for many.
+        The caller applies the output matrix to all of them together: reading a matrix of the size of the vocabulary for
+        a few positions costs as much as for many.
+
+        Args:
+            sequences: The token sequences, none empty.
+            run: Computes and reads the sequences: :meth:`run` by default, or :meth:`compute` for no comparison.
         """
         states: dict[int, Any] = {}
 
@@ -475,19 +506,22 @@ class BatchRunner:
         return torch.stack([states[number] for number in range(len(sequences))])
 
     def log_probabilities(self, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> list[list[float]]:
-        """Return the log-probability of each token of a sequence from a position on.
+        """Return for each sequence the log-probability of each of its scored tokens, given the tokens before it.
 
         Args:
             sequences: The token sequences, none empty.
-            wanted_from: For each sequence, the position before the first token that is scored.
+            wanted_from: For each sequence, the position before its first scored token. All that follow are scored.
         """
-        scored_tokens = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
-        results: dict[int, list[float]] = {}
+        scored_tokens = []
+        for sequence, start in zip(sequences, wanted_from, strict=True):
+            scored_tokens.append(sequence[start + 1 :])
+        logs_by_number: dict[int, list[float]] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
-            # A pair is the index of a state and the token that follows there.
+            """Compute the log-probabilities of the tokens that follow the states of a batch."""
+            # A pair is the index of a state and the token that follows there. Sequences that begin alike share pairs.
             pairs_by_number: dict[int, list[tuple[int, int]]] = {}
-            distinct_pairs: set[tuple[int, int]] = set()  # sequences that begin alike share pairs
+            distinct_pairs: set[tuple[int, int]] = set()
             for number, indexes in picks.items():
                 # If there is one state more than tokens, it predicts what follows the sequence, which is not needed.
                 pairs = list(zip(indexes, scored_tokens[number], strict=False))
@@ -495,10 +529,10 @@ class BatchRunner:
                 distinct_pairs.update(pairs)
             log_by_pair = self._token_logs(hidden, sorted(distinct_pairs))
             for number, pairs in pairs_by_number.items():
-                results[number] = [log_by_pair[pair] for pair in pairs]
+                logs_by_number[number] = [log_by_pair[pair] for pair in pairs]
 
         self.run(sequences, wanted_from, read)
-        return [results[number] for number in range(len(sequences))]
+        return [logs_by_number[number] for number in range(len(sequences))]
 
     def _token_logs(self, hidden: Any, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
         """Return the log-probabilities of tokens after hidden states, by the pairs.
@@ -524,7 +558,7 @@ class BatchRunner:
 def _number_to_compare(sequences: Sequence[Tokens]) -> int:
     """Return the number of the sequence that is compared with a plain call: of the shortest, the last in sorted order.
 
-    A batch has it last, and what goes wrong with many positions is wrong there.
+    It is the last one of its batch, so a fault that grows with the number of positions before it is largest there.
     """
     shortest_length = min(len(sequence) for sequence in sequences)
     shortest = [number for number, sequence in enumerate(sequences) if len(sequence) == shortest_length]
@@ -547,8 +581,8 @@ def _positions_after(prefix: Tokens, members: Sequence[Tokens], shared: Sequence
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
     """Return the largest difference of one position's log-probabilities to those of a plain call.
 
-    The 16 likeliest tokens are compared in two ways: over the whole vocabulary, and among themselves, read off their
-    rows of the output matrix alone as labels are.
+    The 16 likeliest tokens are compared in the two ways in which logits are used: normalised over the whole vocabulary,
+    and normalised among themselves, as the logits of labels are (:meth:`Forward.logits` with these tokens).
 
     Args:
         forward: The model.

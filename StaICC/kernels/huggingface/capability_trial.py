@@ -92,9 +92,10 @@ class _Trial:
         self._expected = [self._plain_logits_at_end(sequence) for sequence in self._sequences]
         forward.can.vocabulary = len(self._expected[0])
         self._decoys = [None, None, None]
-        """What a wrong mask would give for each sequence, where it is compared, too."""
+        """For each sequence, the logits that a wrong mask would give; None where they are not compared."""
         if not forward.is_exact:
-            # With a wrong mask, the end of the second sequence would attend to all of the first one.
+            # Number types of 16 bits round so much that a wrong mask could pass for rounding. With a wrong mask, the
+            # end of the second sequence would attend to all of the first one.
             self._decoys[1] = self._plain_logits_at_end((*first, i, h, g))
 
     def _plain_logits_at_end(self, sequence: tuple[int, ...]) -> Any:
@@ -107,8 +108,9 @@ class _Trial:
         Args:
             is_exact: Whether no more error is accepted than that of float32.
             budget: Maximum number of token positions in one call.
-            rounds: How often the sequences are computed, the last time with what the first one left in the cache.
-            **way: The fields of the capabilities that are tried. They keep these values, whatever is found.
+            rounds: How often the sequences are computed; the later times with what the first one left in the cache.
+            **way: Fields of :class:`Capabilities` with the values that are tried. They keep these values, whatever is
+                found.
         """
         for name, value in way.items():
             setattr(self.forward.can, name, value)
@@ -129,7 +131,10 @@ class _Trial:
         """Return the largest relative error of the logits of the sequences, each computed alone.
 
         Args:
-            **way: The fields of the capabilities that are tried; infinity is returned if they cannot be computed.
+            **way: Fields of :class:`Capabilities` with the values that are tried. They keep these values.
+
+        Returns:
+            The error; infinity if the logits cannot be computed so, or are not finite.
         """
         for name, value in way.items():
             setattr(self.forward.can, name, value)
@@ -152,7 +157,7 @@ class _Trial:
         return self.forward.whole(states)
 
     def _refuse_other_fault(self, error: Exception, way: Mapping[str, Any]) -> None:
-        """Log that a model cannot be run in a way; raise an error that is none of this way: memory, or an output."""
+        """Log the error of a way in which a model cannot be run; raise one that has another cause, such as memory."""
         if is_out_of_memory(error) or isinstance(error, OutputError):
             raise error
         _log.debug("%s is not used for %s: %s", way, type(self.forward.model).__name__, error)
@@ -201,7 +206,11 @@ def _find_ways(forward: Forward) -> bool:
 
 
 def _find_head(trial: _Trial) -> bool:
-    """Find how logits follow from hidden states; return whether they do, without a run of the whole model."""
+    """Find how the logits are computed from the last hidden states, and set the fields ``head`` and ``transform``.
+
+    Returns:
+        Whether they can be computed so. If not, the whole model must be run.
+    """
     forward = trial.forward
     head: Any = None
     if hasattr(forward.model, "get_output_embeddings"):
@@ -210,9 +219,10 @@ def _find_head(trial: _Trial) -> bool:
         return False
     is_plain_product = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
     kind = "rows" if is_plain_product else "module"
-    # Without a transformation, the numbers are those of the model in any number type.
+    # In most models, the logits are the product with the output matrix, which must then be right in any number type.
     if trial.works(is_exact=True, head=kind, transform=""):
         return True
+    # Others transform the product, in a way that their configuration names.
     for name in forward.transforms:
         if trial.works(forward.is_exact, head=kind, transform=name):
             return True

@@ -235,11 +235,15 @@ def _versions() -> dict[str, str]:
 
 
 def _without_quantization(model: Any) -> Any:
-    """Return the model as one that was never quantised; it shares the weights."""
+    """Return a model with the same weights whose configuration says nothing of quantisation, so that it can be saved.
+
+    Args:
+        model: A model that transformers read of a GGUF file, with weights in float32.
+    """
     config = copy.deepcopy(model.config)
     vars(config).pop("quantization_config", None)
     transformers = require("transformers", "hf", FEATURE)
-    with torch.device("meta"):
+    with torch.device("meta"):  # without memory for weights of its own
         plain = transformers.AutoModelForCausalLM.from_config(config)
     plain.load_state_dict(model.state_dict(), assign=True)
     plain.tie_weights()

@@ -116,6 +116,11 @@ class Capabilities:
     checked: int = 0
     """What was compared with a plain call on a prompt of this run: 1 for a prompt alone, 2 for a batch."""
 
+    @property
+    def runs_alone(self) -> bool:
+        """Whether each prompt is run alone, and read in full."""
+        return self.reason != ""
+
     def run_alone(self, reason: str) -> None:
         """Run each prompt alone from now on."""
         self.reason = reason
@@ -188,10 +193,10 @@ class Forward:
         # A padding position is a subtree of its own, which ends right after it: it attends to itself.
         subtree_ends_of_padding = range(1, longest + 1)
         subtree_ends = [_filled(row.subtree_ends(), subtree_ends_of_padding) for row in rows]
-        may_attend = self.tree_mask(subtree_ends)
-        # Each position attends to the whole prefix.
+        may_attend_in_row = self.tree_mask(subtree_ends)  # (rows, attending position, attended position)
+        # Each position attends to the whole prefix, too, whose positions come first.
         prefix_length = len(rows[0].prefix)
-        may_attend = torch.nn.functional.pad(may_attend, (prefix_length, 0), value=True)
+        may_attend = torch.nn.functional.pad(may_attend_in_row, (prefix_length, 0), value=True)
         # The second dimension is that of the heads, which have one mask.
         mask = self.additive(may_attend[:, None])
         depths = [_filled(row.depths, zeros) for row in rows]
@@ -219,8 +224,9 @@ class Forward:
                 mask = self.additive(may_attend[None, None, row.chain :])
                 segments.append(Segment(start=row_start, first=chain_end, end=row_end, mask=mask))
 
-        # The mask only says where attention is computed by segments. It is NaN, which spoils every other attention. One
-        # position alone needs no segments, and transformers takes the heads of a group for positions there.
+        # The mask that the model gets is a mark: attention with this mask is computed by the segments and their masks.
+        # Its entries are NaN, which spoils an attention that is computed in another way. One position alone needs no
+        # segments, and transformers takes the heads of a group for positions there.
         entry = torch.nan if len(ids) > 1 else 0.0
         one_entry = torch.full((1, 1, 1, 1), entry, dtype=self.dtype, device=self.device)
         whole_mask = one_entry.expand(1, 1, len(ids), len(ids))
@@ -292,10 +298,14 @@ class Forward:
         return hidden[:, -len(ids[0]) :]
 
     def _run(self, arguments: dict[str, Any]) -> Any:
-        """Call the body, or the whole model if its head cannot be separated.
+        """Call the body of the model, or all of it if its head cannot be separated.
+
+        Args:
+            arguments: The arguments of the call, by name.
 
         Returns:
-            The last hidden states, (rows, positions, width), of the whole model with the logits behind each state.
+            The last hidden states, (rows, positions, width). If all of the model is called, each is followed by the
+            logits of its position: (rows, positions, width + vocabulary).
         """
         self._forget_length()
         if self.can.head != "model":
@@ -304,15 +314,20 @@ class Forward:
             output = self.model(**arguments, output_hidden_states=True)
         logits = output.logits
         self.can.vocabulary = logits.shape[-1]
-        # The input of the output matrix is the last hidden state, whatever hooks do. A model's own class may have no
-        # output matrix, and may return no hidden states.
-        head_read_all_positions = bool(head_inputs) and head_inputs[-1].shape[:2] == logits.shape[:2]
-        states = head_inputs[-1] if head_read_all_positions else output.hidden_states[-1]
+        # The last hidden state is what the output matrix reads, whatever hooks do. Models of other classes may have no
+        # output matrix, or give it some positions only: then it is the one that the model returns.
+        if head_inputs and head_inputs[-1].shape[:2] == logits.shape[:2]:
+            states = head_inputs[-1]
+        else:
+            states = output.hidden_states[-1]
         return torch.cat([states.to(logits.device), logits], -1)
 
     @contextlib.contextmanager
     def _inputs_of_head(self) -> Iterator[list[Any]]:
-        """Collect what the output matrix of the model gets while the context is open; nothing if there is none."""
+        """Yield a list to which the input of the model's output matrix is added whenever it is called in the context.
+
+        The list remains empty if the model has no output matrix.
+        """
         inputs: list[Any] = []
         head = None
         if hasattr(self.model, "get_output_embeddings"):
@@ -320,16 +335,20 @@ class Forward:
         if head is None:
             yield inputs
             return
-        handle = head.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
+
+        def keep_input(_: Any, arguments: tuple[Any, ...]) -> None:
+            inputs.append(arguments[0])
+
+        handle = head.register_forward_pre_hook(keep_input)
         try:
             yield inputs
         finally:
             handle.remove()
 
     def _forget_length(self) -> None:
-        """Set stretching positions back, so that they are stretched for the next input alone.
+        """Undo what long inputs changed in modules that stretch their positions, so that the next input starts anew.
 
-        Such models remember the longest input since a short one.
+        Such a module stretches its positions to the longest input so far, also for shorter inputs that follow.
         """
         for module in self._stretching_modules:
             module.inv_freq = module.original_inv_freq
@@ -390,7 +409,14 @@ class Forward:
         return self.transformed(logits)
 
     def pieces(self, hidden: Any) -> Iterator[tuple[int, Any]]:
-        """Yield logits of the whole vocabulary in pieces that fit into memory, with the position where each begins."""
+        """Yield the logits of the whole vocabulary for some positions at a time, so that they fit into memory.
+
+        Args:
+            hidden: What was computed at the positions, (positions, width).
+
+        Yields:
+            The first position of a piece, and the logits from there on, (positions of the piece, vocabulary).
+        """
         positions_at_once = max(1, CHUNK // self.can.vocabulary)
         for start in range(0, len(hidden), positions_at_once):
             yield start, self.logits(hidden[start : start + positions_at_once])
@@ -410,7 +436,7 @@ class Forward:
             return TokenLogits(rows, log_totals=torch.cat(log_totals).tolist())
 
     def transformed(self, logits: Any) -> Any:
-        """Return logits after what the model does to them behind the product with the output matrix."""
+        """Return logits after what the model does to them after the product with the output matrix, if anything."""
         name = self.can.transform
         if not name:
             return logits
@@ -458,7 +484,7 @@ class Forward:
         Raises:
             RuntimeError: They cannot be compiled. The message is the reason.
         """
-        if self.can.reason:
+        if self.can.runs_alone:
             raise RuntimeError(self.can.reason)
         layer_classes = set(getattr(self.model, "_no_split_modules", None) or ())
         layers = [module for module in self.model.modules() if type(module).__name__ in layer_classes]

@@ -90,15 +90,13 @@ class _GrowingRow:
         self._last_index = {number: last_index for number, (last_index,) in row.picks.items()}
         """For each sequence, the index of its last position in the row."""
         may_attend_in_row = self._forward.tree_mask(row.subtree_ends()).cpu()
-        # All of the prefix, and none of the positions that the row will grow by.
-        may_attend_to_prefix = torch.ones(len(row.prefix)).bool()
-        may_attend_to_new = torch.zeros(len(row.picks) * most_new).bool()
+        all_of_prefix = torch.ones(len(row.prefix)).bool()
+        no_new_position = torch.zeros(len(row.picks) * most_new).bool()
         self._may_attend: dict[int, Any] = {}
         """For each sequence, to which positions of the cache its next position may attend."""
         for number, last_index in self._last_index.items():
-            self._may_attend[number] = torch.cat(
-                [may_attend_to_prefix, may_attend_in_row[last_index], may_attend_to_new]
-            )
+            # A new position attends to the same positions of the row as the last one of its sequence.
+            self._may_attend[number] = torch.cat([all_of_prefix, may_attend_in_row[last_index], no_new_position])
 
     @property
     def numbers(self) -> list[int]:
@@ -176,6 +174,7 @@ class _Continuations:
         """Continue all sequences of one row."""
 
         def logits_after(numbers: list[int]) -> Any:
+            """Add the last new token of some sequences to the row, and return the logits after each of these."""
             last_tokens = {}
             depths = []
             for number in numbers:
@@ -192,12 +191,13 @@ class _Continuations:
         return self._runner.forward.whole(self._runner.last(continued))
 
     def _continue(self, numbers: list[int], logits: Any, logits_after: Callable[[list[int]], Any]) -> None:
-        """Continue some sequences until all of them are complete.
+        """Add tokens to some sequences, one to each at a time, until all of them are complete.
 
         Args:
             numbers: Their numbers.
             logits: The logits after them, (sequences, vocabulary).
-            logits_after: Returns the logits after the last new token of some of them.
+            logits_after: Gets the numbers of those that are not complete, and returns the logits after their last new
+                tokens.
         """
         for number in numbers:
             # Memory may have run out in an earlier attempt, which began to continue them.
@@ -214,7 +214,10 @@ class _Continuations:
                 return
 
     def _choose(self, numbers: Sequence[int], step: int, logits: Any) -> list[int]:
-        """Return the next token of some sequences.
+        """Return the next token of some sequences: the most probable one, or a sample at a temperature above 0.
+
+        A sample is ``argmax(logit / temperature + g)`` with Gumbel noise ``g``, which has the probabilities
+        ``softmax(logits / temperature)``.
 
         Args:
             numbers: Their numbers.
@@ -259,8 +262,8 @@ def generate(
     forward = runner.forward
     is_checked = forward.can.checked >= min(len(sequences), 2)
     if forward.can.sharing and not is_checked:
-        # Rows that grow are not compared with plain calls. So some sequences are computed before: the runner compares
-        # these, and if they differ, the model does not share positions any more.
+        # Rows that grow in the cache are not compared with plain calls of the model. So some sequences are computed
+        # before in an ordinary run, which is compared. It sets can.sharing to False if the two differ.
         runner.last(sequences[:4])
     longest = max(len(sequence) for sequence in sequences) + max_new_tokens
     continuations = _Continuations(runner, sequences, max_new_tokens, ending, temperature, seed)

@@ -18,38 +18,47 @@ from StaICC.optional import require
 
 
 def _plain_reader(gguf: Any, contents: list[Any]) -> Any:
-    """Return a reader of the package gguf that slices a plain array: slices of a memory map take most of its time.
+    """Return a faster class of readers of GGUF files than the one of the package gguf.
+
+    A reader of the package assigns ``self.data = numpy.memmap(file)`` and then takes thousands of slices of it, which
+    takes most of its time. Here the assigned memory map is replaced by a plain array with the same bytes.
 
     Args:
-        gguf: The package. Its reader assigns the memory map of the file to its attribute ``data``.
-        contents: Gets the bytes of each file that is read.
+        gguf: The package.
+        contents: A list to which the reader adds the bytes of each file that it reads, as an array.
     """
     numpy = require("numpy", "hf", FEATURE)
 
     class PlainReader(gguf.GGUFReader):  # type: ignore[misc]
         @property
         def data(self) -> Any:
-            return self._plain
+            return self._array
 
         @data.setter
-        def data(self, mapped: Any) -> None:
-            self._plain = mapped.view(numpy.ndarray)
-            contents.append(self._plain)
+        def data(self, memory_map: Any) -> None:
+            self._array = memory_map.view(numpy.ndarray)
+            contents.append(self._array)
 
     return PlainReader
 
 
 def _remembering(load_checkpoint: Any) -> Any:
-    """Return the function of transformers that reads a checkpoint, with the metadata of the last file remembered."""
-    metadata = functools.lru_cache(maxsize=1)(load_checkpoint)
+    """Return a function that reads a checkpoint as transformers does, and remembers the metadata of the last file.
+
+    Args:
+        load_checkpoint: The function of transformers. Called with a path alone, it reads the metadata only.
+    """
+    read_metadata = functools.lru_cache(maxsize=1)(load_checkpoint)
 
     @functools.wraps(load_checkpoint)
     def load(path: Any, return_tensors: bool = False, *further: Any, **options: Any) -> Any:
-        if return_tensors or further or options:
+        """Return what ``load_checkpoint`` returns; the metadata of the last file are not read again."""
+        reads_only_metadata = not (return_tensors or further or options)
+        if not reads_only_metadata:
             return load_checkpoint(path, return_tensors, *further, **options)
-        parsed = metadata(str(path))
+        metadata = read_metadata(str(path))
         # A copy, since transformers adds entries to the configuration.
-        return {**parsed, "config": copy.deepcopy(parsed["config"])}
+        return {**metadata, "config": copy.deepcopy(metadata["config"])}
 
     return load
 

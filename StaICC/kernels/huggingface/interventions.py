@@ -41,7 +41,7 @@ def _changed_outputs(modules: Sequence[Any], change: Callable[[int, Any], Any]) 
     """
 
     def hook(number: int, module: Any, inputs: Any, output: Any) -> Any:
-        # What a hook returns takes the place of the output, unless it is None.
+        """Return what takes the place of a module's output, or None if it stays (a forward hook of torch)."""
         if not isinstance(output, tuple):
             return change(number, output)
         changed_state = change(number, output[0])
@@ -60,26 +60,33 @@ def _changed_outputs(modules: Sequence[Any], change: Callable[[int, Any], Any]) 
 
 
 def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
-    """Return the states of all layers at the last positions: a float32 tensor (sequences, layers, width)."""
+    """Return the states of all layers at the last positions: a float32 tensor (sequences, layers, width).
+
+    Args:
+        runner: Runs the model.
+        sequences: The token sequences, none empty.
+    """
     forward = runner.forward
     layers = decoder_layers(forward.model)
-    states: dict[int, Any] = {}
-    states_of_batch: list[Any] = []
+    states_by_number: dict[int, Any] = {}
+    # Of the batch that is computed, the states at the last position of each row, (rows, width), one tensor a layer.
+    states_of_layers: list[Any] = []
 
     def keep_last_positions(layer: int, state: Any) -> None:
-        states_of_batch.append(state[forward.last_positions].float().cpu())
+        states_of_layers.append(state[forward.last_positions].float().cpu())
 
     def read(_: Any, picks: Picks) -> None:
-        # The layers appended one tensor each. A batch that ran out of memory may have left some before these.
-        states_by_row = torch.stack(states_of_batch[-len(layers) :], 1)
-        states_of_batch.clear()
+        """Keep the states of the batch that was just computed, by the numbers of its sequences."""
+        # A batch that ran out of memory may have left tensors before those of this batch.
+        states_by_row = torch.stack(states_of_layers[-len(layers) :], 1)  # (rows, layers, width)
+        states_of_layers.clear()
         for number, (row,) in picks.items():
-            states[number] = states_by_row[row]
+            states_by_number[number] = states_by_row[row]
 
     last_positions = [len(sequence) - 1 for sequence in sequences]
     with _changed_outputs(layers, keep_last_positions):
         runner.compute(sequences, last_positions, read, alone=True)
-    return torch.stack([states[number] for number in range(len(sequences))])
+    return torch.stack([states_by_number[number] for number in range(len(sequences))])
 
 
 def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int, vector: Sequence[float]) -> Any:
@@ -94,6 +101,7 @@ def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int,
         raise ArgumentError(f"layer: got {layer}, expected 0 to {len(layers) - 1}")
 
     def replace(_: int, state: Any) -> Any:
+        """Return the state of a layer, (rows, positions, width), with the vector at the last position of each row."""
         if state.shape[-1] != len(vector):
             raise ArgumentError(f"state of layer {layer}: got {len(vector)} numbers, expected {state.shape[-1]}")
         state = state.clone()
@@ -147,6 +155,7 @@ def steered(
     unit = partial(torch.nn.functional.normalize, dim=-1)
 
     def steer(layer: int, output: Any) -> Any:
+        """Return the output of the feed-forward network of a layer, turned towards the vector of the layer."""
         width = output.shape[-1]
         if len(vectors[layer]) != width:
             raise ArgumentError(f"vector of layer {layer}: got {len(vectors[layer])} numbers, expected {width}")

@@ -166,9 +166,9 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return cls(ModelSource(name, **loading_options), None, **scoring_options)
 
     def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: a model that is named by a string is loaded again from its source."""
         not_pickled = {"_lock", "_runner", "_weights"}
         if self._source is not None:
-            # The model is loaded again from its source.
             not_pickled.add("_loaded")
         return {name: value for name, value in vars(self).items() if name not in not_pickled}
 
@@ -257,31 +257,38 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             return Identity(who, self.options.settings(), model.unidentified)
 
     def _identity_in_memory(self, loaded: Loaded) -> Identity:
-        """Return the identity of a loaded model: its files, and what they do not determine of the model in memory.
+        """Return the identity of a loaded model: facts about its files, and what these leave open of it in memory.
 
-        For a live object, that is everything. For a model whose files are complete, it is what changed since loading.
+        If the files say completely what the model is, these are the facts that changed since it was loaded. Otherwise,
+        and for a model that the user made, which has no files, these are all facts about the memory.
         """
         now = live_state(loaded.model, loaded.tokenizer)
+        facts_at_loading = loaded.state.who  # empty for a model that the user made
+        if self._source is not None and not self._source.is_complete():
+            facts_at_loading = {}
         facts = dict(loaded.content)
-        files_determine_model = self._source is None or self._source.is_complete()
-        # A live object has no files and no state at loading, so all its facts are added.
-        facts_at_loading = loaded.state.who if files_determine_model else {}
         for name, value in now.who.items():
             if value != facts_at_loading.get(name):
                 facts[name] = value
-        reasons_at_loading = loaded.state.unidentified
-        new_reasons = [reason for reason in now.unidentified if reason not in reasons_at_loading]
+        new_reasons = []
+        for reason in now.unidentified:
+            if reason not in loaded.state.unidentified:
+                new_reasons.append(reason)
         return Identity(facts, unidentified=tuple(new_reasons))
 
     def _check_next_batch(self, has_foreign_code: bool) -> None:
-        """Have the next batch compared with plain calls of the model: an identity is computed where a run begins."""
+        """Have the next batch compared with plain calls of the model; called at the beginning of each run.
+
+        Args:
+            has_foreign_code: Whether the model runs code that no version identifies. It may have been added since the
+                ways to run the model were tried, so these are tried again.
+        """
         if self._runner is None:
             return
         can = self._runner.forward.can
         can.checked = 0
         if has_foreign_code:
-            # The code may have come since the model was tried, so it is tried again: no guard is -1.
-            can.guard = -1
+            can.guard = -1  # no model has this number, so it counts as changed
 
     def runner(self) -> BatchRunner:
         """The batch runner of the loaded model, made anew when the model was changed."""
@@ -356,8 +363,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         """Return what the model reads of sequences; see the base class."""
-        if self.runner().forward.can.reason:
-            # A model that runs one prompt at a time reads every prompt in full.
+        if self.runner().forward.can.runs_alone:
             return sequences
         return super()._computed(sequences, starts, labels)
 
@@ -517,6 +523,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         features: dict[str, Any] = {}
         scores_labels = not LABEL_FEATURES.isdisjoint(wanted)
         if scores_labels and self.options.scores_all_tokens:
+            # All tokens of labels are scored in a run of its own.
             scores = self.score(prompts, label_space)
             features["probabilities"] = scores.predictions()
             features["log_probabilities"] = scores.log_scores

@@ -308,8 +308,8 @@ def _precisions_of_products() -> dict[str, str]:
 def digest_of_tensor(tensor: Any) -> str:
     """Return a digest of a tensor's number type, shape and every byte, computed where the tensor is.
 
-    The bytes are a table of 64-bit words with :data:`WIDTH` columns, whose rows and columns are summed up, and what
-    remains after the last full row.
+    The bytes are read as a table of 64-bit words with :data:`WIDTH` columns, and the bytes that remain after its last
+    row. The sums of the table's columns, the sums of its rows, and the remaining bytes are digested.
 
     Raises:
         Unidentifiable: The values are not there to be read (on the meta device), or have a layout of their own.
@@ -365,7 +365,11 @@ _PLAIN_TYPES = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 def _text(value: Any) -> str:
-    """Return a value as a text that is the same for equal values, without addresses.
+    """Return a value as a text that is the same for equal values, in every process.
+
+    Example:
+        >>> _text({"b": 1, "a": [True, None]})
+        "builtins.dict{'a':builtins.list[True,None],'b':1}"
 
     Raises:
         Unidentifiable: The value, or one inside, is code or state that cannot be digested.
@@ -498,13 +502,13 @@ class _NamedTensor(NamedTuple):
 def _tensors(model: Any) -> Iterator[_NamedTensor]:
     """Yield the parameters and buffers of a model."""
     for module_name, module in model.named_modules(remove_duplicate=False):
-        # Frequencies that the module adjusts to a long input follow from the input, and from the original ones.
+        tensors = {**module._parameters, **module._buffers}
+        # Frequencies of rotary positions that the module adjusted to a long input follow from the original ones.
         rope_type = getattr(module, "rope_type", None)
         is_stretched = rope_type == "dynamic" and module.max_seq_len_cached > module.original_max_seq_len
-        has_adjusted_frequencies = is_stretched or rope_type == "longrope"
-        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-            if name == "inv_freq" and has_adjusted_frequencies:
-                tensor = module.original_inv_freq
+        if "inv_freq" in tensors and (is_stretched or rope_type == "longrope"):
+            tensors["inv_freq"] = module.original_inv_freq
+        for name, tensor in tensors.items():
             if tensor is not None:
                 is_computed = name in module._non_persistent_buffers_set
                 yield _NamedTensor(f"{module_name}.{name}", tensor, is_computed)
@@ -512,15 +516,16 @@ def _tensors(model: Any) -> Iterator[_NamedTensor]:
 
 def digest_of_weights(model: Any) -> PartialDigest:
     """Return a digest of all parameters and buffers with their names."""
-    digest_by_id: dict[int, str] = {}
+    digest_by_id: dict[int, str] = {}  # of tensors, which modules may share
     lines = []
     unidentified = []
     for name, tensor, is_computed in _tensors(model):
         try:
-            # Modules may share a tensor, which is digested once.
-            if id(tensor) not in digest_by_id:
-                digest_by_id[id(tensor)] = _digest_of_computed(tensor) if is_computed else digest_of_tensor(tensor)
-            lines.append(f"{name} {digest_by_id[id(tensor)]} {_digest_of_attributes(tensor)}")
+            digest = digest_by_id.get(id(tensor))
+            if digest is None:
+                digest = _digest_of_computed(tensor) if is_computed else digest_of_tensor(tensor)
+                digest_by_id[id(tensor)] = digest
+            lines.append(f"{name} {digest} {_digest_of_attributes(tensor)}")
         except Unidentifiable as error:
             unidentified.append(f"the parameter {name}: {error}")
     return PartialDigest(_digest("\n".join(sorted(lines))), unidentified)

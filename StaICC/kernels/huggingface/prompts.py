@@ -316,12 +316,16 @@ class PromptFormat:
         return text
 
     def layout(self, messages: Sequence[dict[str, str]]) -> ConversationLayout:
-        """Return what the chat template writes around messages, by their roles."""
+        """Return what the chat template writes around messages with these roles, whatever their contents are."""
         special_tokens = getattr(self.tokenizer, "special_tokens_map", None)
-        # A template writes the same for the same of these.
+        # The layout is remembered for all that determines what the template writes.
         template_key = json.dumps([self._template(), self.options.template_arguments, special_tokens], default=str)
         roles = [message["role"] for message in messages]
-        return known_layout(template_key, lambda marked: self._written(marked, begins_reply=True), roles)
+
+        def write_prompt(trial_messages: Sequence[Mapping[str, Any]]) -> str:
+            return self._written(trial_messages, begins_reply=True)
+
+        return known_layout(template_key, write_prompt, roles)
 
     def _template(self) -> str:
         """Return the chat template of the tokenizer; of several ones the default.
@@ -362,48 +366,57 @@ class PromptFormat:
             ) from error
 
     def read(self, queries: Sequence[Sequence[str]], limit: int | None, label_space: Sequence[str] = ()) -> Reading:
-        """Tokenize queries, all in one call; shorten those that are too long where the options say so.
+        """Return the texts and the tokens of queries as the model reads them; they are tokenized in one call.
+
+        A query that is longer than the limit loses demonstrations where the options say so. Otherwise it is an error.
 
         Args:
             queries: The prompts of each query: one, or one for each label of a noisy channel.
             limit: Maximum number of tokens of a prompt; None for no limit.
             label_space: Labels that will follow each prompt and must fit too.
 
-        Returns:
-            Texts and tokens.
-
         Raises:
             PromptError: A prompt is no string, is empty, begins wrongly, or is too long. It is named by its query's
                 number.
+            RunEndingError: The chat template or the tokenizer damages a prompt.
         """
         texts = [self._rendered_query(query, index) for index, query in enumerate(queries)]
-        all_texts = [text for query_texts in texts for text in query_texts]
-        ids = _divided(self.encode(all_texts), sizes=[len(query_texts) for query_texts in texts])
+        ids = self._encoded_queries(texts)
         labels: list[str] = []
-        room_for_label = 0
+        most_label_tokens = 0
         if label_space:
             labels = self.labels(label_space)
-            # A label rarely has more tokens in context than alone, never many more.
-            longest_label = max(len(tokens) for tokens in encode(self.tokenizer, labels, special=False))
-            room_for_label = 2 * longest_label
+            longest_alone = max(len(tokens) for tokens in encode(self.tokenizer, labels, special=False))
+            # After a prompt, a label rarely has more tokens than alone, and never twice as many.
+            most_label_tokens = 2 * longest_alone
 
-        dropped = [0] * len(texts)
+        dropped = [0] * len(queries)
         for index, query in enumerate(queries):
             self._check_ends(texts[index], ids[index], index)
             longest_prompt = max(len(tokens) for tokens in ids[index])
-            if limit is None or longest_prompt + room_for_label <= limit:
+            if limit is None or longest_prompt + most_label_tokens <= limit:
                 continue
-            # It may be too long: the labels are counted exactly now.
+            # The query may be too long. Here the tokens of prompts with labels are counted, which takes longer.
             dropped[index] = self._demonstrations_to_drop(query, labels, limit, index)
-            if dropped[index]:
+            if dropped[index] > 0:
                 shortened_query = _without_demonstrations(query, dropped[index])
                 texts[index] = [self.render(prompt) for prompt in shortened_query]
                 ids[index] = self.encode(texts[index])
 
+        # The prompts of one query differ in a label only, so one of them is compared with its tokens.
         first_texts = [query_texts[0] for query_texts in texts]
-        first_rows = [rows[0] for rows in ids]
-        refuse_damage(self.tokenizer, first_texts, first_rows)
+        first_tokens = [query_ids[0] for query_ids in ids]
+        refuse_damage(self.tokenizer, first_texts, first_tokens)
         return Reading(texts, ids, dropped)
+
+    def _encoded_queries(self, texts: Sequence[Sequence[str]]) -> list[list[Tokens]]:
+        """Return the tokens of the prompts of each query; all prompts are tokenized in one call."""
+        all_texts = [text for query_texts in texts for text in query_texts]
+        all_tokens = iter(self.encode(all_texts))
+        ids = []
+        for query_texts in texts:
+            ids.append([next(all_tokens) for _ in query_texts])
+        return ids
 
     def _check_ends(self, texts: Sequence[str], rows: Sequence[Tokens], index: int) -> None:
         """Refuse the prompts of a query whose beginning or end has the wrong special tokens.
@@ -457,8 +470,10 @@ class PromptFormat:
             LongPromptError: It does not fit, and no demonstrations may be dropped, or the query alone is too long.
         """
         may_drop = self.options.on_too_long == "drop-demonstrations"
+        demonstration_count = 0
         if may_drop:
-            parts = [parts_of(prompt, _DROPS_DEMONSTRATIONS) for prompt in query]
+            parts_of_prompts = [parts_of(prompt, _DROPS_DEMONSTRATIONS) for prompt in query]
+            demonstration_count = len(parts_of_prompts[0].demonstrations)
         size = self._longest(query, labels)
         if size <= limit:
             return 0
@@ -474,10 +489,10 @@ class PromptFormat:
         def fits_without(count: int) -> bool:
             return self._longest(_without_demonstrations(query, count), labels) <= limit
 
-        # Bisection: the more demonstrations are dropped, the shorter the prompts are.
-        demonstration_count = len(parts[0].demonstrations)
+        # The query fits from some number of dropped demonstrations on: bisection finds the first True among
+        # fits_without(0), fits_without(1), ..., fits_without(demonstration_count).
         fewest = bisect_left(range(demonstration_count + 1), True, key=fits_without)
-        if fewest > demonstration_count:
+        if fewest > demonstration_count:  # not one is True
             raise LongPromptError(
                 f"{problem}, and its query alone is too long; pass a larger max_length if the model can read it", index
             )
@@ -528,16 +543,22 @@ class PromptFormat:
         return before_reply if is_white_space else ""
 
     def _joined(self, texts: Sequence[str], label_space: Sequence[str]) -> list[PromptWithLabels]:
-        """Return each text followed by each label, as tokens."""
+        """Return the tokens of each prompt followed by each label.
+
+        Args:
+            texts: The prompts as the model reads them.
+            label_space: The labels.
+        """
         labels = self.labels(label_space)
-        joined_rows = self.encode([text + label for text in texts for label in labels])
-        rows_by_text = _divided(joined_rows, sizes=[len(labels)] * len(texts))
+        texts_with_labels = [[text + label for label in labels] for text in texts]
+        sequences_by_text = self._encoded_queries(texts_with_labels)
         prompts = []
-        for text_tokens, rows in zip(self.encode(texts), rows_by_text, strict=True):
+        for text_tokens, sequences in zip(self.encode(texts), sequences_by_text, strict=True):
+            # A tokenizer may join the end of the prompt with the beginning of a label.
             given = len(text_tokens)
-            for row in rows:
-                given = min(given, shared_length(text_tokens, row))
-            prompts.append(PromptWithLabels(given, rows))
+            for sequence in sequences:
+                given = min(given, shared_length(text_tokens, sequence))
+            prompts.append(PromptWithLabels(given, sequences))
         return prompts
 
     def continuations(self, texts: Sequence[str], label_space: Sequence[str], first: int = 0) -> list[PromptWithLabels]:
@@ -564,36 +585,37 @@ class PromptFormat:
         return prompts
 
     def _label_tokens(self, label_space: Sequence[str]) -> LabelTokens:
-        """Return the tokens of each label where it is scored: alone, or after a trial prompt.
+        """Return the tokens of each label as they are when it is scored.
 
-        A label is tokenized alone if it follows a plain prompt that ends with the blank. In a chat, and where the blank
-        belongs to the label, its tokens depend on what is before it.
+        After a plain prompt that ends with the blank, they are those of the label alone. In a chat, and where the blank
+        belongs to the label, they depend on what is before it, so they are those of the label after a trial prompt.
         """
         if not self.options.is_chat and self.options.last_blank == "prompt":
             return LabelTokens(encode(self.tokenizer, label_space, special=False), overlap=0)
         trial_text = self.render(_TRIAL_PROMPT)
-        (joined,) = self._joined([trial_text], label_space)
+        (prompt_with_labels,) = self._joined([trial_text], label_space)
         (trial_tokens,) = self.encode([trial_text])
-        rows = [sequence[joined.given :] for sequence in joined.sequences]
-        return LabelTokens(rows, overlap=len(trial_tokens) - joined.given)
+        given = prompt_with_labels.given
+        rows = [sequence[given:] for sequence in prompt_with_labels.sequences]
+        return LabelTokens(rows, overlap=len(trial_tokens) - given)
 
     def deciding(self, label_space: Sequence[str]) -> DecidingTokens:
-        """Return the token that decides each label, which the rule of the options chooses.
+        """Return the token by which each label is scored: its first or its last one, as the options say.
 
-        It chooses among the tokens of the label alone, without special tokens. In chat prompts, and for labels that
-        begin with the last blank, it chooses among those after a prompt.
+        These are the tokens of the label alone, without special tokens. In chat prompts, and for labels that begin with
+        the last blank, they are those of the label after a prompt.
 
         Raises:
             ArgumentError: A label has no token.
         """
         label_tokens = self._label_tokens(label_space)
         rule = self.options.label_rule
-        deciding_tokens = []
+        scored_tokens = []
         for label, tokens in zip(label_space, label_tokens.rows, strict=True):
             if not tokens:
                 raise ArgumentError(f"the label {label!r} has no token; every label needs at least one to be scored")
-            deciding_tokens.append(rule.deciding_tokens(tokens)[0])
-        return DecidingTokens(deciding_tokens, label_tokens.overlap)
+            scored_tokens.append(rule.deciding_tokens(tokens)[0])
+        return DecidingTokens(scored_tokens, label_tokens.overlap)
 
     def audit(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
         """Return the problems of the labels' tokens: no token, a special token that decides, a shared token."""
@@ -636,7 +658,9 @@ class PromptFormat:
             label_space: The labels.
             variant: ``"paper"``: the tokens after the label are scored; ``"0.1.1"``: all tokens but the first.
         """
-        rows = [tokens for query_ids in reading.ids for tokens in query_ids]
+        rows: list[Tokens] = []  # of all prompts
+        for query_ids in reading.ids:
+            rows += query_ids
         if variant == "0.1.1":
             return [0] * len(rows)
         texts_up_to_label = []
@@ -646,9 +670,10 @@ class PromptFormat:
                 texts_up_to_label.append(text[:label_end])
         starts = []
         for tokens_up_to_label, row in zip(self.encode(texts_up_to_label), rows, strict=True):
-            # A token that has the end of the label and the beginning of the query's text is scored.
+            # Tokens up to the label are not scored, except for one that also has the beginning of the query's text.
             unscored_count = shared_length(tokens_up_to_label, row)
-            starts.append(max(unscored_count - 1, 0))
+            last_unscored_position = max(unscored_count - 1, 0)
+            starts.append(last_unscored_position)
         return starts
 
     def refuse_chat(self, what: str) -> None:
@@ -664,19 +689,13 @@ class PromptFormat:
             )
 
 
-def _divided(rows: Sequence[Tokens], sizes: Sequence[int]) -> list[list[Tokens]]:
-    """Divide rows into lists of these sizes, in order."""
-    parts = []
-    start = 0
-    for size in sizes:
-        parts.append(list(rows[start : start + size]))
-        start += size
-    return parts
-
-
 def _without_demonstrations(query: Sequence[str], count: int) -> list[str]:
-    """Return the prompts of a query without some demonstrations at the front."""
-    return [PromptText(parts_of(prompt, _DROPS_DEMONSTRATIONS).without_first(count)) for prompt in query]
+    """Return the prompts of a query without the first demonstrations of each, of which there are ``count``."""
+    shortened: list[str] = []
+    for prompt in query:
+        parts = parts_of(prompt, _DROPS_DEMONSTRATIONS)
+        shortened.append(PromptText(parts.without_first(count)))
+    return shortened
 
 
 def _with_constant_date(template: str) -> str:

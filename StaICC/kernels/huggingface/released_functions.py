@@ -41,7 +41,14 @@ def _kernel(model: Any, tokenizer: Any, variant: str = "paper") -> CausalLMKerne
 
 
 def _identity_function(function_name: str) -> Callable[..., Identity]:
-    """Return the attribute ``identity_for`` of a function."""
+    """Return the attribute ``identity_for`` of a function.
+
+    It gets the keywords of a ``functools.partial`` of the function, and returns what determines its predictions: the
+    identity of the kernel, the name of the function, and the keywords that change a prediction.
+
+    Args:
+        function_name: The name of the function.
+    """
 
     def identity_for(*, model: Any, tokenizer: Any, variant: str = "paper", **keywords: Any) -> Identity:
         kernel_identity = _kernel(model, tokenizer, variant).identity()

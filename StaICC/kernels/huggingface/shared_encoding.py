@@ -55,8 +55,9 @@ def _encoded_whole(tokenizer: Any, texts: Sequence[str], special: bool) -> list[
 def _encoded_in_two_parts(tokenizer: Any, texts: Sequence[str], cut: int, special: bool) -> list[Tokens] | None:
     """Return the tokens of texts with the same beginning, which is tokenized once.
 
-    At the cut, the tokenizer splits every text (:func:`_splits_at`), so that the tokens of the two parts are those of
-    the whole. As a check, the first and the last text in order are also tokenized whole.
+    At the cut, the tokenizer splits every text (:func:`_splits_at`), so the tokens of the beginning and those of the
+    rest are the tokens of the text. As a check, two texts are also tokenized whole: the first and the last one in
+    alphabetical order, which share least.
 
     Args:
         tokenizer: The tokenizer.
@@ -65,29 +66,27 @@ def _encoded_in_two_parts(tokenizer: Any, texts: Sequence[str], cut: int, specia
         special: Whether the tokenizer adds its special tokens, such as one that begins a text.
 
     Returns:
-        The tokens of each text; ``None`` if those of the first or the last text differ from the check.
+        The tokens of each text; ``None`` if those of a checked text are not its tokens as a whole.
     """
-    first_text = min(texts)
-    last_text = max(texts)
+    checked_texts = [min(texts), max(texts)]
     beginning = texts[0][:cut]
-    first_whole, last_whole, tokens_of_beginning = _encoded_whole(
-        tokenizer, [first_text, last_text, beginning], special
-    )
+    *tokens_of_checked_texts, tokens_of_beginning = _encoded_whole(tokenizer, [*checked_texts, beginning], special)
 
     rests = [text[cut:] for text in texts]
-    rows = [tokens_of_beginning + tokens for tokens in _encoded_whole(tokenizer, rests, special=False)]
-    is_first_equal = rows[texts.index(first_text)] == first_whole
-    is_last_equal = rows[texts.index(last_text)] == last_whole
-    if is_first_equal and is_last_equal:
-        return rows
-    return None
+    rows = []
+    for tokens_of_rest in _encoded_whole(tokenizer, rests, special=False):
+        rows.append(tokens_of_beginning + tokens_of_rest)
+    for text, tokens_as_whole in zip(checked_texts, tokens_of_checked_texts, strict=True):
+        if rows[texts.index(text)] != tokens_as_whole:
+            return None
+    return rows
 
 
 def _cut_of_texts(tokenizer: Any, texts: Sequence[str]) -> int:
     """Return the number of characters of the shared beginning that may be tokenized alone; 0 if it is not worth it."""
     if len(texts) <= WHOLE:
         return 0
-    # What the first and the last text in order share, all texts share.
+    # What the first and the last text in alphabetical order share, all texts share.
     shared = commonprefix([min(texts), max(texts)])  # noqa: RUF071 - characters are meant
     saved_characters = (len(texts) - WHOLE) * len(shared)
     if saved_characters < LEAST_SAVING:
@@ -96,18 +95,19 @@ def _cut_of_texts(tokenizer: Any, texts: Sequence[str]) -> int:
 
 
 def _last_cut(tokenizer: Any, shared: str) -> int:
-    """Return the last place at which a shared beginning may be cut; 0 if there is none.
+    """Return how many characters of a shared beginning come before the last place where it may be cut; 0 for no place.
 
-    That is after a line feed before a character that is no white space, where the tokenizer splits, too.
+    That place is between a line feed and a character that is no white space, if the tokenizer splits there, too.
     """
-    end = len(shared) - MARGIN
-    while end > 0:
-        cut = shared.rfind("\n", 0, end) + 1
-        if cut == 0:
+    search_end = len(shared) - MARGIN
+    while search_end > 0:
+        line_feed = shared.rfind("\n", 0, search_end)
+        if line_feed < 0:
             return 0
+        cut = line_feed + 1
         if not shared[cut].isspace():
             return cut if _splits_at(tokenizer, shared, cut) else 0
-        end = cut - 1
+        search_end = line_feed
     return 0
 
 

@@ -338,11 +338,12 @@ class ModelSource:
             return self.dtype or "auto"
         if self.dtype is None:
             return "float32"
-        if self.dtype == "auto":
-            # A release of torch without this function cannot tell, so the processor counts as slow.
-            computes_bfloat16 = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
-            return "auto" if computes_bfloat16 else "float32"
-        return self.dtype
+        if self.dtype != "auto":
+            return self.dtype
+        is_bfloat16_supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+        if is_bfloat16_supported is None:  # a release of torch that cannot tell
+            return "float32"
+        return "auto" if is_bfloat16_supported() else "float32"
 
     def _device_type(self) -> str:
         """Return the device without its number, such as ``"cuda"``."""
@@ -377,8 +378,7 @@ class ModelSource:
     def content(self) -> dict[str, str]:
         """Return facts about the files as they are now: digest of all bytes, commit of the hub, versions of packages.
 
-        They do not need the model in memory, except for files that name further ones (adapters) or that need packages
-        of their own (quantised checkpoints); these are loaded to be identified.
+        The model need not be in memory. Files of the hub that are missing are downloaded.
         """
         location = self.location()
         facts = {"dtype": self.resolved_dtype(), "device": self._device_type(), **versions()}
@@ -397,9 +397,10 @@ class ModelSource:
         folder = self._folder()
         if location.kind == "hub":
             if not _has_weights(folder):
-                _read(self)  # this downloads them
-            return {"model": location.name, "files": _folder_digest(folder), **facts, "commit": folder.name}
-        # The path of a folder is no fact: it is named by the class of the model.
+                _read(self)  # transformers downloads the weights when it reads the model
+            commit = folder.name  # the hub's cache has a folder for each commit
+            return {"model": location.name, "files": _folder_digest(folder), **facts, "commit": commit}
+        # The path of a folder is no fact, so the model is named by its class.
         class_name = "folder"
         architectures = self._config().get("architectures")
         if isinstance(architectures, list) and architectures:
@@ -455,11 +456,11 @@ class ModelSource:
         content = self.content()
         key = json.dumps([content, self.resolved_device(), self.resolved_dtype()], sort_keys=True)
         with _load_lock:
+            # It is taken out and added again at the end, so that the models that were used last stay in memory.
             loaded = _loaded.pop(key, None)
-            # The content does not cover other repositories that the files name.
+            # Other repositories that the files name may have changed, which the content does not show.
             if loaded is None or self._names_others() or _was_changed(loaded):
                 loaded = self._load_now(content)
-            # The key goes to the end, so that the models that were used last stay in memory.
             _loaded[key] = loaded
             _drop_oldest(_loaded)
             return loaded

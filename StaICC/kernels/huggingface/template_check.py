@@ -181,6 +181,10 @@ def _stripped_forms(content: str) -> Iterator[str]:
 def _change_of_content(content: str, after: str, text: str, name: str) -> str:
     """Return what a template did with a content, as the end of a sentence: "drops turn 2 of the user: got ...".
 
+    The text is not the content followed by ``after``. The first of these explanations that fits is returned: the
+    content is followed by something else, is in another case, is missing, is cut at its end or its beginning, or
+    follows other text. Otherwise it was changed in another way.
+
     Args:
         content: The content.
         after: What the template writes after other contents in this place.
@@ -188,7 +192,7 @@ def _change_of_content(content: str, after: str, text: str, name: str) -> str:
         name: The name of the message.
     """
     content = content.strip()
-    text_as_written = text
+    text_with_spaces = text
     text = text.lstrip()
     got = f"got {_excerpt(text)} for the content {_excerpt(content)}"
     if text.startswith(content):
@@ -200,11 +204,12 @@ def _change_of_content(content: str, after: str, text: str, name: str) -> str:
     if text[: len(content)].casefold() == content.casefold():
         return f"changes the case of {name}: {got}"
 
-    if _goes_on_with(text_as_written, after):
+    if _goes_on_with(text_with_spaces, after):
         return f"drops {name}: {got}"
     shared = _shared_length(content, text)
     if _goes_on_with(text[shared:], after):
-        return f"cuts {len(content) - shared} of {len(content)} characters at the end of {name}: {got}"
+        missing_count = len(content) - shared
+        return f"cuts {missing_count} of {len(content)} characters at the end of {name}: {got}"
     if after:
         written_content, _, _ = text.partition(after)
         if content.endswith(written_content.rstrip()):
@@ -242,9 +247,9 @@ def _marks(count: int) -> list[str]:
 
 
 def find_layout(write: Write, roles: Sequence[str]) -> ConversationLayout:
-    """Return what a chat template writes around messages.
+    """Return what a chat template writes around messages, by a trial with a unique mark in place of each content.
 
-    Contents are texts. If the template does not write them, it gets lists of parts.
+    Each content is a text. If the template does not write texts, each is a list of parts.
 
     Args:
         write: Writes messages by the template.
@@ -259,7 +264,7 @@ def find_layout(write: Write, roles: Sequence[str]) -> ConversationLayout:
     try:
         return _layout_of(write(messages), marks, roles, needs_parts=False)
     except StaICCError as error:
-        # If lists of parts do not help, this is raised: all templates should know texts, so it explains more.
+        # This is raised if lists of parts do not help either: all templates should know texts, so it explains more.
         problem_with_texts = error
     try:
         layout = _layout_of(write(in_parts(messages)), marks, roles, needs_parts=True)
@@ -272,7 +277,9 @@ def find_layout(write: Write, roles: Sequence[str]) -> ConversationLayout:
 
 
 def known_layout(template: str, write: Write, roles: Sequence[str]) -> ConversationLayout:
-    """Return the layout of a shape, found at the first call for this template.
+    """Return what a chat template writes around messages with these roles, found once for each template and roles.
+
+    At the first call for a template, the log gets what it adds to a prompt.
 
     Args:
         template: Everything that determines what the template writes around contents, as a text.

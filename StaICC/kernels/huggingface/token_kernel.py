@@ -122,7 +122,8 @@ class TokenKernel:
     last_scores: LabelScores | None = None
     """The result of the last call of :meth:`batch`, :meth:`score` or :meth:`noisy_channel`."""
 
-    _can: ClassVar[frozenset[Capability]] = frozenset(Capability)
+    _capabilities_of_class: ClassVar[frozenset[Capability]] = frozenset(Capability)
+    """What kernels of this class can compute of plain prompts."""
     _least_new: ClassVar[int] = 0
     """Every request generates at least this number of tokens."""
     _keeps_prefix: ClassVar[bool] = True
@@ -174,10 +175,10 @@ class TokenKernel:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this kernel can compute; with chat prompts nothing that scores the text of a prompt."""
+        """What this kernel can compute. With chat prompts it scores no texts: a reply does not contain the prompt."""
         if self.options.is_chat:
-            return self._can - TEXT_SCORES
-        return self._can
+            return self._capabilities_of_class - TEXT_SCORES
+        return self._capabilities_of_class
 
     @property
     def reads_parts(self) -> bool:
@@ -203,7 +204,7 @@ class TokenKernel:
         if self.options.scores_all_tokens:
             labels = label_space
         reading = self._read_prompts(prompts, labels)
-        return [prompt for (prompt,) in reading.texts]
+        return [text for (text,) in reading.texts]  # each query has one prompt
 
     # Scoring labels
 
@@ -329,8 +330,10 @@ class TokenKernel:
         if limit is None:
             return []
 
-        longest_texts = self._readable(_longest_texts(prompts, MEASURED))
-        token_count = max((len(tokens) for tokens in self.format.encode(longest_texts)), default=0)
+        # The prompt with most tokens is nearly always one of the few with most characters.
+        longest_prompts = _longest_texts(prompts, MEASURED)
+        texts = self._readable(longest_prompts)
+        token_count = max((len(tokens) for tokens in self.format.encode(texts)), default=0)
         if token_count <= NEAR_LIMIT * limit:
             return []
 
@@ -343,7 +346,7 @@ class TokenKernel:
         ]
 
     def _loss_warnings(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Return a warning if the tokenizer loses characters of some prompts."""
+        """Return a warning if the tokenizer loses characters of some prompts; a sample of the prompts is compared."""
         sample = []
         for prompt_index in spread(len(prompts), COMPARED):
             prompt = prompts[prompt_index]
@@ -359,7 +362,7 @@ class TokenKernel:
         return [warning]
 
     def _readable(self, prompts: Sequence[str]) -> list[str]:
-        """Return prompts as the model reads them, without those that it cannot read: the run reports these itself."""
+        """Return prompts as the model reads them, without those that it cannot read, which the run reports itself."""
         texts = []
         for prompt in prompts:
             with contextlib.suppress(PromptError):
@@ -371,16 +374,16 @@ class TokenKernel:
         if self.options.on_too_long == "error":
             return []
 
-        # Where all tokens of a label are scored, the limit must have room for them.
-        labels_in_full: Sequence[str] = ()
+        # Where all tokens of a label are scored after a prompt, the limit must have room for them.
+        labels_after_prompt: Sequence[str] = ()
         if self.options.scores_all_tokens and not new_tokens:
-            labels_in_full = label_space
+            labels_after_prompt = label_space
         dropped_counts: list[int] = []
         for prompt in prompts:
             # A prompt that cannot be read fails later, with its own message.
             with contextlib.suppress(PromptError):
                 if isinstance(prompt, str):
-                    reading = self._read([[prompt]], labels_in_full, new_tokens)
+                    reading = self._read([[prompt]], labels_after_prompt, new_tokens)
                 else:  # of a noisy channel, whose prompts have the labels in them
                     reading = self._read([list(prompt)], (), new_tokens)
                 dropped_counts += reading.dropped
@@ -435,8 +438,10 @@ class TokenKernel:
     def _token_masses(self, tokens: Sequence[int], logits: TokenLogits) -> list[float] | None:
         """Return the total probability of the labels' tokens for each prompt; None without the vocabulary's totals.
 
+        The probability of a token is ``exp(logit - log_total)``. A token that several labels share counts once.
+
         Args:
-            tokens: The token that scores each label. One that several labels share counts once.
+            tokens: The token that scores each label.
             logits: The logits of these tokens after each prompt.
         """
         if logits.log_totals is None:
@@ -511,9 +516,10 @@ class TokenKernel:
 
     def _prompts_with_labels(self, reading: Reading, label_space: Sequence[str]) -> Iterator[ScoredSequences]:
         """Yield every prompt followed by every label, as many prompts at a time as :data:`TOKENS_AT_ONCE` allows."""
-        texts = [prompt for (prompt,) in reading.texts]
+        texts = [text for (text,) in reading.texts]  # each query has one prompt
         longest = max(len(tokens) for (tokens,) in reading.ids)
-        prompts_at_once = max(1, TOKENS_AT_ONCE // (longest * len(label_space)))
+        tokens_per_prompt = longest * len(label_space)
+        prompts_at_once = max(1, TOKENS_AT_ONCE // tokens_per_prompt)
         for first in range(0, len(texts), prompts_at_once):
             sequences: list[Tokens] = []
             starts: list[int] = []
@@ -566,12 +572,13 @@ class TokenKernel:
             label_space: The labels.
             new_tokens: Maximum number of tokens to generate for each prompt; 0 computes the features.
             features: What is computed of each prompt, such as those of :attr:`joint_features`.
-            kept: A sequence of the prompts before, whose prefix is not computed again.
+            kept: The token sequence that the prompts before leave in the cache; what a prompt shares with it is not
+                computed again.
         """
         with self._running(prompts):
             runs = self._planned_runs(prompts, label_space, new_tokens, features)
 
-        generated_each = max(new_tokens, self._least_new)
+        generated_per_sequence = max(new_tokens, self._least_new)
         if not self._keeps_prefix:
             kept = ()
         tokens = 0
@@ -579,8 +586,9 @@ class TokenKernel:
         output_tokens = 0
         for run in runs:
             tokens += sum(len(sequence) for sequence in run.sequences)
+            # What sequences share with each other, or with the one in the cache, is computed once.
             positions += distinct_positions([kept, *run.sequences]) - len(kept)
-            output_tokens += generated_each * len(run.sequences)
+            output_tokens += generated_per_sequence * len(run.sequences)
             if self._keeps_prefix:
                 # Sequences are computed in sorted order, so the last one is in the cache for the next run.
                 kept = max(run.sequences)
@@ -588,7 +596,7 @@ class TokenKernel:
             tokens=tokens,
             positions=positions,
             output_tokens=output_tokens,
-            longest_prompt=max(run.longest for run in runs) + generated_each,
+            longest_prompt=max(run.longest for run in runs) + generated_per_sequence,
             limit=self._limit(),
             kept=kept,
         )
@@ -599,17 +607,17 @@ class TokenKernel:
         """Return the runs of the model over prompts, at least one; see :meth:`forecast_prompts` for the arguments."""
         is_channel = not isinstance(prompts[0], str)
         scores_labels = not new_tokens and not LABEL_FEATURES.isdisjoint(features)
-        needs_states = not STATE_FEATURES.isdisjoint(features)
         if is_channel:
             runs = list(self._planned_channel(prompts, label_space))
         elif scores_labels and self.options.scores_all_tokens:
             runs = list(self._planned_whole_labels(prompts, label_space))
-        elif scores_labels:
-            # The runs over the prompts alone score the labels, too.
-            return list(self._planned_prompts(prompts, label_space, new_tokens, features))
         else:
-            return list(self._planned_prompts(prompts, None, new_tokens, features))
-        if needs_states:
+            # Everything is read off runs over the prompts alone, the tokens of labels, too.
+            labels_by_token = label_space if scores_labels else None
+            return list(self._planned_prompts(prompts, labels_by_token, new_tokens, features))
+
+        # These runs score labels. States after the prompts alone need another one.
+        if not STATE_FEATURES.isdisjoint(features):
             runs += self._planned_prompts(prompts, None, new_tokens, features)
         return runs
 
@@ -644,20 +652,24 @@ class TokenKernel:
             new_tokens: Maximum number of tokens to generate.
             features: What is computed of each prompt.
         """
-        overlap = 0
+        tokens_of_labels = 0  # at the end of each prompt
         if labels_by_token is not None:
-            overlap = self.format.deciding(labels_by_token).overlap
+            tokens_of_labels = self.format.deciding(labels_by_token).overlap
         reading = self._read_prompts(prompts, new_tokens=new_tokens, limited=self._forecasts_limited)
-        whole_prompts = reading.sequences()
-        before_labels: Sequence[Tokens] = reading.sequences(without_last=overlap)
-        needs_states = not STATE_FEATURES.isdisjoint(features)
-        longest = max(len(sequence) for sequence in (whole_prompts if needs_states else before_labels))
+        sequences: Sequence[Tokens] = reading.sequences(without_last=tokens_of_labels)
+        longest = max(len(sequence) for sequence in sequences)
         if "losses" in features:
-            before_labels = self._computed(before_labels, [0] * len(before_labels), labels=False)
-        yield PlannedRun(before_labels, longest)
-        # States are those after the whole prompt. Where its last tokens belong to the labels, that is another run.
-        if overlap and needs_states:
-            yield PlannedRun(whole_prompts, longest)
+            sequences = self._computed(sequences, [0] * len(sequences), labels=False)
+
+        # States are those after the whole prompt. Where its last tokens belong to the labels, they need another run.
+        needs_states = not STATE_FEATURES.isdisjoint(features)
+        if not needs_states or tokens_of_labels == 0:
+            yield PlannedRun(sequences, longest)
+            return
+        whole_prompts = reading.sequences()
+        longest_whole_prompt = max(len(sequence) for sequence in whole_prompts)
+        yield PlannedRun(sequences, longest_whole_prompt)
+        yield PlannedRun(whole_prompts, longest_whole_prompt)
 
     # Losses and texts
 
@@ -714,9 +726,10 @@ class TokenKernel:
             texts = self._continued(reading.sequences(), max_new_tokens, stop, sampling, choices)
         replies: list[str] = []
         for text, (prompt,), dropped in zip(texts, reading.texts, reading.dropped, strict=True):
+            content = text
+            if self.options.is_chat and prompt.rstrip().endswith(THOUGHT):
+                content = THOUGHT + text
             finish_reason = text.finish_reason if isinstance(text, Text) else None
-            begins_in_thought = self.options.is_chat and prompt.rstrip().endswith(THOUGHT)
-            content = THOUGHT + text if begins_in_thought else text
             replies.append(Text(content, finish_reason, dropped))
         return replies
 

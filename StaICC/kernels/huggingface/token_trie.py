@@ -171,23 +171,29 @@ def lay_out(
         numbers: By sequence, its numbers: equal sequences are computed once.
         wanted_from: By number, the first position whose hidden state is wanted, which is not in the prefix.
         prefix: The tokens before the row.
+
+    Example:
+        >>> lay_out([(1, 2, 3), (1, 2, 4)], {(1, 2, 3): [0], (1, 2, 4): [1]}, [1, 2], ())
+        TrieRow(tokens=[1, 2, 3, 4], depths=[0, 1, 2, 2], picks={0: (1, 2), 1: (3,)}, prefix=())
     """
     tokens: list[int] = []
     depths: list[int] = []
     picks: dict[int, tuple[int, ...]] = {}
-    # The indexes in the row of a sequence's positions after the prefix.
+    # For each token of the current sequence after the prefix, its index in the row.
     indexes: list[int] = []
     previous_sequence = prefix
     for sequence in sequences:
-        # In sorted order, a sequence shares its beginning with the one before, whose positions are in the row.
+        # In sorted order, a sequence shares its beginning with the one before, whose tokens are in the row already.
         shared = shared_length(previous_sequence, sequence)
+        shared_indexes = indexes[: shared - len(prefix)]
         new_tokens = sequence[shared:]
-        del indexes[shared - len(prefix) :]
-        indexes += range(len(tokens), len(tokens) + len(new_tokens))
+        new_indexes = range(len(tokens), len(tokens) + len(new_tokens))
+        indexes = [*shared_indexes, *new_indexes]
         tokens += new_tokens
         depths += range(shared, len(sequence))
         for number in numbers[sequence]:
-            picks[number] = tuple(indexes[wanted_from[number] - len(prefix) :])
+            first_wanted = wanted_from[number] - len(prefix)
+            picks[number] = tuple(indexes[first_wanted:])
         previous_sequence = sequence
     return TrieRow(tokens, depths, picks, prefix)
 
@@ -200,6 +206,12 @@ def joined(
     This is a greedy search. It visits the boundaries between neighbours, first the one where they share most, and joins
     the two rows on its sides if the joined row fits and costs less.
 
+    A row of N positions after a prefix of P positions costs ``N + w N (N + P)``, where w is the weight of attention. If
+    rows of L and R positions that share S are joined, the new row has N = L + R - S positions, and this much is
+    gained::
+
+        S + (cost of one call) + w (L L + R R + S P - N N)
+
     Args:
         sequences: Token sequences, sorted and distinct.
         base: Length of the cached prefix with which all of them begin.
@@ -207,10 +219,9 @@ def joined(
         attention_weight: Cost of one attended pair of positions, in units of one position outside attention.
         call_cost: Cost of one more row, in positions, where rows cannot be batched.
     """
-    # What is saved by computing two rows in one call.
-    saved_call = call_cost
-    if base:
-        saved_call += CALL_COST + base * CACHE_COPY_COST
+    cost_of_call = call_cost
+    if base > 0:
+        cost_of_call += CALL_COST + base * CACHE_COPY_COST
 
     # A row is a range of neighbours; at first, each sequence is one. These lists are kept up to date at the two ends of
     # a row only, where they are read.
@@ -218,19 +229,17 @@ def joined(
     first_of_row = list(range(len(sequences)))  # by the last sequence of a row
     size_of_row = [len(sequence) - base for sequence in sequences]  # in positions, by the first sequence of a row
     for boundary in _boundaries(sequences, base):
-        if boundary.shared <= 0 and not saved_call:
-            break  # nothing is saved here, nor at the boundaries that follow
+        if boundary.shared <= 0 and cost_of_call == 0:
+            break  # nothing is gained here, nor at the boundaries that follow
         left_first = first_of_row[boundary.index - 1]
         right_first = boundary.index
         right_last = last_of_row[right_first]
         left_size = size_of_row[left_first]
         right_size = size_of_row[right_first]
         joined_size = left_size + right_size - boundary.shared
-        # A row of N positions costs N + w N (N + base), with w for the weight of attention. All positions of both rows
-        # attend to the prefix, so only the shared ones, which are computed once, make a difference there.
         pairs_apart = left_size * left_size + right_size * right_size + boundary.shared * base
         saved_pairs = pairs_apart - joined_size * joined_size
-        gain = boundary.shared + saved_call + attention_weight * saved_pairs
+        gain = boundary.shared + cost_of_call + attention_weight * saved_pairs
         if joined_size <= row_tokens and gain > 0:
             size_of_row[left_first] = joined_size
             last_of_row[left_first] = right_last
@@ -246,7 +255,7 @@ def joined(
 
 
 def _boundaries(sequences: Sequence[tuple[int, ...]], base: int) -> list[_Boundary]:
-    """Return the boundaries between neighbours, those first where the neighbours share most.
+    """Return the boundaries between neighbouring sequences, those first where the neighbours share most.
 
     Args:
         sequences: Token sequences, sorted and distinct.

@@ -134,11 +134,13 @@ def _special_tokens(tokenizer: Any) -> frozenset[int]:
 
 
 def decoded(tokenizer: Any, text: str, ids: Tokens) -> str | None:
-    """Return the text of the tokens of a text, without the special tokens that the tokenizer put in front.
+    """Return the text of the tokens that a text was tokenized to, to compare the two texts.
+
+    Special tokens that the tokenizer put in front are left out. One whose name is in the text itself is not.
 
     Args:
         tokenizer: The tokenizer.
-        text: The text. A special token with which it begins itself is part of the result.
+        text: The text that was tokenized.
         ids: Its tokens.
 
     Returns:
@@ -183,15 +185,15 @@ def compare_texts(text: str, decoded_text: str, unknown: str | None = None) -> D
         return ""
     letters = _letters(text)
     if unknown and unknown in decoded_text and unknown not in text:
-        # What the tokenizer does not know may be anything between the pieces that it knows.
+        # Between the pieces that the tokenizer knows, the text may have anything.
         known_pieces = [_letters(piece) for piece in decoded_text.split(unknown)]
         is_only_loss = _in_order(known_pieces, letters)
     else:
-        # A letter that is lost in all places is a loss. One that is kept in some place must be kept in all.
-        kept_letters = _letters(decoded_text)
-        known_letters = set(kept_letters)
+        # A letter that the tokenizer does not know is lost in all places. One that it knows must be kept in all.
+        decoded_letters = _letters(decoded_text)
+        known_letters = set(decoded_letters)
         expected_letters = "".join(letter for letter in letters if letter in known_letters)
-        is_only_loss = kept_letters == expected_letters
+        is_only_loss = decoded_letters == expected_letters
     return "loses" if is_only_loss else "damages"
 
 

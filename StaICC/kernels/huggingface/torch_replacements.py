@@ -175,7 +175,11 @@ def _attend(
     is_causal: bool = False,
     **more: Any,
 ) -> Any:
-    """Return ``scaled_dot_product_attention``, which is computed by segments if its mask is that of the thread."""
+    """Return the result of ``scaled_dot_product_attention``, computed by segments for a certain mask.
+
+    That mask is the one with which :func:`segmented_attention` was opened in this thread. The positions of
+    a segment then attend from the beginning of their row on, with the mask of the segment.
+    """
     attention = torch.nn.functional.scaled_dot_product_attention
     mask_of_thread, segments = _current.work
     if is_causal or not _is_whole_mask(attn_mask, mask_of_thread, query, key):
@@ -228,9 +232,10 @@ _SCHEMA = (
 
 @functools.cache
 def _attention() -> dict[Any, Callable[..., Any]]:
-    """Return :func:`_attend`, by the function of torch that it replaces; inside compiled code as an operator.
+    """Return the function that computes attention by segments, by the function of torch that it replaces.
 
-    The compiler does not look into an operator. It gets the shape of the result and its layout in memory.
+    It is :func:`_attend`. In compiled code it is called as an operator of torch, because the compiler cannot follow it:
+    the compiler calls ``empty_result`` for the shape of an operator's result and its layout in memory.
     """
 
     def attend_in_fixed_layout(*args: Any, **kwargs: Any) -> Any:

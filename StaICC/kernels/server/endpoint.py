@@ -60,7 +60,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
-from os.path import commonprefix
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -158,9 +157,10 @@ class EchoedToken(NamedTuple):
 
 
 def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
-    """Return the last tokens of a text that the server echoed, as far back as they spell it.
+    """Return the tokens of a text that a server echoed; where not all of them can be found, the last ones.
 
-    The text is followed by the few tokens that were generated after it; special tokens may come before it.
+    The server lists three kinds of tokens in one list: special ones before the text, those of the text, and those that
+    it generated after the text. The text's tokens are those that spell it.
 
     Args:
         body: The server's answer to a completion with ``echo``.
@@ -180,24 +180,24 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
     listed_tokens = _listed_tokens(choice)
     tokens = [listed.text for listed in listed_tokens]
 
-    # How many of the tokens are generated ones? The server states it; if that is not right, it is 1 or 0.
+    # One token was requested after the text, or as many were generated as the server states. Some list none of them.
     stated_count = token_counts(body).get("completion_tokens")
     possible_counts = [1, 0]
     if stated_count is not None:
         possible_counts = [stated_count, 1, 0]
     for generated_count in possible_counts:
-        end = len(tokens) - generated_count
-        if not 0 < end <= len(tokens):
+        text_end = len(tokens) - generated_count
+        if not 0 < text_end <= len(tokens):
             continue
-        starts = _spell_backwards(tokens[:end], text)
+        starts = _spell_backwards(tokens[:text_end], text)
         if starts is None:
             continue
         has_generated_token = echoed_text != text or bool(stated_count)
         if generated_count == 0 and has_generated_token:
             raise EchoError(f"no log-probability of the generated token: cut short or shifted; {other_scoring()}")
-        tokens_of_text = listed_tokens[end - len(starts) : end]
+        text_start = text_end - len(starts)
         echoed = []
-        for start, listed in zip(starts, tokens_of_text, strict=True):
+        for start, listed in zip(starts, listed_tokens[text_start:text_end], strict=True):
             echoed.append(EchoedToken(start, listed.text, listed.log_probability))
         return echoed
     raise EchoError(
@@ -240,10 +240,17 @@ def _listed_tokens(choice: Mapping[str, Any]) -> list[_ListedToken]:
 
 
 def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
-    """Return where the last tokens start in a text, as far as they spell it from its end; None if they do not.
+    """Return where tokens start in a text, found from the last one backwards; None if the tokens do not spell the text.
 
-    Spelling ends at the text's start (tokens before it are special ones that the server added), or at a character that
-    is no ASCII: several tokens may share it, and then none of them shows it.
+    The search ends at the beginning of the text: tokens before it are special ones that the server added. It also ends
+    at a character that is not ASCII and that the token does not show: several tokens may share its bytes.
+
+    Args:
+        tokens: The tokens that the server listed; the last ones are those of the text.
+        text: The text.
+
+    Returns:
+        The positions of the last tokens, as many as were found, ascending.
 
     Example:
         >>> _spell_backwards(["<s>", "I", " see"], "I see"), _spell_backwards(["I", " say"], "I see")
@@ -251,24 +258,24 @@ def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
     """
     starts_backwards: list[int] = []
     remaining_tokens = list(tokens)
-    unspelled = len(text)  # the number of characters at the beginning that no token spells yet
-    while unspelled > 0:
+    unspelled_length = len(text)  # the number of characters at the beginning that no token spells yet
+    while unspelled_length > 0:
         token = remaining_tokens[-1] if remaining_tokens else None
         # A token without text is at the place where the next one starts.
-        if token is not None and text.endswith(token, 0, unspelled):
-            unspelled -= len(token)
-            starts_backwards.append(unspelled)
+        if token is not None and text.endswith(token, 0, unspelled_length):
+            unspelled_length -= len(token)
+            starts_backwards.append(unspelled_length)
             remaining_tokens.pop()
             continue
-        special_token = _SPECIAL.search(text, 0, unspelled)
+        special_token = _SPECIAL.search(text, 0, unspelled_length)
         if special_token is not None:
-            # The server shows a special token that the text names without its name, or not at all.
-            unspelled = special_token.start()
+            # The text names a special token here, whose name the server does not list. It is skipped.
+            unspelled_length = special_token.start()
             continue
-        may_be_shared_character = token is not None and not text[unspelled - 1].isascii()
-        if may_be_shared_character:
-            break
-        return None
+        last_character = text[unspelled_length - 1]
+        if token is None or last_character.isascii():
+            return None
+        break
     if not starts_backwards:
         return None
     return starts_backwards[::-1]
@@ -311,30 +318,49 @@ def joint_log_probabilities(
 
 
 def _last_common_border(echoes: Sequence[Sequence[EchoedToken]], prompt: str) -> int | None:
-    """Return the last place in a prompt where a token begins in all echoes, after equal tokens.
+    """Return the position in a prompt from which labels are scored: up to there, all echoes have the same tokens.
+
+    It is the last position where a token begins in every echo. A tokenizer may join the end of the prompt with the
+    beginning of a label, so it can be before the end of the prompt.
 
     Args:
         echoes: The echo of prompt + label, for each label.
         prompt: The prompt.
 
     Returns:
-        The number of characters before it; None if there is no such place.
+        The number of characters before the position; None if no token begins at the same position in all echoes.
+
+    Example:
+        >>> joined_to_blank = [EchoedToken(0, "a:", None), EchoedToken(2, " yes", None)]
+        >>> after_blank = [EchoedToken(0, "a:", None), EchoedToken(2, " ", None), EchoedToken(3, "no", None)]
+        >>> _last_common_border([joined_to_blank, after_blank], "a: ")
+        2
     """
-    # An echo may show the end of the prompt only.
-    first_known = max(echo[0].start for echo in echoes)
-    borders_of_echoes = []
+    # An echo may show the end of the prompt only, so positions are compared from the first one that all echoes show.
+    first_shown = max(echo[0].start for echo in echoes)
+    starts_by_echo = []
     for echo in echoes:
-        borders = []
+        starts = []
         for token in echo:
-            if token.text and first_known <= token.start <= len(prompt):
-                borders.append(token.start)
-        borders_of_echoes.append(borders)
-    common_borders = commonprefix(borders_of_echoes)  # noqa: RUF071 - of lists
-    return common_borders[-1] if common_borders else None
+            if token.text and first_shown <= token.start <= len(prompt):
+                starts.append(token.start)
+        starts_by_echo.append(starts)
+
+    last_common_start = None
+    for starts_of_tokens in zip(
+        *starts_by_echo, strict=False
+    ):  # of the first token of each echo, of the second ones, ...
+        if len(set(starts_of_tokens)) > 1:
+            break
+        last_common_start = starts_of_tokens[0]
+    return last_common_start
 
 
 def _tokens_from(echo: Sequence[EchoedToken], border: int) -> Sequence[EchoedToken]:
-    """Return the tokens of an echo from the one with text on that begins at a border."""
+    """Return the tokens of an echo that begin at a position or after it; none if no token begins there.
+
+    Tokens without text that are listed before the first one with text are left out.
+    """
     for index, token in enumerate(echo):
         if token.text and token.start == border:
             return echo[index:]
@@ -344,15 +370,16 @@ def _tokens_from(echo: Sequence[EchoedToken], border: int) -> Sequence[EchoedTok
 # -- top log-probabilities of the next token ------------------------------------------------------------------------
 
 
-def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
-    """Read the list of the most probable next tokens.
+def next_tokens(body: Mapping[str, Any], requested_count: int) -> dict[str, float]:
+    """Return the most probable next tokens of a response, by their texts, with their log-probabilities.
 
     Args:
-        body: The server's answer to a completion or a chat completion.
-        most: How many were asked for; what is listed beyond them (the token that was drawn) is left out.
+        body: The response to a completion or a chat completion.
+        requested_count: How many were requested. If a server lists one more, the token that was drawn, the least
+            probable one is left out.
 
     Returns:
-        Log-probabilities by the tokens' texts, the most probable first.
+        The log-probabilities in nats by the tokens' texts, the most probable first.
 
     Raises:
         EndpointError: The list is missing, too short to be one, constant, or not of log-probabilities.
@@ -375,8 +402,8 @@ def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
             log_probability = log_sum_exp([log_probabilities[token], log_probability])
         log_probabilities[token] = log_probability
     most_probable_first = sorted(log_probabilities.items(), key=lambda item: -item[1])
-    tokens = dict(most_probable_first[:most])
-    _check_next_tokens(tokens, most)
+    tokens = dict(most_probable_first[:requested_count])
+    _check_next_tokens(tokens, requested_count)
     return tokens
 
 
@@ -393,15 +420,20 @@ def _listed_next_tokens(choice: Mapping[str, Any]) -> list[tuple[object, object]
     return []
 
 
-def _check_next_tokens(tokens: Mapping[str, float], most: int) -> None:
+def _check_next_tokens(tokens: Mapping[str, float], requested_count: int) -> None:
     """Refuse a list of next tokens that no model computed.
+
+    Args:
+        tokens: The log-probabilities of the listed tokens.
+        requested_count: How many were requested.
 
     Raises:
         EndpointError: It has fewer than two tokens, all have the same probability, or their sum is above 1.
     """
     if len(tokens) < 2:
         raise EndpointError(
-            f"the server lists {len(tokens)} next tokens, where {most} were asked for (or applied its temperature)"
+            f"the server lists {len(tokens)} next tokens, where {requested_count} were asked for (or applied its "
+            "temperature)"
         )
     values = list(tokens.values())
     if len(values) >= 3 and len(set(values)) == 1:
@@ -433,17 +465,18 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         >>> [round(math.exp(score), 6) for score in next_token_scores(tokens, ["negative", "positive"], "refuse")]
         [0.125, 0.75]
     """
-    bound = _bound_of_unlisted_label(tokens)
-    scores = []
-    best_listed_score = -math.inf
-    missing_labels = []
     listed = listed_tokens_of_labels(tokens, label_space)
+    bound_of_unlisted_token = _bound_of_unlisted_token(tokens)
+    scores = []
+    missing_labels = []
+    best_listed_score = -math.inf
     for label, label_tokens in zip(label_space, listed, strict=True):
         if label_tokens.own:
             score = log_sum_exp(label_tokens.own)
             best_listed_score = max(best_listed_score, score)
         else:
-            score = log_sum_exp([bound, *label_tokens.shared])
+            # An upper bound: an unlisted token may begin the label, and all tokens that it shares may be its own.
+            score = log_sum_exp([bound_of_unlisted_token, *label_tokens.shared])
             missing_labels.append(label)
         scores.append(score)
 
@@ -463,15 +496,18 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
     return scores
 
 
-def _bound_of_unlisted_label(tokens: Mapping[str, float]) -> float:
+def _bound_of_unlisted_token(tokens: Mapping[str, float]) -> float:
     """Return the largest log-probability that a token which is not listed can have.
 
-    It is no more than the least probable listed token has, and no more than what the list leaves over.
+    It has at most the probability of the least probable listed token, and at most one minus those of all listed tokens.
+
+    Args:
+        tokens: Log-probabilities of the listed tokens, which are the most probable ones.
     """
-    remaining_mass = 1 - math.fsum(map(math.exp, tokens.values()))
-    # Where the list leaves nothing over, an unlisted label is as good as ruled out, and its score is still finite.
-    log_remaining_mass = math.log(max(remaining_mass, math.ulp(0.0)))
-    return min(*tokens.values(), log_remaining_mass)
+    listed_probability = math.fsum(map(math.exp, tokens.values()))
+    smallest_positive_number = math.ulp(0.0)  # its logarithm is finite
+    remaining_probability = max(1 - listed_probability, smallest_positive_number)
+    return min(*tokens.values(), math.log(remaining_probability))
 
 
 def _is_indistinct(label_tokens: ListedTokens, score: float, best_listed_score: float, unlisted: Unlisted) -> bool:
@@ -479,15 +515,19 @@ def _is_indistinct(label_tokens: ListedTokens, score: float, best_listed_score: 
 
     Args:
         label_tokens: The listed tokens that may begin the label.
-        score: The score of the label.
+        score: The score of the label; an upper bound, which includes the shared tokens, if it has none of its own.
         best_listed_score: The largest score of a label that has tokens of its own.
         unlisted: As for :func:`next_token_scores`.
     """
     if not label_tokens.shared:
         return False
     if label_tokens.own:
+        # The shared tokens are not in the score. They must not weigh more than what is.
         return log_sum_exp(label_tokens.shared) > score
-    return unlisted == "refuse" or score > best_listed_score
+    if unlisted == "refuse":
+        return True
+    # The label may be the most probable one.
+    return score > best_listed_score
 
 
 def _advice_about_missing_labels(tokens: Mapping[str, float], all_are_missing: bool) -> str:
@@ -544,7 +584,15 @@ class _ComparedToken(NamedTuple):
 
 
 def _compare_at_end(request: SendRequest, text: str) -> _ComparedToken | None:
-    """Generate a token after a text, and have both echoed; None if the two tokens cannot be compared."""
+    """Return the log-probabilities of a token after a text: when the server generates it, and when it echoes it.
+
+    Args:
+        request: Sends a request, and returns the response.
+        text: The text.
+
+    Returns:
+        The token with both; None if the server generates no visible text, or the echo has another token at its end.
+    """
     body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     match body.get("choices"):
         case [{"text": generated_text, "logprobs": {"tokens": [str(token)], "token_logprobs": [float(generated)]}}]:
@@ -563,8 +611,13 @@ def _compare_at_end(request: SendRequest, text: str) -> _ComparedToken | None:
 def _echo_fault(request: SendRequest, prompt: str) -> str | None:
     """Return why the server's echo cannot be used; None if it can.
 
-    Tokens are compared at the end of the prompt, then before its last word, before its last two words, and so on,
-    until two comparisons agree.
+    An echo is right if a token has the same log-probability when it is generated after a text and when text + token is
+    echoed. That is compared after the prompt, after the prompt without its last word, without its last two words, and
+    so on, until two comparisons agree.
+
+    Args:
+        request: Sends a request, and returns the response.
+        prompt: A prompt of the run.
     """
     try:
         echo(request, _SHORT)
@@ -896,10 +949,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return names
 
     def pin_edition(self) -> str | None:
-        """Ask the server which edition it serves now, with a request for one token, and hold all responses to it.
+        """Return which edition of the model the server serves now; a response of another one is an error from now on.
 
-        A run calls this before it computes predictions; a copy that is sent to workers afterwards holds the responses
-        there to the same edition.
+        This is a request for one token. A run calls this before it computes predictions. Responses to a copy of this
+        kernel that is sent to workers afterwards must come from the same edition.
 
         Returns:
             The model and the system fingerprint that the server names; ``None`` if it names neither.
@@ -953,7 +1006,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         self._transport.interrupt()
 
     def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[ScoresOrReply | OutputError]:
-        """Answer many queries, up to ``concurrency`` requests at once.
+        """Return the prediction for each of many prompts, with up to ``concurrency`` requests at once.
 
         Args:
             prompts: The prompts.
@@ -979,12 +1032,18 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             return [self._refused_if_unguided(reply, labels) for reply in replies]
 
         self._prompt_check.announce(prompts)
-        outcomes = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
-        scores_of_queries = [outcome for outcome in outcomes if isinstance(outcome, list)]
+        scores_or_errors = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
+        scores_of_queries = [outcome for outcome in scores_or_errors if isinstance(outcome, list)]
         why_not_believed = self._tie_check.fault(scores_of_queries)
         if why_not_believed is None:
-            return list(outcomes)
-        return [EndpointError(why_not_believed) if isinstance(outcome, list) else outcome for outcome in outcomes]
+            return list(scores_or_errors)
+        outcomes: list[ScoresOrReply | OutputError] = []
+        for outcome in scores_or_errors:
+            if isinstance(outcome, OutputError):
+                outcomes.append(outcome)
+            else:
+                outcomes.append(EndpointError(why_not_believed))
+        return outcomes
 
     def replies(
         self,
@@ -1006,19 +1065,31 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return super().replies(prompts, max_new_tokens, stop, sampling)
 
     def _replies(
-        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None,
+        stop: Sequence[str] | None,
+        more_fields: Mapping[str, Any],
     ) -> Sequence[str | OutputError]:
-        """Return the reply to each prompt, or the error in its place; see the base class."""
+        """Return the reply to each prompt, or the error in its place, of one request each; see the base class."""
         check_prompts(prompts)
         if stop is None:
             # A label is one line, and a completion goes on after it; a chat reply ends by itself.
             stop = ["\n"] if self.api == "completions" else []
-        settings = {**self.reply_request(most, stop), **more}
+        settings = {**self.reply_request(max_new_tokens, stop), **more_fields}
         self._prompt_check.announce(prompts)
         return self._transport.all(prompts, lambda prompt: self._reply(prompt, settings))
 
     def _reply(self, prompt: str, settings: Mapping[str, Any]) -> Text:
-        """Return the reply to one prompt."""
+        """Return the reply to one prompt.
+
+        Args:
+            prompt: The prompt.
+            settings: The fields of the request but the prompt and the model.
+
+        Raises:
+            EndpointError: The server failed, cuts the prompt, or wrote the key into the reply.
+        """
         self._refuse_if_cut(prompt)
         text = reply(self._transport.request(self.api, self._request(prompt, settings)))
         if has_key(text):
@@ -1115,9 +1186,14 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return token_counts(body).get("prompt_tokens")
 
     def _measured_prompt(self, text: str, demonstration_count: int) -> str:
-        """Return a text whose tokens are counted as the prompt that is sent.
+        """Return a text as a prompt of which the server counts the tokens.
 
-        With turns, every message has tokens of its own. So the text is sent with as many turns as the prompts have.
+        If demonstrations are sent as turns, every message has tokens of its own. So the text gets demonstrations of one
+        letter, as many as the prompts of the run have.
+
+        Args:
+            text: The text.
+            demonstration_count: The most demonstrations that a prompt of the run has.
         """
         if not self.turns:
             return text
@@ -1140,8 +1216,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     def planned_checks(self, longest: str, longest_before: str) -> list[PlannedRequest]:
         """Return the requests that check the server before the prompts of a part of a run, for forecasts.
 
-        Before the first part the edition is requested, and the echo is compared (:func:`_echo_fault`, usually at two
-        places). A prompt that is longer than those before is measured (:mod:`StaICC.kernels.server.prompt_cuts`).
+        Before the first part, one request asks for the served edition (:meth:`pin_edition`), and with scores of echoed
+        tokens some compare the echo (:func:`_echo_fault`). With other scores, the tokens of a part's longest prompt are
+        counted if it is longer than those before (:mod:`StaICC.kernels.server.prompt_cuts`).
 
         Args:
             longest: The longest prompt of the part.
@@ -1154,13 +1231,13 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             checks.append(self._planned(question_only("a"), output_tokens=1))
         if is_first_part and reads_echo:
             checks.append(self._planned(_SHORT, output_tokens=1))
-            # A comparison generates a token, and has it echoed.
+            # Usually all comparisons agree. Each has two requests: a token is generated, and then echoed.
             comparison_requests = 2 * _AGREEMENTS
             checks += [self._planned(longest, output_tokens=1)] * comparison_requests
 
         size = byte_size(longest)
-        is_measured = not reads_echo and size > NEVER_CUT and size > byte_size(longest_before)
-        if is_measured:
+        is_counted = not reads_echo and size > NEVER_CUT and size > byte_size(longest_before)
+        if is_counted:
             demonstration_count = 0
             if isinstance(longest, PromptText):
                 demonstration_count = len(longest.parts.demonstrations)
@@ -1187,7 +1264,12 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return self._scores_of_echo(prompt, labels)
 
     def _scores_of_next_tokens(self, prompt: str, labels: Sequence[str]) -> list[float]:
-        """Return the probabilities of the labels by the most probable next tokens."""
+        """Return the probabilities of the labels after a prompt, from the list of the most probable next tokens.
+
+        Raises:
+            EndpointError: The server failed, cuts the prompt, or lists no usable tokens.
+            NoMatch: The listed tokens do not tell which label the model predicts.
+        """
         self._refuse_if_cut(prompt)
         settings = self.reply_request(1, ())
         if self.api == "chat":
@@ -1204,15 +1286,20 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         )
 
     def _scores_of_echo(self, prompt: str, labels: Sequence[str]) -> list[float]:
-        """Return the probabilities of the labels by the log-probabilities of all their tokens."""
+        """Return the probabilities of the labels after a prompt, from the echoed log-probabilities of all their tokens.
+
+        Raises:
+            EndpointError: The server failed, or its echo cannot be used.
+        """
         transport = self._transport
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
             prompt = without_blank(prompt)
             labels = with_blank(labels)
-        # The first prompt of a process checks the server's echo, with five requests or a few more; the others wait.
+        # The server's echo is checked once in a process, by the first prompt. The threads of other prompts wait.
         with transport.checking:
-            if transport.echo_fault == "":
+            was_checked = transport.echo_fault != ""
+            if not was_checked:
                 transport.echo_fault = _echo_fault(complete, prompt)
         if transport.echo_fault is not None:
             raise UnusableEndpointError(transport.echo_fault)

@@ -67,18 +67,21 @@ def begun_labels(token: str, label_space: Sequence[str]) -> BegunLabels:
     labels = [label.lstrip() for label in label_space]
     verbatim = token.lstrip(" \t")
     without_marks = token.lstrip(" \t" + _BLANK_MARKS)
+    token_texts = {text for text in (verbatim, without_marks) if text}
 
     begun: set[int] = set()
     certain = True
-    for reading in {verbatim, without_marks} - {""}:
-        is_a_label = reading in labels
+    for text in token_texts:
+        is_exactly_a_label = text in labels
         for index, label in enumerate(labels):
-            if label.startswith(reading):
+            if label.startswith(text):
                 begun.add(index)
-            elif not is_a_label and label.casefold().startswith(reading.casefold()):
+                continue
+            begins_in_other_case = label.casefold().startswith(text.casefold())
+            if begins_in_other_case and not is_exactly_a_label:
                 begun.add(index)
-                is_complete_label = label.casefold() == reading.casefold()
-                if len(reading) == 1 and not is_complete_label:
+                is_complete_label = label.casefold() == text.casefold()
+                if len(text) == 1 and not is_complete_label:
                     certain = False
     return BegunLabels(sorted(begun), certain)
 

@@ -114,11 +114,15 @@ class LiteLLMKernel(ReplyKernel):
         return Identity(who, self.reply_settings())
 
     def _replies(
-        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None,
+        stop: Sequence[str] | None,
+        more_fields: Mapping[str, Any],
     ) -> Sequence[str | OutputError]:
-        """Return the reply to each prompt, or the error in its place; see the base class."""
+        """Return the reply to each prompt, or the error in its place, of one request each; see the base class."""
         litellm = require("litellm", "litellm", "the litellm kernel")
-        settings = self.reply_request(most, stop or ()) | more
+        settings = {**self.reply_request(max_new_tokens, stop or ()), **more_fields}
         if "seed" in settings:
             known_fields = litellm.get_supported_openai_params(self.model)
             if known_fields and "seed" not in known_fields:

@@ -147,7 +147,11 @@ def measured_texts(prompt: str) -> list[str]:
 
 
 def measure(prompt: str, count_tokens: CountTokens) -> PromptTokens | None:
-    """Let the server count the tokens of a prompt and of its halves.
+    """Return how many tokens the server reads of a prompt, and how many it should read: as many as of its halves.
+
+    Args:
+        prompt: The prompt.
+        count_tokens: Sends a text to the server, and returns how many tokens the server counted.
 
     Returns:
         The numbers; ``None`` if the server states none, or numbers that do not grow with the text.
@@ -217,37 +221,41 @@ class PromptCheck:
         return self._cannot_count or byte_size(prompt) <= self.longest_read
 
     def refuse_if_cut(self, prompt: str, count_tokens: CountTokens) -> None:
-        """Measure the longest prompt that was announced, and if it is cut, this one.
+        """Raise an error if the server cuts a prompt.
+
+        The longest announced prompt is measured first. If it is read in full, prompts that are not longer are, too.
 
         Args:
-            prompt: A prompt.
-            count_tokens: Sends a text to the server.
+            prompt: The prompt.
+            count_tokens: Sends a text to the server, and returns how many tokens the server counted.
 
         Raises:
             PromptCutError: The server reads less than this prompt.
             EndpointError: The server failed.
         """
         self._note_demonstrations(prompt)
-        longest = self._longest_announced
+        longest_prompt = self._longest_announced
         self._longest_announced = ""  # it is measured once
         tokens_of_longest: PromptTokens | None = None
-        if not self.is_known_to_be_read(longest):
-            # A longest prompt that the server refuses or withholds is a fault of its own query only.
+        if not self.is_known_to_be_read(longest_prompt):
+            # If the server refuses or withholds the longest prompt, that is an error of its own query only.
             with contextlib.suppress(PromptTooLongError, WithheldReplyError):
-                tokens_of_longest = self._measure(longest, count_tokens)
+                tokens_of_longest = self._measure(longest_prompt, count_tokens)
         if self.is_known_to_be_read(prompt):
             return
 
-        if self._shortest_cut is not None and byte_size(prompt) >= CLEARLY_LONGER * self._shortest_cut.size:
-            raise _cut_error(self._shortest_cut.tokens, "a shorter prompt")
-        tokens = tokens_of_longest
-        if tokens is None or prompt != longest:
+        shortest_cut = self._shortest_cut
+        if shortest_cut is not None and byte_size(prompt) >= CLEARLY_LONGER * shortest_cut.size:
+            raise _cut_error(shortest_cut.tokens, "a shorter prompt")
+        if prompt == longest_prompt and tokens_of_longest is not None:
+            tokens: PromptTokens | None = tokens_of_longest
+        else:
             tokens = self._measure(prompt, count_tokens)
         if tokens is not None and tokens.cut:
             raise _cut_error(tokens, "a prompt")
 
     def _measure(self, prompt: str, count_tokens: CountTokens) -> PromptTokens | None:
-        """Measure a prompt, and keep what is learnt of the server.
+        """Let the server count the tokens of a prompt, and keep what that says of the prompts that the server cuts.
 
         Returns:
             The numbers of tokens; ``None`` if the server states none.

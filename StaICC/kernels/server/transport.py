@@ -86,27 +86,28 @@ def key_from_environment() -> str | None:
     return key
 
 
-def _replaced(text: str, keys: Iterable[str]) -> str:
-    """Return a text in which keys are replaced, verbatim and URL-encoded, in upper and lower case."""
-    written_keys = set()
+def _without_keys(text: str, keys: Iterable[str]) -> str:
+    """Return a text with ``[key]`` in place of keys, written verbatim or URL-encoded, whatever the case of letters."""
+    spellings = set()
     for key in keys:
         if len(key) >= MIN_LENGTH:
-            written_keys |= {key, quote(key), quote(key, safe="")}
+            spellings |= {key, quote(key), quote(key, safe="")}
     # The longest first: one key may begin with another one.
-    for written_key in sorted(written_keys, key=len, reverse=True):
-        text = re.sub(re.escape(written_key), _SHOWN, text, flags=re.IGNORECASE)
+    for spelling in sorted(spellings, key=len, reverse=True):
+        text = re.sub(re.escape(spelling), _SHOWN, text, flags=re.IGNORECASE)
     return text
 
 
 def has_key(text: str) -> bool:
     """Return whether a text holds the key that is sent, verbatim or URL-encoded."""
-    return _replaced(text, [*_READ, os.environ.get(KEY_VARIABLE, "").strip()]) != text
+    sent_keys = [*_READ, os.environ.get(KEY_VARIABLE, "").strip()]
+    return _without_keys(text, sent_keys) != text
 
 
 def redact(text: str) -> str:
     """Return the text without keys: those that are sent, and all environment variables that are named like one."""
     secrets = [value.strip() for name, value in os.environ.items() if _NAMES.search(name)]
-    return _replaced(text, [*_READ, *secrets])
+    return _without_keys(text, [*_READ, *secrets])
 
 
 def _redact_record(record: logging.LogRecord) -> bool:
@@ -127,7 +128,8 @@ def _redact_record(record: logging.LogRecord) -> bool:
 def redact_logs() -> None:
     """Remove keys from the log records of the HTTP client."""
     for name in list(logging.root.manager.loggerDict):
-        if name.split(".")[0].rstrip("0123456789") in _CLIENTS:
+        package = name.split(".")[0].rstrip("0123456789")  # a number may follow its name
+        if package in _CLIENTS:
             # A filter that a logger has already is not added again.
             logging.getLogger(name).addFilter(_redact_record)
 
@@ -192,7 +194,11 @@ def clip(text: object, length: int = 160) -> str:
 
 
 def only_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the choice of a response that has one."""
+    """Return the choice of a response that has one.
+
+    Raises:
+        EndpointError: It has none, or several.
+    """
     match body.get("choices"):
         case [Mapping() as choice]:
             return choice
@@ -434,12 +440,15 @@ class Requests:
         return outcomes
 
     def _begin_call(self) -> _Ending:
-        """Return the state of a new call: it requests nothing if the calls of other threads met a fault of all."""
+        """Add a new call to those that are in progress, and return its state.
+
+        If a call of another thread was ended by a fault that every request would meet, the new call is ended, too.
+        """
         ending = _Ending()
         with self._calls_lock:
-            for other in self._calls:
-                if other.error is not None and not other.is_interrupted:
-                    ending.end(other.error)
+            for ending_of_other in self._calls:
+                if ending_of_other.error is not None and not ending_of_other.is_interrupted:
+                    ending.end(ending_of_other.error)
             self._calls.add(ending)
         return ending
 
@@ -457,14 +466,22 @@ class Requests:
 
     @property
     def ending(self) -> _Ending:
-        """Whether the requests of the call go on for which this thread works."""
-        ending: _Ending = getattr(self._of_thread, "ending", None) or _Ending()
+        """The state of the call of :meth:`all` for which this thread works; outside of a call, one that goes on."""
+        ending: _Ending | None = getattr(self._of_thread, "ending", None)
+        if ending is None:
+            return _Ending()
         return ending
 
     def _outcomes(
         self, prompts: Sequence[str], work: Callable[[str], Value], ending: _Ending
     ) -> list[Value | OutputError]:
-        """Return the results in order: of the first prompt alone, if nothing was understood yet, then of the others."""
+        """Return the result for each prompt, or the error in its place; several threads work at once.
+
+        Args:
+            prompts: The prompts.
+            work: Returns the result for one prompt.
+            ending: The state of this call.
+        """
         outcomes: dict[int, Value | OutputError] = {}
 
         def process(indexes: Iterable[int]) -> None:
@@ -475,7 +492,7 @@ class Requests:
 
         # All threads take the indexes of their prompts from this one iterator.
         remaining_indexes = iter(range(len(prompts)))
-        # Most faults (no server, a wrong key) are of all queries, so the first one shows them.
+        # Most faults (no server, a wrong key) are of all queries, so the first one is sent alone until one succeeded.
         if not self.understood or len(prompts) == 1:
             process(itertools.islice(remaining_indexes, 1))
         if len(prompts) > 1:
@@ -545,7 +562,7 @@ class Transport(Requests):
         return super().all(prompts, work)
 
     def _connect(self) -> None:
-        """Open the connections of this process."""
+        """Open the connections of this process, and set what is known of the server to nothing."""
         openai = require("openai", "endpoint", "the endpoint kernel")
         key = key_from_environment()
         self._has_key = key is not None
@@ -565,7 +582,7 @@ class Transport(Requests):
         """Number of failed requests since the server's last answer."""
         self.checking = threading.Lock()
         self.echo_fault: str | None = ""
-        """Why the server's echo is wrong, if it is; empty before the check."""
+        """Why the server's echo is wrong; None if it is right, empty before the check."""
         redact_logs()
         self.understood = False
         self._process = os.getpid()
@@ -591,12 +608,13 @@ class Transport(Requests):
         """
         attempt = 0
         while True:
-            outcome = self._attempt_when_free(api, payload, attempt)
-            if not isinstance(outcome, _Fault):
+            body_or_fault = self._attempt_when_free(api, payload, attempt)
+            if not isinstance(body_or_fault, _Fault):
                 with self._lock:
                     self._faults_in_a_row = 0
-                    return self._accepted(outcome)
-            fault = outcome
+                    return self._accepted(body_or_fault)
+
+            fault = body_or_fault
             with self._lock:
                 self._faults_in_a_row += 1
             if not fault.may_pass or attempt >= self._options.retries:
@@ -649,18 +667,20 @@ class Transport(Requests):
         Raises:
             RunEndingError: Nothing more is requested.
         """
-        ending.wait(0)  # raises the error, if the requests end
+        ending.wait(0)  # raises the error if nothing more is requested
         while True:
+            # Computed again after each wait, in which the server may have asked another thread to wait longer.
             seconds_left = self._not_before - time.monotonic()
             if seconds_left <= 0:
                 return
             ending.wait(seconds_left)
-            # Another thread may have been asked to wait in the meantime, so the time is asked again.
 
     def _seconds_before_retry(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float:
         """Return for how many seconds to wait before a request is sent again.
 
-        If the server asks to wait, so do all requests from now on. Else the wait doubles with each attempt.
+        If the server asks to wait, all requests do so from now on, and this one waits up to a second more. Otherwise
+        the wait doubles with each attempt (``backoff * 2 ** attempt``, with limits), and a jitter shortens it by up to
+        a half.
 
         Args:
             fault: Why the last attempt failed.
@@ -674,7 +694,7 @@ class Transport(Requests):
             return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
 
         doublings = attempt
-        # Each attempt of this request is one fault. If there are no more, the server answered since the first one.
+        # This request alone had attempt + 1 faults. If fewer are in a row now, other requests were answered meanwhile.
         is_answering = self._faults_in_a_row <= attempt
         if is_answering and not fault.is_rate_limit:
             doublings = min(attempt, _DOUBLINGS_WHILE_ANSWERING)
@@ -821,8 +841,10 @@ class Transport(Requests):
             EditionError: It is another one than the pinned edition.
         """
         for index, known_edition in enumerate(self.editions):
-            # A response may name only a part of an edition: it is of the known one unless it names something otherwise.
-            if all(known_edition.get(name, value) == value for name, value in edition.items()):
+            # Either may name only the model or only the fingerprint. They are one edition unless both name a fact, and
+            # differ in it.
+            is_same = all(known_edition.get(name, value) == value for name, value in edition.items())
+            if is_same:
                 self.editions[index] = known_edition | edition
                 return
         if self.editions and not self._options.allow_edition_change:
@@ -906,16 +928,19 @@ def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
         if says_too_long(reason):
             return _Fault(reason, error=PromptTooLongError, may_pass=True)
         return _Fault(reason, may_pass=True)
-    match body.get("choices"):
-        case [Mapping() as choice]:
-            finish_reason = choice.get("finish_reason")
-            # Requests for scores ask for one token, and some servers state no reason for its end.
-            asks_one_token = payload.get("max_tokens") == 1 or payload.get("max_completion_tokens") == 1
-            is_stated_otherwise = finish_reason is not None or not asks_one_token
-            if choice_ending(choice) is None and is_stated_otherwise:
-                expected = f"got the finish reason {clip(finish_reason)}, expected stop or length"
-                return _Fault(f"the reply may be incomplete: {expected}", may_pass=True)
-    return None
+    choices = body.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
+        return None  # an error where the choice is read (only_choice)
+    choice = choices[0]
+    if choice_ending(choice) is not None:
+        return None
+    finish_reason = choice.get("finish_reason")
+    # Requests for scores ask for one token, and some servers state no reason for its end.
+    asks_one_token = payload.get("max_tokens") == 1 or payload.get("max_completion_tokens") == 1
+    if finish_reason is None and asks_one_token:
+        return None
+    expected = f"got the finish reason {clip(finish_reason)}, expected stop or length"
+    return _Fault(f"the reply may be incomplete: {expected}", may_pass=True)
 
 
 class _StatedError(NamedTuple):
