@@ -188,3 +188,29 @@ def latex_cell(text: str) -> str:
     """
     text_with_single_blanks = " ".join(text.split())
     return "".join(_LATEX.get(letter, letter) for letter in one_line(text_with_single_blanks))
+
+
+_LAST_LETTER_OF_PDFLATEX = "\u017f"
+"""The last letter of the Unicode block Latin Extended-A. pdfLaTeX sets hardly any letter after it on its own."""
+_FURTHER_SIGNS_OF_PDFLATEX = "–—‘’“”„†‡•…‰‹›€™"
+"""Signs after that letter that it sets nevertheless."""
+
+
+def with_latex_engine(latex: str) -> str:
+    """Put a comment before LaTeX that pdfLaTeX cannot compile: which programs can.
+
+    Args:
+        latex: The LaTeX, in which names may have letters of any script.
+
+    Example:
+        >>> print(with_latex_engine("data set 中"))
+        % pdfLaTeX cannot set '中': compile with LuaLaTeX or XeLaTeX, with a font that has it (package fontspec).
+        data set 中
+        >>> print(with_latex_engine("Müller"))
+        Müller
+    """
+    for letter in latex:
+        if letter > _LAST_LETTER_OF_PDFLATEX and letter not in _FURTHER_SIGNS_OF_PDFLATEX:
+            advice = "compile with LuaLaTeX or XeLaTeX, with a font that has it (package fontspec)"
+            return f"% pdfLaTeX cannot set {letter!r}: {advice}.\n{latex}"
+    return latex

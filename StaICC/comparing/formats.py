@@ -17,7 +17,7 @@ from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.ranking import Ranking
 from StaICC.comparing.verdicts import Untested
 from StaICC.layout import Block, TextTable, layout
-from StaICC.safe_text import csv_cell, latex_cell, one_line
+from StaICC.safe_text import csv_cell, latex_cell, one_line, with_latex_engine
 
 
 def _line(text: str) -> str:
@@ -102,22 +102,28 @@ def _latex_number(text: str) -> str:
     return f"${formula}$"
 
 
-def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+def latex_table(caption: Sequence[str], tabulars: Sequence[str]) -> str:
     """Return a table for LaTeX without its last line, so that comments can be added before that line.
-
-    Its rules are those of the package ``booktabs``.
 
     Args:
         caption: The parts of the caption, as plain text.
+        tabulars: What is below the caption, as :func:`latex_tabular` writes it.
+    """
+    joined_caption = "; ".join(latex_cell(part) for part in caption)
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{joined_caption}}}", "\n\n\\bigskip\n".join(tabulars)]
+    return "\n".join(lines) + "\n"
+
+
+def latex_tabular(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Return rows for LaTeX, with the rules of the package ``booktabs``.
+
+    Args:
         head: Column heads, as plain text.
         rows: Cells, as LaTeX.
         left: Number of columns that are aligned left.
     """
     alignment = "l" * left + "r" * (len(head) - left)
     lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{'; '.join(latex_cell(part) for part in caption)}}}",
         rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
         _latex_row([latex_cell(title) for title in head]),
@@ -127,7 +133,7 @@ def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequ
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _latex_row(cells: Sequence[str]) -> str:
@@ -135,16 +141,18 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex(blocks: Sequence[Block]) -> str:
-    """Return blocks, one of which is a table, as a table for LaTeX.
+    """Return blocks as a table for LaTeX. It has a ``tabular`` for each block that is a table.
 
     Lines of text become the caption (:attr:`~StaICC.layout.Line.caption`). Lines with digests of models or settings
     become comments, and so do lines of code, such as the signature.
     """
-    table = [block for block in blocks if isinstance(block, TextTable)][-1]
+    tabulars: list[str] = []
     caption: list[str] = []
     comments: list[str] = []  # a line that begins with % is a comment of LaTeX
     for block in blocks:
         if isinstance(block, TextTable):
+            rows = [_latex_cells(row, block.texts) for row in block.rows]
+            tabulars.append(latex_tabular(block.head, rows, left=len(block.texts)))
             continue
         comment = f"% {_line(block.text)}\n"
         if block.kind == "code":
@@ -157,9 +165,7 @@ def _latex(blocks: Sequence[Block]) -> str:
             caption.append(text_of_caption)
         if text_of_caption != block.text:
             comments.append(comment)
-    rows = [_latex_cells(row, table.texts) for row in table.rows]
-    text = latex_table(caption, table.head, rows, left=len(table.texts))
-    return text + "".join(comments) + r"\end{table}"
+    return with_latex_engine(latex_table(caption, tabulars) + "".join(comments) + r"\end{table}")
 
 
 def _latex_cells(row: Sequence[str], text_columns: Collection[int]) -> list[str]:

@@ -85,16 +85,29 @@ def _models(pairs: Sequence[Comparison], runs: Sequence[str]) -> list[str]:
 
 
 def _differences(pairs: Sequence[Comparison], runs: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each setting in which runs differ, with its values and the runs that have each of them."""
+    """Yield the lines about the settings in which runs differ.
+
+    A setting with several values has a line of its own, with the runs that have each of them. Settings with one value,
+    which only some of the runs have, are joined: ``"only a, b have dtype: float32; device: cpu"``.
+    """
     fields: dict[str, None] = {}
     for pair in pairs:
         fields.update(dict.fromkeys(difference.field for difference in pair.shown_differences()))
+    settings_by_owners: dict[tuple[str, ...], list[str]] = {}
     for field in fields:
-        runs_by_value: dict[str, list[str]] = {}
+        runs_by_value: dict[str | None, list[str]] = {}
         for run, value in _values_of_field(pairs, field, runs).items():
-            runs_by_value.setdefault(shown_value(value), []).append(run)
-        values = [f"{value} ({', '.join(runs_of_value)})" for value, runs_of_value in runs_by_value.items()]
-        yield f"they differ in {field}: {', '.join(values)}"
+            runs_by_value.setdefault(value, []).append(run)
+        set_values = [value for value in runs_by_value if value is not None]
+        if len(set_values) == 1:
+            owners = tuple(runs_by_value[set_values[0]])
+            settings_by_owners.setdefault(owners, []).append(f"{field}: {shown_value(set_values[0])}")
+        else:
+            values = [f"{shown_value(value)} ({', '.join(owners)})" for value, owners in runs_by_value.items()]
+            yield f"they differ in {field}: {', '.join(values)}"
+    for owners, settings in settings_by_owners.items():
+        verb = "has" if len(owners) == 1 else "have"
+        yield f"only {', '.join(owners)} {verb} {'; '.join(settings)}"
 
 
 def _values_of_field(pairs: Sequence[Comparison], field: str, runs: Sequence[str]) -> dict[str, str | None]:

@@ -26,7 +26,7 @@ from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 from StaICC.results.score_names import name_of_mean
 from StaICC.results.score_records import records_of_scores
-from StaICC.safe_text import latex_cell
+from StaICC.safe_text import latex_cell, with_latex_engine
 
 TableRows = Literal["datasets", "means"]
 """What a row of the table is: a data set, with a column for each run; or a run, with its mean and the baselines."""
@@ -40,8 +40,12 @@ _MOST_PAIRS = 3
 _MOST_COLUMNS = 2
 """Runs that a table by data set has by default."""
 
+# Names of works in the list of works (:func:`~StaICC.comparing.citing.works`).
+_RANDOM_BASELINES = "random baselines"
 _TEST_OVER_ROWS = "paired test"
-"""The name of the work with the paired test over test rows. The test over clusters is another one."""
+"""The paired test over independent test rows. The test over clusters of rows is another one."""
+_CORRECTION = "Holm"
+"""The correction of p-values for several tests."""
 
 _BREAK = r"\textbar\allowbreak "
 """The bar between two fields of a signature, behind which a line may end."""
@@ -78,7 +82,7 @@ def paper_text(
             rows_of_benchmark = rows
         section = _Section(runs, metric, more_works)
         parts += [section.paragraph(), section.table(rows_of_benchmark), section.models()]
-    return "\n\n".join(parts)
+    return with_latex_engine("\n\n".join(parts))
 
 
 def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
@@ -90,11 +94,11 @@ def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
         result: The result.
         more_works: Works of data sets that are not in the catalogue.
     """
-    names = ["StaICC", result.benchmark, *result.divided, _name_of_method(result.method), "random baselines"]
+    names = ["StaICC", result.benchmark, *result.divided, _name_of_method(result.method), _RANDOM_BASELINES]
     has_independent_rows = any(details.clusters is None for details in result.details.values())
     if has_independent_rows:
         names.append(_TEST_OVER_ROWS)
-    names.append("Holm")
+    names.append(_CORRECTION)
     return list(dict.fromkeys(_known_works(names, more_works)))
 
 
@@ -127,9 +131,11 @@ class _Section:
     """
 
     def __init__(self, runs: Mapping[str, Result], metric: str | None, more_works: Sequence[Work]) -> None:
+        """Collect the records of the score, and test the pairs of runs."""
         self._runs = runs
         self._first = next(iter(runs.values()))
         self._shared_fields = _shared_fields(list(runs.values()))
+        """The settings that all runs have."""
         self._more_works = more_works
         self._metric = _metric_of_paper(self._first, metric)
         self._metric_in_words = latex_cell(name_of_mean(self._metric, self._first.benchmark).replace("_", " "))
@@ -143,6 +149,7 @@ class _Section:
         self._comparison: BenchmarkComparison | None = None
         """The tests of the pairs of runs; ``None`` for a single run, or if the runs cannot be compared."""
         self._why_not_compared = ""
+        """Why the runs cannot be compared."""
         if len(runs) > 1:
             try:
                 self._comparison = compare_runs(runs, self._metric)
@@ -232,10 +239,29 @@ class _Section:
                 continue
             if name == "method":
                 shown_value = self._cited_method(value)
+            elif name == "scoring":
+                shown_value = _breakable_field(self._differing_parts(value))
             else:
                 shown_value = _breakable_field(value)
-            text += f", {latex_cell(name)} {shown_value}"
+            if shown_value:
+                text += f", {latex_cell(name)} {shown_value}"
         return text
+
+    def _differing_parts(self, scoring: str) -> str:
+        """Return the parts of how a model scores labels that another run has with another value.
+
+        Models of different kinds have different parts, which are in the signatures: ``order`` belongs to the embedded
+        model, ``label_scoring`` to models of transformers. They say nothing about a difference between the runs.
+
+        Args:
+            scoring: All parts, such as ``"escape=C;order=12"``.
+        """
+        values_by_part: dict[str, set[str]] = {}
+        for result in self._runs.values():
+            for part in (result.signature.fields.get("scoring") or "").split(";"):
+                values_by_part.setdefault(part.partition("=")[0], set()).add(part)
+        parts = scoring.split(";")
+        return ";".join([part for part in parts if len(values_by_part[part.partition("=")[0]]) > 1])
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
         """Return the mean score of a run with its interval and its baselines, as they are known."""
@@ -356,6 +382,7 @@ class _Section:
         )
 
     def _caption(self) -> str:
+        """Return the caption of the table: benchmark and score, then what intervals, baselines and marks mean."""
         caption = f"{latex_cell(class_name(self._first.benchmark))}: {self._metric_in_words}"
         if self._is_lower_better:
             caption += " (lower is better)"
@@ -509,7 +536,7 @@ def _tests_in_words(pairs: Sequence[Comparison], correction: Correction) -> Iter
         sentence += " method, because the best run, with which each is compared, was chosen by the same data"
     elif correction.pairs > 1:
         sentence += f", and their p-values are corrected for {correction.pairs} pairs of runs"
-        sentence += _citation(_known_works(["Holm"], ()))
+        sentence += _citation(_known_works([_CORRECTION], ()))
     yield f"{sentence}."
 
 
@@ -520,7 +547,13 @@ def _scope_in_words(notes: Iterable[str]) -> Iterator[str]:
 
 
 def _facts_of_test(line: DatasetComparison, outcome: Tested, subtraction: str) -> str:
-    """Return the difference with its interval, and the p-value."""
+    """Return the difference of two runs with its interval, and the p-value, as LaTeX.
+
+    Args:
+        line: The comparison of their means.
+        outcome: The corrected test.
+        subtraction: What is subtracted from what: "first minus second".
+    """
     facts = []
     if line.difference is not None:
         facts.append(f"{subtraction}: ${line.difference:+.3f}$")

@@ -7,7 +7,7 @@ and no p-value before the correction for several tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -152,20 +152,21 @@ class RunPair:
     def left_out(self) -> list[str]:
         """Sentences about data sets and queries that are not compared, and about queries without a score."""
         sentences = [f"{datasets} ({reason})" for reason, datasets in self._datasets_by_reason.items()]
+        datasets_by_note: dict[str, list[str]] = {}
         for dataset, paired in self.datasets.items():
             for note in paired.left_out_notes(self.first.name, self.second.name):
-                sentences.append(f"{dataset}: {note}")
-        return sentences
+                datasets_by_note.setdefault(note, []).append(dataset)
+        return sentences + _with_datasets(datasets_by_note)
 
     @property
     def notes(self) -> list[str]:
         """Sentences about data sets on which one run has more queries for each test row than the other."""
-        sentences = []
+        datasets_by_note: dict[str, list[str]] = {}
         for dataset, paired in self.datasets.items():
             note = paired.note(self.first.name, self.second.name)
             if note is not None:
-                sentences.append(f"{dataset}: {note}")
-        return sentences
+                datasets_by_note.setdefault(note, []).append(dataset)
+        return _with_datasets(datasets_by_note)
 
     @property
     def cluster_notes(self) -> list[str]:
@@ -182,6 +183,17 @@ class RunPair:
         if set(self.first.datasets).isdisjoint(self.second.datasets):
             return f"its data sets are {', '.join(self.second.datasets)}, not {', '.join(self.first.datasets)}"
         return "; ".join(f"{datasets}: {reason}" for reason, datasets in self._datasets_by_reason.items())
+
+
+def _with_datasets(datasets_by_note: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return each note with the data sets that it is about, such as ``"each of TREC, AGNews: 2 queries ..."``."""
+    sentences = []
+    for note, datasets in datasets_by_note.items():
+        if len(datasets) == 1:
+            sentences.append(f"{datasets[0]}: {note}")
+        else:
+            sentences.append(f"each of {', '.join(datasets)}: {note}")
+    return sentences
 
 
 def pair_runs(first: ScoredRun, second: ScoredRun, metric: str) -> RunPair:

@@ -34,13 +34,11 @@ class Difference(NamedTuple):
         """Return whether the values of this setting are parts of those of another setting.
 
         An example is the setting ``order`` with the values 12 and 14, and another setting with the values
-        ``escape=C;order=12`` and ``escape=C;order=14``.
+        ``escape=C;order=12`` and ``escape=C;order=14``. A value that is not set is part of any value without that name.
         """
-        if self.field == setting.field or self.first is None or self.second is None:
+        if self.field == setting.field:
             return False
-        parts_of_first = (setting.first or "").split(";")
-        parts_of_second = (setting.second or "").split(";")
-        return f"{self.field}={self.first}" in parts_of_first and f"{self.field}={self.second}" in parts_of_second
+        return _is_part(self.field, self.first, setting.first) and _is_part(self.field, self.second, setting.second)
 
     def to_dict(self) -> dict[str, str | None]:
         """Return the field and both values for JSON."""
@@ -48,6 +46,20 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         return one_line(f"{self.field}: {shown_value(self.first)} and {shown_value(self.second)}")
+
+
+def _is_part(name: str, value: str | None, whole: str | None) -> bool:
+    """Return whether a setting has a value within a setting of several parts, such as ``escape=C;order=12``.
+
+    Args:
+        name: The setting, such as ``"order"``.
+        value: Its value, such as ``"12"``; ``None`` if it is not set.
+        whole: The value of the setting of several parts.
+    """
+    parts = (whole or "").split(";")
+    if value is None:
+        return not any(part.startswith(f"{name}=") for part in parts)
+    return f"{name}={value}" in parts
 
 
 def shown_value(value: str | None) -> str:

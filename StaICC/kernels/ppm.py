@@ -378,8 +378,7 @@ class PPMKernel:
             labels: The labels.
         """
         label_ends = after_label(prompts, labels)
-        # All prompts begin with the same text, which is read once. Labels may begin alike, so it is cut: what comes
-        # after a label must be scored.
+        # The history is what all prompts begin with, which is read once. It ends before the text that is scored.
         common_beginning = commonprefix(list(prompts))  # noqa: RUF071 - characters are meant
         history = common_beginning[: min(label_ends)]
         alphabet = set().union(*prompts)

@@ -168,7 +168,7 @@ class VLLMKernel(EngineKernel):
     # Scores of labels
 
     def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
-        """Return the scores of the labels for each prompt; see the base class."""
+        """Return the scores of the labels for each prompt, as other kernels do; an error with the option ``guided``."""
         if self.options.guided:
             raise ArgumentError(
                 f"guided: got {self.options.guided!r} for scores of labels. Use "

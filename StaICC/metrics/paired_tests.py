@@ -1277,10 +1277,11 @@ def directional_holm(p_values: Sequence[float | None]) -> list[float | None]:
         >>> directional_holm([0.03]), directional_holm([0.01, None, 0.02])
         ([0.03], [0.03, None, 0.05])
     """
-    one_sided: list[float | None] = []
-    for p in p_values:
-        one_sided.append(None if p is None else p / 2.0)
-    # The p-value of the opposite direction of a pair is larger, and not known here. With its largest possible value, 1,
-    # no adjusted p-value is too small.
-    other_directions = [1.0] * len(p_values)
-    return holm([*one_sided, *other_directions])[: len(p_values)]
+    smaller_one_sided: list[float | None] = []
+    for p_value in p_values:
+        smaller_one_sided.append(None if p_value is None else p_value / 2.0)
+    # The p-value of the other direction of a pair is larger, and not known here. With its largest possible value, 1, no
+    # adjusted p-value is too small.
+    larger_one_sided = [1.0] * len(p_values)
+    adjusted = holm([*smaller_one_sided, *larger_one_sided])
+    return adjusted[: len(p_values)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from StaICC.comparing.alignment import MOST_RUNS
-from StaICC.comparing.formats import latex_table
+from StaICC.comparing.formats import latex_table, latex_tabular
 from StaICC.comparing.ranking import Rank
 from StaICC.comparing.verdicts import Best, Tied, Untested
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
@@ -16,7 +16,7 @@ from StaICC.results.experiment_table import is_experiment
 from StaICC.results.left_out import LEFT_OUT_NOTE, STOPPED_EARLY_NOTE, with_marks
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
-from StaICC.safe_text import latex_cell
+from StaICC.safe_text import latex_cell, with_latex_engine
 
 _STYLES = {Best: r"$\mathbf{%s}$", Tied: r"$\underline{%s}$", Untested: "$%s^{*}$"}
 """How a number of a verdict is set."""
@@ -44,7 +44,8 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     Raises:
         ArgumentError: A run has two results of one benchmark.
     """
-    return "\n\n".join(_group_table(group) for group in comparable_groups(by_benchmark(results)))
+    tables = [_group_table(group) for group in comparable_groups(by_benchmark(results))]
+    return with_latex_engine("\n\n".join(tables))
 
 
 def _group_table(group: Group) -> str:
@@ -60,7 +61,8 @@ def _group_table(group: Group) -> str:
             scores.append(score)
             row.append(_score_cell(score, rank))
         rows.append(row)
-    lines = [latex_table(_caption(group, names, rows, scores), ["", *names], rows) + "\\end{table}"]
+    caption = _caption(group, names, rows, scores)
+    lines = [latex_table(caption, [latex_tabular(["", *names], rows)]) + "\\end{table}"]
     for _, _, result in each_result(group):
         signature = f"% {result.signature}"
         if signature not in lines:

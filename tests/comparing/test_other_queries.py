@@ -197,7 +197,10 @@ def test_rows_with_other_numbers_of_queries_are_compared_on_the_shared_queries(r
     partial = Result.from_dict(plain)
     line = compare(partial, runs["b"], "accuracy").datasets[0]
     assert line.queries == (79, 79)
-    assert "one: 1 of 80 queries of second are not compared" in compare(partial, runs["b"], "accuracy").left_out
+    assert (
+        "each of one, two: 1 of 80 queries of second are not compared"
+        in compare(partial, runs["b"], "accuracy").left_out
+    )
 
 
 def test_a_run_with_other_data_sets_keeps_its_value_and_is_untested_in_a_ranking(runs: dict[str, Result]) -> None:

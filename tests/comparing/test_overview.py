@@ -18,7 +18,7 @@ from StaICC.comparing.comparison_results import Comparison
 from StaICC.comparing.formats import format_comparisons
 from StaICC.comparing.overview import overview_blocks
 from StaICC.comparing.ranking import MISSING_NOTE
-from StaICC.comparing.setting_differences import shown_value
+from StaICC.comparing.setting_differences import Difference, shown_value
 from StaICC.comparing.verdicts import Tested, Untested
 from StaICC.layout import TextTable, layout
 from StaICC.report.figures.difference_plot import differences
@@ -42,6 +42,34 @@ def test_each_fact_is_there_once(text: str) -> None:
     assert text.count("StaICC|benchmark:Normal|") == 1
     (line,) = [line for line in text.splitlines() if line.startswith("they differ in k: ")]
     assert sorted(line.removeprefix("they differ in k: ").split(", ")) == ["1 (k = 1)", "2 (k = 2)", "3 (k = 3)"]
+
+
+def test_settings_that_only_some_runs_have_and_equal_notes_are_one_line() -> None:
+    """Models of two kinds: the settings of one kind are no differences in a value; a note is once for its data sets."""
+
+    def normal(limit: int) -> Normal:
+        return Normal(1, datasets=[dataset("A"), dataset("B")], limit=limit)
+
+    runs = {
+        "long": normal(60)(load_kernel("ppm")),
+        "short": normal(40)(load_kernel("ppm")),
+        "own": normal(60)(model(0.4), model_name="own"),
+    }
+    lines = layout(display_comparisons([compare_runs(runs)]), width=1000, wrap=False).splitlines()
+    (line_of_ppm,) = [line for line in lines if re.match(r"only (long, short|short, long) have ", line)]
+    assert line_of_ppm.endswith("algorithm: ppm/1")
+    assert sum("escape=C" in line for line in lines if not line.startswith("StaICC|")) == 1
+    (note,) = [line for line in lines if line.startswith("long and short: ")]
+    assert "left out: each of A, B: 40 of 120 queries of long are not compared" in note
+
+
+def test_a_part_that_is_not_set_is_part_of_a_setting_without_it() -> None:
+    whole = Difference("scoring", "escape=C;order=12", "variant=paper")
+    assert Difference("order", "12", None).is_part_of(whole)
+    assert Difference("variant", None, "paper").is_part_of(whole)
+    assert not Difference("order", "13", None).is_part_of(whole)
+    assert not Difference("order", None, "12").is_part_of(whole)
+    assert not Difference("dtype", "float32", None).is_part_of(whole)
 
 
 def test_each_pair_has_a_line(text: str) -> None:

@@ -15,8 +15,10 @@ from StaICC import GLER, Dataset, Method, Normal, Statistics, load_kernel
 from StaICC.cli import main
 from StaICC.comparing.citing import entries
 from StaICC.comparing.comparison import compare, compare_runs
+from StaICC.comparing.formats import format_comparisons
 from StaICC.comparing.paper import paper_text, works_of
 from StaICC.comparing.verdicts import Tested, p_text
+from StaICC.report.latex_tables import latex_scores
 from StaICC.results.result import Result
 
 HOSTILE = r"50% of $a_b & {c}~^\d#"
@@ -99,17 +101,38 @@ def test_the_commands_print_the_paper_and_its_bibtex(
     assert "@article{gaffke2005three," in printed
 
 
-def test_latex_compiles(tmp_path: Path, runs: dict[str, Result]) -> None:
-    if shutil.which("pdflatex") is None:
+def compile_latex(folder: Path, latex: str, program: str) -> subprocess.CompletedProcess[str]:
+    """Compile a document with some LaTeX."""
+    if shutil.which(program) is None:
         pytest.skip(
-            "LaTeX is not installed (Debian: texlive-latex-recommended), so the document cannot be compiled; "
+            f"{program} is not installed (Debian: texlive-latex-recommended), so the document cannot be compiled; "
             "tests/test_hostile_texts.py checks without it that texts are escaped"
         )
-    (tmp_path / "paper.tex").write_text(paper_text(runs), encoding="utf-8")
+    (folder / "paper.tex").write_text(latex, encoding="utf-8")
     document = r"\documentclass{article}\usepackage{booktabs}\begin{document}\input{paper}\end{document}"
-    (tmp_path / "document.tex").write_text(document, encoding="utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "document"]
-    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    (folder / "document.tex").write_text(document, encoding="utf-8")
+    command = [program, "-interaction=nonstopmode", "-halt-on-error", "document"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_latex_compiles(tmp_path: Path, runs: dict[str, Result]) -> None:
+    finished = compile_latex(tmp_path, paper_text(runs), "pdflatex")
+    assert finished.returncode == 0, finished.stdout[-800:]
+
+
+def test_a_name_that_pdflatex_cannot_set_is_announced(tmp_path: Path, runs: dict[str, Result]) -> None:
+    names_of_latin = {"Zoë – “Łódź”": runs["one"]}
+    assert "LuaLaTeX" not in paper_text(names_of_latin)
+    names_of_other_scripts = {"模型": runs["one"], "модель 🙂": runs["one"]}
+    for latex in (
+        paper_text(names_of_other_scripts),
+        latex_scores(names_of_other_scripts),
+        format_comparisons([compare_runs(names_of_other_scripts)], "latex"),
+    ):
+        assert latex.startswith("% pdfLaTeX cannot set '模': compile with LuaLaTeX or XeLaTeX")
+    finished = compile_latex(tmp_path, paper_text(names_of_latin), "pdflatex")
+    assert finished.returncode == 0, finished.stdout[-800:]
+    finished = compile_latex(tmp_path, paper_text(names_of_other_scripts), "lualatex")
     assert finished.returncode == 0, finished.stdout[-800:]
 
 
@@ -120,6 +143,13 @@ def test_the_caption_names_the_level_of_the_intervals(runs: dict[str, Result]) -
     both = caption_of(paper_text({"one": runs["one"], "at 90": at_90}))
     assert r"with confidence intervals in brackets (95\,\% for one, 90\,\% for at 90)" in both
     assert "brackets" not in caption_of(paper_text({"without": without}))
+
+
+def test_of_the_scoring_of_labels_the_paragraph_has_what_differs(runs: dict[str, Result]) -> None:
+    low_order = Normal(k=1, datasets=["mini"], limit=24)(load_kernel("ppm", order=3))
+    assert "(ppm, scoring order=3) has a mean" in paper_text({"one": runs["one"], "low": low_order})
+    function = run(1, lambda prompt, label_space: [1.0, 0.0, 0.0], model_name="own")
+    assert "scoring" not in paper_text({"one": runs["one"], "own": function}).split("Signature")[0]
 
 
 def test_a_slope_is_no_accuracy_and_lower_is_better() -> None:

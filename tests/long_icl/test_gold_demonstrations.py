@@ -370,6 +370,11 @@ def test_an_interaction_is_the_difference_of_two_changes(small_files: Path) -> N
     for form in FORMATS:
         if form not in ("csv", "json"):
             assert "0 shots to 1 shots" in format_comparisons([compare_runs({"a": first, "b": second})], form)
+    latex = format_comparisons([compare_runs({"a": first, "b": second})], "latex")
+    table_of_scores, table_of_changes = re.findall(r"\\begin\{tabular\}.*?\\end\{tabular\}", latex, re.DOTALL)
+    assert "0 shots to 1 shots" not in table_of_scores
+    assert "$0.7500$" in table_of_scores, "the mean of 30 of 40, which the second run has with 0 shots"
+    assert "0 shots to 1 shots" in table_of_changes
 
 
 def test_missing_replies_count_at_their_worst_in_an_interaction(small_files: Path) -> None:

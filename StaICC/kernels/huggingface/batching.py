@@ -497,6 +497,7 @@ class BatchRunner:
         states: dict[int, Any] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
+            """Keep the last state of each sequence of a batch."""
             for number, indexes in picks.items():
                 states[number] = hidden[indexes[-1]]
 

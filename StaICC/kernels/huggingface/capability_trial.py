@@ -46,9 +46,12 @@ _known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary
 
 
 def examined(forward: Forward) -> Forward:
-    """Return a model with its capabilities, detected by trial once for each model and again after a change."""
+    """Return a model after its capabilities (``forward.can``) were found by trial.
+
+    They are remembered for each model in memory. The trial is repeated when the model was changed.
+    """
     model = forward.model
-    # The guard does not see code of classes, so it is looked for each time.
+    # The number of guard() does not change with the code of classes, so that is looked at each time.
     reasons_to_run_alone = foreign_code(model)
     known = _known.get(model)
     if known is not None and known.guard == guard(model) and not reasons_to_run_alone:
@@ -84,10 +87,12 @@ class _Trial:
 
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
-        vocabulary = max(forward.can.vocabulary - 1, 1)
-        # Nine tokens of the vocabulary, whichever.
-        a, b, c, d, e, f, g, h, i = [(7 + 37 * index) % vocabulary for index in range(9)]
-        first, second, third = (a, b, c, d, e, f, g), (a, b, c, i, h, g), (i, h, g)
+        # Any nine tokens of the vocabulary will do.
+        token_count = max(forward.can.vocabulary - 1, 1)
+        a, b, c, d, e, f, g, h, i = [(7 + 37 * index) % token_count for index in range(9)]
+        first = (a, b, c, d, e, f, g)
+        second = (a, b, c, i, h, g)  # begins like the first one
+        third = (i, h, g)
         self._sequences: list[tuple[int, ...]] = [first, second, third]
         self._expected = [self._plain_logits_at_end(sequence) for sequence in self._sequences]
         forward.can.vocabulary = len(self._expected[0])
@@ -191,7 +196,11 @@ def _differ_by_rounding_only(computed: Any, expected: Any, is_exact: bool, decoy
 
 
 def _find_ways(forward: Forward) -> bool:
-    """Find in which ways a model returns the logits of plain calls; return whether there is one."""
+    """Find in which ways a model returns the logits of plain calls, and set its capabilities (``forward.can``).
+
+    Returns:
+        Whether there is a way to run several prompts in one call.
+    """
     trial = _Trial(forward)
     has_separate_head = _find_head(trial)
     if not has_separate_head and not trial.works(is_exact=True, head="model", transform=""):
@@ -235,7 +244,10 @@ def _find_head(trial: _Trial) -> bool:
 
 
 def _find_sharing(trial: _Trial) -> None:
-    """Find whether rows may share positions, over a cached prefix and within a row, and in which form of rows."""
+    """Find whether rows may share positions, and set the fields ``sharing``, ``flat`` and ``attention_weight``.
+
+    Both kinds of sharing must work: over a cached prefix, and within a row.
+    """
     forward = trial.forward
     can = forward.can
     is_exact = forward.is_exact

@@ -337,7 +337,13 @@ def dtype_option() -> str:
 
 @contextlib.contextmanager
 def _passing_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder next to a copy's, which is removed at the end if it was not renamed."""
+    """Yield a new folder for the files of a copy that is being written.
+
+    The caller renames it when it is complete. Otherwise it is removed at the end.
+
+    Args:
+        folder: The folder that the copy will have, in the same parent folder.
+    """
     passing_folder = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
     # An earlier process with the same number may have left one behind.
     shutil.rmtree(passing_folder, ignore_errors=True)

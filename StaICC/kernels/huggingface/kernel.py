@@ -362,7 +362,13 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return why_not_finite(self.model)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        """Return what the model reads of sequences; see the base class."""
+        """Return what the model reads of token sequences: without the last token, except where prompts are run alone.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt.
+        """
         if self.runner().forward.can.runs_alone:
             return sequences
         return super()._computed(sequences, starts, labels)
@@ -611,7 +617,15 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
-        """Return the texts that continue sequences; see the base class."""
+        """Return the texts that continue token sequences.
+
+        Args:
+            sequences: The tokens of each prompt.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            stop: Texts before which a continuation ends.
+            sampling: The temperature and the seed, by name.
+            choices: Empty: this kernel has no guided texts.
+        """
         ending = Ending(self.tokenizer, self._end_tokens(), stop)
         continuations = generate(self.runner(), sequences, max_new_tokens, ending, **sampling)
         self._count(sequences, continuations)

@@ -135,7 +135,10 @@ def _in_standard_library(path: str) -> bool:
 
 
 def is_library_code(function: Any) -> bool:
-    """Return whether a function, and each function that it wraps, was written in a file of a library."""
+    """Return whether a function, and each function that it wraps, was written in a file of a library.
+
+    Libraries are the standard library and the packages of :data:`LIBRARIES`. Their version identifies their code.
+    """
     # The type, not isinstance(): a proxy of wrapt only seems to be of the class of what it wraps.
     kind = type(function)
     if kind is types.MethodType:

@@ -103,11 +103,10 @@ class ConversationLayout:
             RunEndingError: A message was dropped, cut, repeated or changed.
         """
         contents = [message["content"] for message in messages]
-        if text == self.written(contents):
+        stripped_contents = [content.strip() for content in contents]
+        if text in (self.written(contents), self.written(stripped_contents)):
             return
-        if text == self.written([content.strip() for content in contents]):
-            return
-        # The template strips some contents or ends only, or something is wrong.
+        # The template strips some of the contents, or one of their ends, or it does something wrong.
         self._check_beginning(text)
         self._check_contents(contents, text)
 

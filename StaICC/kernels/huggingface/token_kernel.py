@@ -515,7 +515,14 @@ class TokenKernel:
         )
 
     def _prompts_with_labels(self, reading: Reading, label_space: Sequence[str]) -> Iterator[ScoredSequences]:
-        """Yield every prompt followed by every label, as many prompts at a time as :data:`TOKENS_AT_ONCE` allows."""
+        """Yield the token sequences of every prompt followed by every label, for some prompts at a time.
+
+        As many prompts are joined with the labels at once as :data:`TOKENS_AT_ONCE` allows in memory.
+
+        Args:
+            reading: The prompts.
+            label_space: The labels.
+        """
         texts = [text for (text,) in reading.texts]  # each query has one prompt
         longest = max(len(tokens) for (tokens,) in reading.ids)
         tokens_per_prompt = longest * len(label_space)
@@ -525,9 +532,9 @@ class TokenKernel:
             starts: list[int] = []
             some_texts = texts[first : first + prompts_at_once]
             for prompt in self.format.continuations(some_texts, label_space, first):
-                last_given_position = prompt.given - 1
+                last_unscored_position = prompt.given - 1
                 sequences += prompt.sequences
-                starts += [last_given_position] * len(prompt.sequences)
+                starts += [last_unscored_position] * len(prompt.sequences)
             yield ScoredSequences(sequences, starts)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:

@@ -757,7 +757,14 @@ def is_local(url: str) -> bool:
 
 
 def _checked_url(base_url: object) -> str:
-    """Return an address in its shortest form; refuse parts that an identity or an error must not show."""
+    """Return the address of a server in its shortest form: without the default port and a slash at the end.
+
+    Args:
+        base_url: What was given as the address.
+
+    Raises:
+        ArgumentError: It is no address, or has a part that identities and messages must not show, such as a password.
+    """
     try:
         text = base_url.strip() if isinstance(base_url, str) else ""
         parts = urlsplit(text)
