@@ -144,9 +144,9 @@ class ConfidenceAuroc(Statistic):
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the area with the distances to its confidence limits, and the influence of each test row.
 
-        With m rows with a correct and n rows with a wrong prediction, the variance of an area A is at most ``A (1 - A)
-        / min(m, n)`` (van Dantzig 1951): that of a share of ``min(m, n)`` rows. So the area has the limits of such a
-        share, narrowed by the ratio of its estimated variance to this bound
+        With m rows with a correct and n rows with a wrong prediction, the variance of an area A is at most
+        ``A (1 - A) / min(m, n)`` (van Dantzig 1951): that of a share of ``min(m, n)`` rows. So the area has the limits
+        of such a share, narrowed by the ratio of its estimated variance to this bound
         (:func:`~StaICC.metrics.intervals.share_of_rows_part`).
 
         Raises:
@@ -182,8 +182,9 @@ class ConfidenceAuroc(Statistic):
         """Return the area of one run, and the contribution of each test row, its influence.
 
         A *kind* of queries are the correct or the wrong ones. If one more row has q queries of a kind that has k
-        queries so far, and these win against the share s of the other kind, the area A becomes ``(A k + q s) / (k +
-        q)``. It is lowest with s = 0, highest with s = 1, and changes most if the new queries are of the smaller kind.
+        queries so far, and these win against the share s of the other kind, the area A becomes
+        ``(A k + q s) / (k + q)``. It is lowest with s = 0, highest with s = 1, and changes most if the new queries are
+        of the smaller kind.
         """
         wins = _wins(sample.truth, predictions)
         area = wins.area

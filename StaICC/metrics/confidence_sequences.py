@@ -216,8 +216,8 @@ class ConfidenceSequence:
         """The approximate standard error of :attr:`estimate`. It serves to choose bets, and not to compute intervals.
 
         The estimate is the mean over the data sets of the mean of their drawn rows. Rows are drawn without replacement,
-        so that the mean of ``n_drawn`` of ``size`` rows has the variance ``row variance * (1 - n_drawn / size) /
-        n_drawn`` (with the finite population correction of Cochran 1977). One
+        so that the mean of ``n_drawn`` of ``size`` rows has the variance
+        ``row variance * (1 - n_drawn / size) / n_drawn`` (with the finite population correction of Cochran 1977). One
         row variance is taken for all data sets (:attr:`_row_variance`). So the standard error is::
 
             width * sqrt(row variance * sum over data sets of (1 - n_drawn / size) / n_drawn) / number of data sets
@@ -266,8 +266,7 @@ class ConfidenceSequence:
         """Return the bet with which the capital is expected to grow most if an assumed mean is too small by the gap.
 
         Let g be the gap of the *sum* of the means of all data sets, and v the variance of the sum of the draws of a
-        round.
-        By the Taylor series of second order, the logarithm of the capital grows in each round by about::
+        round. By the Taylor series of second order, the logarithm of the capital grows in each round by about::
 
             bet * g - bet^2 * (v + g^2 / draws) / 2
 

@@ -460,8 +460,8 @@ def _jackknife_variance(
 
     The levels of all three factors are drawn at random: with other rows, draws or templates, the mean squared effect M
     would be another. The influence of a level on M is the derivative of M by the weight of the level (Jaeckel 1972).
-    The variance of M is the sum over the three factors of ``variance of the influences of its levels / number of its
-    levels``.
+    The variance of M is the sum over the three factors of
+    ``variance of the influences of its levels / number of its levels``.
 
     With m effects e of the source, ``M = sum(e^2) / m``, the influence of a level is, up to a constant:
 
@@ -654,8 +654,8 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
 
     Rows and draws of different data sets are independent. So the mean square of the mean is the sum of the mean squares
     of the D data sets, divided by D^2, as the variance of a mean is. Its sampling variance is the sum, divided by D^4.
-    For draws, the degrees of freedom are those of a sum of mean squares (Satterthwaite 1946): ``(sum of MS)^2 / sum of
-    (MS^2 / df)``.
+    For draws, the degrees of freedom are those of a sum of mean squares (Satterthwaite 1946):
+    ``(sum of MS)^2 / sum of (MS^2 / df)``.
 
     Templates of different data sets are not independent: template t has the same kinds of instruction, prefixes and
     affixes on all data sets. So the mean square of templates is that of the means over data sets with each template.

@@ -1073,9 +1073,9 @@ def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
 def expected_best(guesses: Guesses, tried: int = 1) -> float:
     """Return the expected score of the best of several guessers.
 
-    The best of t guessers reaches a score with the probability
-    ``1 - (1 - tail)^t``, where tail is the probability that one guesser reaches it. Its expected score is the lowest
-    possible score, plus the sum over all higher scores of (distance to the next lower one) times this probability.
+    The best of t guessers reaches a score with the probability ``1 - (1 - tail)^t``, where tail is the probability that
+    one guesser reaches it. Its expected score is the lowest possible score, plus the sum over all higher scores of
+    (distance to the next lower one) times this probability.
 
     The score may be a mean over data sets. The best mean of all guessers is smaller than the mean of the best scores,
     because no guesser is the best one on all data sets.
