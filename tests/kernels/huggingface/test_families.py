@@ -82,6 +82,7 @@ def test_the_logits_of_labels_need_their_rows_of_the_output_matrix_only(models, 
     kernel = make_kernel(models(family), tokenizer)
     head = kernel.model.get_output_embeddings()
     assert (head.bias is not None and bool(head.bias.any())) == (family == "GPTJ")
+    kernel.batch(PROMPTS[:2], LABELS)  # the first batch compares both
     assert kernel.runner().forward.can.head == "rows"
 
 
