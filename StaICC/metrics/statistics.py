@@ -250,6 +250,9 @@ class Statistic:
     """Whether test and interval are also valid with clusters of test rows as the unit (measured by simulation)."""
     independent: ClassVar[bool] = True
     """Whether the contributions of a run are the same whatever run it is compared with."""
+    compares_conditions: ClassVar[bool] = False
+    """Whether the score compares the predictions of a query in all conditions, which have the same queries. Its
+    prediction for a query is then the list of the predicted labels, one for each condition."""
 
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible value for a number of labels."""
@@ -621,6 +624,8 @@ class Consistency(Share):
 
     The prediction for a query is the list of its predicted labels, one for each condition.
     """
+
+    compares_conditions = True
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
         """Return for each query the share of its most frequent label among its predicted labels."""
