@@ -30,7 +30,7 @@ from StaICC.prompting.bm25 import BM25Index
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result
 from tests.long_icl.conftest import make
-from tests.long_icl.test_experiments import benchmark, copies, okapi, one, rows_of, shown
+from tests.long_icl.test_experiments import benchmark, condition_rows, copies, demonstrations_in, experimentor_of, okapi
 
 CARD = task_card("goemotions")
 LABEL = CARD.labels[0]
@@ -55,7 +55,7 @@ def test_the_nearest_baseline_is_that_of_okapi_bm25(small_files: Path) -> None:
     result = own(lambda prompt, label_space: 0)
     scores = []
     for number in (1, 3):
-        demonstrations = shown(own[0].context(number))[:-1] or shown(own[0].context(number))
+        demonstrations = demonstrations_in(own[0].context(number))[:-1] or demonstrations_in(own[0].context(number))
         correct = 0
         for item in own[0].test_items:
             similar = okapi(item.texts[0], [text for text, _ in demonstrations])
@@ -74,7 +74,7 @@ def test_a_copier_is_as_good_as_the_nearest_baseline_in_every_shared_context(sma
         experiment = Experiment(name, (0, 1, 2)) if name == "shots" else Experiment(name, shots=2)
         result = benchmark(small_files, experiment, limit=30)(copies)
         records = result.divided["goemotions"]["rounds"]
-        for condition, row in rows_of(result).items():
+        for condition, row in condition_rows(result).items():
             nearest = records[condition]["nearest"]
             if condition in ("zero shots", "irrelevant text", "0 shots") or name == "retrieval":
                 assert (nearest is None) == (condition != "full context")  # no demonstrations, or none that all share
@@ -95,7 +95,7 @@ def test_conditions_with_the_same_demonstrations_share_their_comparison(
             super().__init__(texts)
 
     monkeypatch.setattr(nearest_baseline, "BM25Index", CountedIndex)
-    made = one(small_files, Experiment("order", shots=2), limit=8)
+    made = experimentor_of(small_files, Experiment("order", shots=2), limit=8)
     result = benchmark(small_files, Experiment("order", shots=2), limit=8)(lambda prompt, label_space: 0)
     records = result.divided["goemotions"]["rounds"]
     assert len(records) > 2
@@ -114,7 +114,7 @@ def test_demonstrations_that_prompts_lost_are_not_compared(small_files: Path, ex
     """A copier that reads only the last demonstrations is as good as the baseline, whichever ones it lost."""
 
     def copies_last(prompt: str, label_space: list[str]) -> Text:
-        *demonstrations, (query, _) = shown(prompt)
+        *demonstrations, (query, _) = demonstrations_in(prompt)
         dropped = len(demonstrations) - len(query) % 4  # of some prompts all
         demonstrations = demonstrations[dropped:]
         if not demonstrations:
@@ -139,26 +139,26 @@ def test_demonstrations_that_prompts_lost_are_not_compared(small_files: Path, ex
 
 
 def test_retrieved_and_hybrid_contexts_fill_the_budget_of_the_fixed_ones(small_files: Path) -> None:
-    own = one(small_files, Experiment("budget", (512, 1024, 9000)), limit=8)
+    own = experimentor_of(small_files, Experiment("budget", (512, 1024, 9000)), limit=8)
     assert list(own.contexts) == [
         f"{size} {kind}" for size in ("512", "1K") for kind in ("fixed", "retrieved", "hybrid")
     ]
     assert own.queries.unavailable.keys() == {f"9000 {kind}" for kind in ("fixed", "retrieved", "hybrid")}
-    context_of_budget = one(small_files, Experiment("context", (512, 1024)), limit=8)
-    pool = shown(make(small_files, ["goemotions"], [5], 8)[0].context(5))
+    context_of_budget = experimentor_of(small_files, Experiment("context", (512, 1024)), limit=8)
+    pool = demonstrations_in(make(small_files, ["goemotions"], [5], 8)[0].context(5))
     largest = max(len(f"comment: {text}\nemotion category: {label}\n".encode()) for text, label in pool) + 2
     for size, name in ((512, "512"), (1024, "1K")):
         assert own.context(f"{name} fixed") == context_of_budget.context(name)
-        prefix = len(shown(own.context(f"{name} fixed"))) * 3 // 4
+        prefix = len(demonstrations_in(own.context(f"{name} fixed"))) * 3 // 4
         prefixes = set()
         for index, item in enumerate(own.test_items):
             for kind in ("retrieved", "hybrid"):
                 context = own.context(f"{name} {kind}", index)
                 assert 4 * size - largest < len(context.encode()) <= 4 * size
-                demonstrations = shown(context)
+                demonstrations = demonstrations_in(context)
                 assert len(set(demonstrations)) == len(demonstrations)  # none is shown twice
                 assert f" of {item.gold[0]} " in demonstrations[-1][0] + " "  # the most similar one is last
-            prefixes.add(tuple(shown(own.context(f"{name} hybrid", index))[:prefix]))
+            prefixes.add(tuple(demonstrations_in(own.context(f"{name} hybrid", index))[:prefix]))
         assert len(prefixes) == 1  # which a prefix cache computes once
         assert len({own.context(f"{name} retrieved", index) for index in range(8)}) > 4
     assert own.contexts["1K hybrid"].compared == own.contexts["1K retrieved"].compared == "1K fixed"
@@ -166,7 +166,7 @@ def test_retrieved_and_hybrid_contexts_fill_the_budget_of_the_fixed_ones(small_f
 
 def test_no_further_similar_demonstration_fits_into_the_budget(small_files: Path) -> None:
     """Neither of retrieved nor of hybrid contexts, whose similar ones also get the bytes that the fixed ones leave."""
-    own = one(small_files, Experiment("budget", (512, 1024)), limit=3)
+    own = experimentor_of(small_files, Experiment("budget", (512, 1024)), limit=3)
     rows = [(row.item().texts[0], row.item().gold[0]) for row in own.data.train]
     for index, item in enumerate(own.test_items):
         scores = [round(score, 9) for score in okapi(item.texts[0], [text for text, _ in rows])]
@@ -174,7 +174,7 @@ def test_no_further_similar_demonstration_fits_into_the_budget(small_files: Path
         for size, name in ((512, "512"), (1024, "1K")):
             for kind in ("retrieved", "hybrid"):
                 context = own.context(f"{name} {kind}", index)
-                demonstrations = shown(context)
+                demonstrations = demonstrations_in(context)
                 text, label = next(rows[row] for row in most_similar_first if rows[row] not in demonstrations)
                 next_one = f"comment: {text}\nemotion category: {label}\n"
                 assert next_one.replace(text, demonstrations[0][0]).replace(label, demonstrations[0][1]) in context
@@ -333,13 +333,13 @@ def test_scores_by_the_nearest_gold_demonstration(
 
     def last_ten(prompt: str, label_space: list[str]) -> str:
         """Is right if one of the last ten demonstrations has the true label."""
-        *before, (query, _) = shown(prompt)
+        *before, (query, _) = demonstrations_in(prompt)
         gold = re.findall(r"of (\w+)", query)[0]
         return gold if gold in [label for _, label in before[-10:]] else "nothing"
 
     result = own(last_ten)
     bins = result.divided["goemotions"]["experiment"]["nearest_gold"]["2 shots"]
-    demonstrations = shown(own[0].context("2 shots"))
+    demonstrations = demonstrations_in(own[0].context("2 shots"))
     distances = []
     overlaps = []
     for item in own[0].test_items:
