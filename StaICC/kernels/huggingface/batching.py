@@ -95,6 +95,7 @@ class BatchRunner:
     """
 
     def __init__(self, forward: Forward, token_budget: int, prefix_reuse: bool = True) -> None:
+        """Make a runner with an empty cache; the description of the class explains the arguments."""
         self.forward = forward
         self.budget = token_budget
         self.cache_from: float = CACHE_FROM
@@ -538,18 +539,23 @@ class BatchRunner:
     def _token_logs(self, hidden: Any, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
         """Return the log-probabilities of tokens after hidden states, by the pairs.
 
+        The log-probability of a token is its logit minus the logarithm of the sum of ``exp(logit)`` over the
+        vocabulary.
+
         Args:
             hidden: The states, (states, width).
             pairs: Pairs of the index of a state and a token, sorted, so that the indexes ascend.
         """
         check_range([token for _, token in pairs], self.forward.can.vocabulary)
+        states = torch.tensor([state for state, _ in pairs], dtype=torch.long, device=hidden.device)
+        tokens = torch.tensor([token for _, token in pairs], dtype=torch.long, device=hidden.device)
+        # In the order of the pairs: the logits of some states at a time are computed, in the order of the states.
         log_probabilities: list[float] = []
         with torch.inference_mode():
-            indexes, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()
-            # The logits of the whole vocabulary are computed for some states at a time.
             for first_state, logits in self.forward.pieces(hidden):
-                is_in_piece = (indexes >= first_state) & (indexes < first_state + len(logits))
-                rows = indexes[is_in_piece] - first_state
+                end = first_state + len(logits)
+                is_in_piece = (states >= first_state) & (states < end)
+                rows = states[is_in_piece] - first_state
                 token_logits = logits[rows, tokens[is_in_piece]]
                 log_totals = logits.logsumexp(-1)[rows]
                 log_probabilities += (token_logits - log_totals).double().tolist()

@@ -136,12 +136,17 @@ class Forward:
 
     What it computes at a position is the last hidden state. Where the head is ``"model"``, the logits of the position
     follow in the same row.
-
-    Args:
-        model: A causal language model of ``transformers``.
     """
 
     def __init__(self, model: Any) -> None:
+        """Read from a model what its calls need: device, number type, length limits, names of arguments.
+
+        Nothing is computed. Until the caller has tried which ways of computing are right, none of them is allowed
+        (:class:`Capabilities`).
+
+        Args:
+            model: A causal language model of ``transformers``.
+        """
         self.model = model
         first_parameter = next(model.parameters())
         self.device = first_parameter.device
@@ -337,6 +342,7 @@ class Forward:
             return
 
         def keep_input(_: Any, arguments: tuple[Any, ...]) -> None:
+            """Keep the input of a call of the output matrix (a forward hook of torch)."""
             inputs.append(arguments[0])
 
         handle = head.register_forward_pre_hook(keep_input)

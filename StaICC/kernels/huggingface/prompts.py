@@ -116,6 +116,11 @@ class KernelOptions:
     """Also report the total probability of the labels."""
 
     def __post_init__(self) -> None:
+        """Refuse options with a wrong type, and options that have no effect together with the others.
+
+        Raises:
+            ArgumentError: The message names the option, and the value that another option must have.
+        """
         check_types(self)
         for name in ("system", "template_arguments"):
             if getattr(self, name) and not self.is_chat:
@@ -323,6 +328,7 @@ class PromptFormat:
         roles = [message["role"] for message in messages]
 
         def write_prompt(trial_messages: Sequence[Mapping[str, Any]]) -> str:
+            """Return the text that the chat template writes for trial messages, and the beginning of a reply."""
             return self._written(trial_messages, begins_reply=True)
 
         return known_layout(template_key, write_prompt, roles)
@@ -443,8 +449,9 @@ class PromptFormat:
             index: The number of the query, which errors name.
 
         Raises:
-            PromptError: A prompt is no string, or has no parts.
-            RunEndingError: The chat template does not write each message.
+            PromptError: A prompt is no string; or it is a plain string where its parts are needed (its instruction,
+                demonstrations and query, which a chat with a turn for each demonstration has as messages).
+            RunEndingError: The text that the chat template writes lacks a message of the prompt, or changes it.
         """
         for prompt in query:
             if not isinstance(prompt, str):
@@ -487,6 +494,7 @@ class PromptFormat:
             )
 
         def fits_without(count: int) -> bool:
+            """Return whether the query fits after this number of demonstrations is dropped."""
             return self._longest(_without_demonstrations(query, count), labels) <= limit
 
         # The query fits from some number of dropped demonstrations on: bisection finds the first True among
@@ -702,6 +710,7 @@ def _with_constant_date(template: str) -> str:
     """Return a chat template that shows :data:`DATE` in place of the current date."""
 
     def date_literal(call: re.Match[str]) -> str:
+        """Return the constant date in the format of a call that shows the current date, as a text in quotes."""
         return json.dumps(DATE.strftime(call[2]))
 
     return _DATE_MACRO + _DATE_CALL.sub(date_literal, template)
