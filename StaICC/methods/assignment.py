@@ -38,14 +38,16 @@ class _PartialAssignment:
     Each column has a price. Of its cost minus the price, the assigned column of a row has the smallest one in the row.
     So a row that gives up its column for another one never gains, and the best chain is a shortest path (Dijkstra).
 
-    Args:
-        costs: The square matrix.
-
     Attributes:
         row_of_column: The row of each column; :data:`NONE` for a free column.
     """
 
     def __init__(self, costs: Any) -> None:
+        """Begin without rows: all columns are free, and their prices are 0.
+
+        Args:
+            costs: The square matrix with the cost of each row (dimension 0) in each column (dimension 1).
+        """
         size = len(costs)
         self.row_of_column = numpy.full(size, NONE)
         self._costs = costs

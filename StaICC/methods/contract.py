@@ -138,6 +138,11 @@ class MethodData:
         return LabelledRows(self._experimentor.demonstration_set(), self._labels_read("demonstration"))
 
     def _labels_read(self, of_set: str) -> set[int]:
+        """Return the set to which the positions of rows are added whose labels the method reads.
+
+        Args:
+            of_set: The name of the rows' set: ``"calibration"`` or ``"demonstration"``.
+        """
         return self.record.labels_read.setdefault(of_set, set())
 
     # -- the test rows and their prompts

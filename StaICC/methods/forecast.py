@@ -185,21 +185,25 @@ class _MadeUp:
 
     A prediction is the stored one if a store has it; otherwise it is random.
 
-    Args:
-        kernel: The kernel that is not run.
-        variation: How the predictions are chosen.
-
     Attributes:
         tasks: The queries that were collected, as calls of the kernel.
     """
 
     def __init__(self, kernel: Inference, variation: _Variation) -> None:
+        """Begin without collected queries.
+
+        Args:
+            kernel: The kernel. It is not run, except for the states of its layers for one prompt, if a method uses
+                these.
+            variation: The seed of the random predictions, and by how much each made-up loss of a text is above the one
+                before.
+        """
         self.kernel = kernel
         self.tasks = Tasks(kernel)
         self._random = random.Random(variation.seed)
         self._loss_step = variation.loss_step
         self._loss_count = 0
-        self._layers: Any = None
+        self._layers: Any = None  # not computed yet
 
     def __call__(
         self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions

@@ -143,6 +143,8 @@ def _answers_after_reasoning(
 ) -> Generator[Sequence[Request], list[list[Any]], list[list[Any]]]:
     """Let the model write its answer after each reasoning.
 
+    As in all methods, ``yield`` passes a list of requests to the run, and returns a list of rows for each request.
+
     Args:
         data: The data of the method.
         queries: The queries.
@@ -150,27 +152,27 @@ def _answers_after_reasoning(
         samples: For each sample, the reasoning of each query, or a failure.
 
     Returns:
-        For each sample, the answer to each query; failures keep their places.
+        For each sample, the answer to each query, or the failure of its reasoning.
     """
-    queries_with_reasoning = []  # sample by sample; their prompts end with the reasoning and the call to answer
-    for reasonings in samples:
-        for query, start, reasoning in zip(queries, starts, reasonings, strict=True):
-            if isinstance(reasoning, str):
-                call_to_answer = ANSWER.format(labels=", ".join(query.label_space))
-                prompt = extended(start, reasoning + call_to_answer)
-                queries_with_reasoning.append(query.with_prompt(prompt))
+    queries_with_reasoning = []
+    positions = []  # of each of these: the numbers of its sample and of its query
+    for sample_number, reasonings in enumerate(samples):
+        for query_number, reasoning in enumerate(reasonings):
+            if not isinstance(reasoning, str):
+                continue  # a failure: there is nothing to answer after
+            query = queries[query_number]
+            call_to_answer = ANSWER.format(labels=", ".join(query.label_space))
+            prompt = extended(starts[query_number], reasoning + call_to_answer)
+            queries_with_reasoning.append(query.with_prompt(prompt))
+            positions.append((sample_number, query_number))
 
-    (answers,) = yield [data.ask(TextInference(None, ANSWER_TOKENS, ("\n",)), queries_with_reasoning)]
-    remaining_answers = iter(answers)
-    answers_of_samples = []
-    for reasonings in samples:
-        answers_of_sample = []
-        for reasoning in reasonings:
-            if isinstance(reasoning, str):
-                answers_of_sample.append(next(remaining_answers))
-            else:
-                answers_of_sample.append(reasoning)  # a failure
-        answers_of_samples.append(answers_of_sample)
+    # The kernel is None: the run calls the kernel of the method.
+    answer_writer = TextInference(kernel=None, max_new_tokens=ANSWER_TOKENS, stop=("\n",))
+    (answers,) = yield [data.ask(answer_writer, queries_with_reasoning)]
+
+    answers_of_samples = [list(reasonings) for reasonings in samples]  # each reasoning is replaced by its answer
+    for (sample_number, query_number), answer in zip(positions, answers, strict=True):
+        answers_of_samples[sample_number][query_number] = answer
     return answers_of_samples
 
 

@@ -210,6 +210,7 @@ def apply(state: LinearState, rows: Sequence[Any], label_space: Sequence[str]) -
 
 
 def _write_prompts(source: TrainingSource) -> TrainingPrompts:
+    """Write content-free prompts, from which training starts, and labelled prompts."""
     prompts, labels = labelled_prompts(source)
     return TrainingPrompts(content_free_prompts(source), prompts, labels)
 
@@ -217,6 +218,14 @@ def _write_prompts(source: TrainingSource) -> TrainingPrompts:
 def _learn(
     learning_rate: float | None, epochs: int | None, rows: TrainingRows, label_space: Sequence[str]
 ) -> LinearState:
+    """Return the linear map that is learned from the predictions for training prompts (:func:`learn`).
+
+    Args:
+        learning_rate: Step size; ``None`` to choose it.
+        epochs: How often each row is used; ``None`` to choose it.
+        rows: The predictions for the training prompts.
+        label_space: The labels.
+    """
     return learn(rows.content_free, rows.labelled, rows.labels, label_space, learning_rate, epochs)
 
 

@@ -52,6 +52,7 @@ def predictions_by_query(answers: Sequence[Sequence[Any]], n_labels: int) -> lis
     """
 
     def as_probabilities(rows: list[Any]) -> list[list[float]]:
+        """Return the probabilities of predictions that did not fail; all are read as the same kind."""
         probabilities, _ = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
         return probabilities
 

@@ -82,6 +82,7 @@ def softmax_rows(scores: Any) -> Any:
 
 
 def _refuse_probabilities(rows: Any) -> None:
+    """Refuse a matrix whose rows are all probabilities: not negative, with a sum of 1 up to rounding."""
     sums = rows.sum(axis=1)
     if (rows >= 0).all() and (abs(sums - 1.0) < 1e-3).all():
         raise ArgumentError("got probabilities, expected logits or log-probabilities of the full vocabulary")

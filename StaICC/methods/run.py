@@ -260,6 +260,10 @@ class Method:
         calibration_number: int = 128,
         **options: Any,
     ) -> None:
+        """Find the method, and check its arguments and what it requires of the kernel; nothing is computed.
+
+        The description of the class explains the arguments.
+        """
         self.spec = _find(name)
         if isinstance(kernel, str):
             raise ArgumentError(
@@ -271,7 +275,9 @@ class Method:
         self.variant = check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
         self.options = make_options(self.spec.name, self.spec.options, options)
-        if self.options == self.spec.options():  # what other options need is found at the first step
+        # The record states what the default options require. Whether the kernel can compute what other options require
+        # is found when the method makes its first requests.
+        if self.options == self.spec.options():
             check_capabilities(self.spec.title, self.kernel, self.spec.requires)
 
     def __repr__(self) -> str:

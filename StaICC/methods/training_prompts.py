@@ -176,6 +176,12 @@ class _Labels:
     """The label indexes of the rows of a set, each read when it is needed: labels that are read count as a cost."""
 
     def __init__(self, rows: CalibrationSet, label_space: Sequence[str]) -> None:
+        """Read no label yet.
+
+        Args:
+            rows: The set.
+            label_space: The labels, in the order of their indexes.
+        """
         self._rows = rows
         self.label_space = label_space
 

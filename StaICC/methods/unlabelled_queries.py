@@ -55,13 +55,10 @@ class UnlabelledQuery:
 
 
 class UnlabelledQueries(Sequence[UnlabelledQuery]):
-    """Queries without their true labels. Each is made when it is needed, as prompts of benchmarks may be.
-
-    Args:
-        queries: The queries.
-    """
+    """Queries without their true labels. Each is made when it is needed, as prompts of benchmarks may be."""
 
     def __init__(self, queries: Sequence[Query]) -> None:
+        """Show these queries, which are read when one is needed, without their labels."""
         self._queries = queries
 
     def __len__(self) -> int:
@@ -86,4 +83,5 @@ class UnlabelledCondition:
 
 
 def _without_label(query: Query) -> UnlabelledQuery:
+    """Return all of a query but its true label."""
     return UnlabelledQuery(query.prompt, query.label_space, query.row, query.repeat, query.last_label)

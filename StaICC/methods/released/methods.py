@@ -34,6 +34,7 @@ def batch_calibration(data: MethodData) -> Steps:
     (rows,) = yield [data.ask()]
 
     def calibrate(known_rows: list[Any]) -> list[list[float]]:
+        """Return the calibrated predictions of the queries of one condition that did not fail."""
         scores = label_rows(known_rows, None, "prediction")
         return arithmetic.batch_calibration(scores, data.options.batch_size)
 

@@ -213,6 +213,7 @@ class SA_ICL:
         *,
         variant: str = "paper",
     ) -> None:
+        """Check the arguments, which the description of the class explains; nothing is computed yet."""
         if experimentor is None:
             raise ArgumentError("experimentor is missing: its queries get the demonstrations")
         self.model = model
@@ -227,9 +228,13 @@ class SA_ICL:
         if calibrate_function is not None:
             self.kernel = _CalibratedInDetail(self.kernel, calibrate_function)
         self._encodings: dict[Any, Any] = {}
+        """The encodings that were computed, by text."""
         self._predicted: dict[tuple[_OrderSettings, int], Any] = {}
+        """The predictions that were computed, by how orders are tried and by the test row."""
         self._orders: dict[_OrderSettings, list[list[Order]]] = {}
+        """For each test row its orders of near demonstrations, by how orders are tried."""
         self._rows: dict[Any, int] = {}
+        """The test row of each prompt of the experimentor; empty until a prompt is looked up."""
 
     # -- attributes of 0.1.1
 
@@ -245,11 +250,17 @@ class SA_ICL:
 
     @property
     def demonstration_set(self) -> list[Any]:
-        """The demonstrations that are chosen from, each its input texts and its label."""
-        cut = self.demonstration_set_cut
-        if cut is None and self.variant == "0.1.1":
-            cut = selection.CUT
-        return list(self.experimentor.demonstration_set())[:cut]
+        """The rows that demonstrations are chosen from, each its input texts and its label.
+
+        These are the first ``demonstration_set_cut`` rows of the experimentor's demonstration set. Without that
+        argument, these are the first 512 rows in variant ``"0.1.1"``, as in the release, and otherwise all rows.
+        """
+        rows = list(self.experimentor.demonstration_set())
+        if self.demonstration_set_cut is not None:
+            return rows[: self.demonstration_set_cut]
+        if self.variant == "0.1.1":
+            return rows[: selection.CUT]
+        return rows
 
     @property
     def TopK_anchors(self) -> list[Any]:
