@@ -68,10 +68,11 @@ class GenerationOptions:
         max_new_tokens = check_generation(max_new_tokens, (), temperature)
         stop = () if self.reasoning else ("\n",)
         seed = validate_integer("seed", self.seed, 0)
-        return [
-            TextInference(None, max_new_tokens, stop, temperature, seed, sample_number)
-            for sample_number in range(samples)
-        ]
+        writers = []
+        for sample_number in range(samples):
+            # The kernel is None: the run calls the kernel of the method.
+            writers.append(TextInference(None, max_new_tokens, stop, temperature, seed, sample=sample_number))
+        return writers
 
 
 def generate(data: MethodData) -> Steps:
@@ -107,13 +108,15 @@ def sampled_shares(
     queries = data.queries
     starts = [_start_of_text(query.prompt, options.reasoning) for query in queries]
     queries_with_starts = [query.with_prompt(start) for query, start in zip(queries, starts, strict=True)]
-    samples = yield [data.ask(writer, queries_with_starts) for writer in writers]  # of each writer a text by query
+    # A sample has one text for each query; a failure where it could not be generated.
+    samples = yield [data.ask(writer, queries_with_starts) for writer in writers]
     if options.reasoning:
         samples = yield from _answers_after_reasoning(data, queries, starts, samples)
 
     shares_of_queries = []
     incomplete_count = 0
-    for query, *texts in zip(queries, *samples, strict=True):
+    for query_number, query in enumerate(queries):
+        texts = [sample[query_number] for sample in samples]
         shares_of_queries.append(shares(texts, query.label_space, query.prompt))
         generated_count = sum(isinstance(text, str) for text in texts)
         if 0 < generated_count < len(texts):
@@ -203,7 +206,9 @@ def shares(texts: Sequence[str | Failure], label_space: Sequence[str], prompt: P
         return Text(replies[0])
 
     row = [votes.count(label) / len(votes) for label in range(len(label_space))]
-    winner = max(votes, key=votes.count)  # the first of equals
+    winner = max(votes, key=votes.count)  # of equally many votes the label that was named first
+    # A benchmark predicts the first label with the largest share. If that is another one, its share is equal to that of
+    # the winner, which becomes the next larger number.
     if row.index(max(row)) != winner:
         row[winner] = math.nextafter(row[winner], 1.0)
     return row

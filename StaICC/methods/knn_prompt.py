@@ -147,7 +147,7 @@ def _learn(voters: int, rows: TrainingRows, label_space: Sequence[str]) -> Ancho
 
 
 def nearest_anchors(voters: int = VOTERS, per_label: int | None = None) -> Calibration:
-    """Return the calibration.
+    """Return the calibration that predicts each label's share of the nearest anchors, by Kullback-Leibler divergence.
 
     Args:
         voters: How many of the nearest anchors vote.
@@ -170,7 +170,10 @@ def samples_per_label(data: MethodData) -> int | None:
 
 
 def calibrate_with_anchors(data: MethodData, calibration: Calibration, templates: Sequence[MethodData]) -> Steps:
-    """Calibrate; where the option says so, anchors and queries have the demonstrations of the first query.
+    """Train a calibration on labelled prompts (anchors), and return the calibrated predictions for all queries.
+
+    With the option ``shared_demonstrations``, all anchors and all queries have the demonstrations of the first query.
+    Otherwise each has demonstrations of its own.
 
     Args:
         data: The method's data.
@@ -180,11 +183,11 @@ def calibrate_with_anchors(data: MethodData, calibration: Calibration, templates
     if not data.options.shared_demonstrations:
         return (yield from calibrate(data, calibration, templates))
     data.refuse_several_lists()
-    shared = data.demonstrations[0]
-    rows = [data.demonstration_set[position] for position in shared]
-    same_for_all = data.on(demonstrations=[shared] * data.test_size)
-    sources = [SameDemonstrations(template, rows) for template in templates]
-    return (yield from calibrate(same_for_all, calibration, sources))
+    shared_positions = data.demonstrations[0]
+    shared_rows = [data.demonstration_set[position] for position in shared_positions]
+    data_with_shared = data.on(demonstrations=[shared_positions] * data.test_size)
+    sources = [SameDemonstrations(template, shared_rows) for template in templates]
+    return (yield from calibrate(data_with_shared, calibration, sources))
 
 
 def knn_prompt(data: MethodData) -> Steps:

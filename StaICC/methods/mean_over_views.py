@@ -61,4 +61,5 @@ def predictions_by_query(answers: Sequence[Sequence[Any]], n_labels: int) -> lis
         all_predictions += predictions
     all_probabilities = apply_present(all_predictions, as_probabilities)
     n_queries = len(answers[0])
+    # A view has n_queries predictions, so those for a query are that many positions apart.
     return [all_probabilities[query::n_queries] for query in range(n_queries)]

@@ -330,6 +330,7 @@ class BatchRunner:
         sequences_by_prefix: dict[Tokens, list[Tokens]] = {}
         if not ordered:
             return sequences_by_prefix
+        # For each sequence, how many tokens it shares with the one before it; for the first one 0.
         shared_with_previous = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
         # A stack: the group that was added last is treated first.
         groups = [_Neighbours(first=0, end=len(ordered), prefix=())]
@@ -345,14 +346,14 @@ class BatchRunner:
             longest_prefix = min(shared_by_all, *(first_wanted[member] for member in members))
             length_in_cache = min(shared_length(self.held, members[0]), longest_prefix)
 
-            if not fits_in_row and longest_prefix - prefix_length >= cache_from:
+            if not fits_in_row and longest_prefix - prefix_length >= cache_from:  # rule 1
                 groups.append(_Neighbours(group.first, group.end, prefix=members[0][:longest_prefix]))
-            elif length_in_cache - prefix_length >= cache_from:
+            elif length_in_cache - prefix_length >= cache_from:  # rule 2
                 # What is in the cache already costs nothing, so it is used even where all members fit in one row.
                 groups.append(_Neighbours(group.first, group.end, prefix=members[0][:length_in_cache]))
-            elif fits_in_row or cache_from == math.inf:
+            elif fits_in_row or cache_from == math.inf:  # rule 3
                 sequences_by_prefix.setdefault(group.prefix, []).extend(members)
-            else:
+            else:  # rule 4
                 part_starts = [group.first]
                 for index in range(group.first + 1, group.end):
                     if shared_with_previous[index] == shared_by_all:

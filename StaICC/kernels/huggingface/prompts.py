@@ -562,7 +562,8 @@ class PromptFormat:
         sequences_by_text = self._encoded_queries(texts_with_labels)
         prompts = []
         for text_tokens, sequences in zip(self.encode(texts), sequences_by_text, strict=True):
-            # A tokenizer may join the end of the prompt with the beginning of a label.
+            # A tokenizer may join the end of the prompt with the beginning of a label. All labels are scored given the
+            # tokens that they all follow.
             given = len(text_tokens)
             for sequence in sequences:
                 given = min(given, shared_length(text_tokens, sequence))
@@ -678,7 +679,9 @@ class PromptFormat:
                 texts_up_to_label.append(text[:label_end])
         starts = []
         for tokens_up_to_label, row in zip(self.encode(texts_up_to_label), rows, strict=True):
-            # Tokens up to the label are not scored, except for one that also has the beginning of the query's text.
+            # The text up to the end of the label is tokenized alone. Its tokens with which the whole prompt begins are
+            # not scored. The next one is the first that is scored; it may have the end of the label and the beginning
+            # of the query's text.
             unscored_count = shared_length(tokens_up_to_label, row)
             last_unscored_position = max(unscored_count - 1, 0)
             starts.append(last_unscored_position)

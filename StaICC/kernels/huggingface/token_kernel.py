@@ -167,9 +167,14 @@ class TokenKernel:
         raise NotImplementedError
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        """Return what the model reads of the sequences of :meth:`_log_probabilities`.
+        """Return what the model reads of token sequences to score their tokens after position ``starts[i]``.
 
         The last token of a sequence is not read, because only the tokens before it predict a scored token.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt.
         """
         return without_last(sequences, starts)
 
@@ -507,10 +512,14 @@ class TokenKernel:
         )
 
     def _whole_label_scores(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
-        """Return the scores of labels by the log-probabilities of all their tokens in the context of the prompt."""
+        """Return the scores of labels by the log-probabilities of all their tokens in the context of the prompt.
+
+        The score of a label is the sum of these log-probabilities, or their mean with ``label_normalisation="mean"``.
+        The label mass of a prompt is the sum of ``exp(sum of the log-probabilities)`` over the labels.
+        """
         issues = self._audit(label_space)
         reading = self._read_prompts(prompts, label_space)
-        token_logs: Logs = []
+        token_logs: Logs = []  # of each label after the first prompt, then of each label after the second one, ...
         for scored in self._prompts_with_labels(reading, label_space):
             token_logs += self._log_probabilities(scored.sequences, scored.starts, labels=True)
 

@@ -407,6 +407,8 @@ class SA_ICL:
         predictions = features_of(self.kernel, prompts, self.label_space, "probabilities")
         predictions = check_answered(predictions, "SA-ICL: prompt")
 
+        # Each row has as many orders. The predictions have the order of the prompts, so those with the first order of
+        # each row are at 0, n_orders, 2 * n_orders, and so on.
         n_orders = len(orders_of_rows[0])
         predictions_by_order = [predictions[number::n_orders] for number in range(n_orders)]
         if self.variant == "0.1.1":
