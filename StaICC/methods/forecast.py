@@ -166,8 +166,10 @@ def _tasks_of(
     kernel = runs[0].method.kernel
     made_up = _MadeUp(kernel, variation)
     caches = ModelCaches(kernel, compute=made_up)
+    # There are several methods on one benchmark, or one method on a benchmark for each k.
     same_data = runs[0].benchmark is runs[-1].benchmark
-    shared = SharedFeatures(caches, [(run.method.first_requests, run.benchmark) for run in runs], same_data)
+    first_requests_of_runs = [(run.method.first_requests, run.benchmark) for run in runs]
+    shared = SharedFeatures(caches, first_requests_of_runs, same_data)
     with options.context() as context:
         context.start([kernel])
         for run in runs_on_members:
@@ -217,7 +219,10 @@ class _MadeUp:
         predictions: list[Answer | Failure] = []
         for query in queries:
             key = (query.prompt, query.label_space)
-            predictions.append(stored[key] if key in stored else self._prediction(function, key))
+            if key in stored:
+                predictions.append(stored[key])
+            else:
+                predictions.append(self._prediction(function, key))
         return predictions
 
     def _prediction(self, function: Inference, key: PromptKey) -> Answer:

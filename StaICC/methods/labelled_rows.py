@@ -101,7 +101,8 @@ class LabelledRows(Sequence[LabelledRow]):
     @overload
     def __getitem__(self, index: slice) -> list[LabelledRow]: ...
     def __getitem__(self, index: int | slice) -> LabelledRow | list[LabelledRow]:
-        positions = range(len(self))
+        """Return the row at a position, or a list of the rows of a slice; no label is read."""
+        positions = range(len(self))  # it understands negative positions, and refuses those outside
         if isinstance(index, slice):
             return [LabelledRow(self, position) for position in positions[index]]
         return LabelledRow(self, positions[index])

@@ -67,14 +67,21 @@ def _find(name: str | MethodSpec) -> MethodSpec:
 
 
 _PARTIAL_KEYWORDS = {"model", "tokenizer", "cache_empty", "return_hidden_state", "return_full_vocab_prob"}
+"""The keywords of a documented ``functools.partial`` that do not change its label probabilities."""
 
 
 def _as_kernel(kernel: Inference) -> Inference:
-    """Return a kernel with all capabilities for the ``functools.partial`` that 0.1.1 documents."""
+    """Return a kernel with all capabilities for the ``functools.partial`` that 0.1.1 documents.
+
+    Any other inference function is returned unchanged; so is a partial with a keyword that changes its predictions,
+    such as ``calibration_function``.
+    """
     if not isinstance(kernel, functools.partial):
         return kernel
     keywords = set(kernel.keywords)
-    if not {"model", "tokenizer"} <= keywords <= _PARTIAL_KEYWORDS:
+    has_model = {"model", "tokenizer"} <= keywords
+    changes_predictions = not keywords <= _PARTIAL_KEYWORDS
+    if not has_model or changes_predictions:
         return kernel
     kernel_for = own_attribute(kernel.func, "kernel_for")
     if kernel_for is None:

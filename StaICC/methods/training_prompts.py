@@ -189,6 +189,7 @@ class _Labels:
         return len(self._rows)
 
     def __getitem__(self, position: int) -> int:
+        """Return the label index of the row at a position, which counts as read."""
         return label_index(self._rows[position][1], self.label_space)
 
     def groups(self) -> list[list[int]]:

@@ -69,6 +69,7 @@ class UnlabelledQueries(Sequence[UnlabelledQuery]):
     @overload
     def __getitem__(self, index: slice) -> list[UnlabelledQuery]: ...
     def __getitem__(self, index: int | slice) -> UnlabelledQuery | list[UnlabelledQuery]:
+        """Return the query at a position, or a list of the queries of a slice, without their true labels."""
         if isinstance(index, slice):
             return [_without_label(query) for query in self._queries[index]]
         return _without_label(self._queries[index])
