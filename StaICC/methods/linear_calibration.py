@@ -144,7 +144,7 @@ def best_setting(
     losses = dict.fromkeys(settings, 0.0)
     for rate in rates:
         for fold in range(min(FOLDS, len(rows))):
-            left_out_rows = rows[fold::FOLDS]
+            left_out_rows = rows[fold::FOLDS]  # those at the positions with the remainder ``fold``
             training_rows = [row for position, row in enumerate(rows) if position % FOLDS != fold]
             # One training gives the losses of all numbers of epochs: the map is yielded after each epoch.
             probes_after_epochs = itertools.islice(descent(start, training_rows, rate), most_epochs)

@@ -114,7 +114,8 @@ def kullback_leibler(logits: Any, anchors: Any) -> Any:
         ArgumentError: The queries are probabilities.
     """
     _refuse_probabilities(logits)
-    anchor_logs = numpy.log(anchors, out=numpy.zeros_like(anchors), where=anchors > 0)
+    anchor_logs = numpy.zeros_like(anchors)
+    numpy.log(anchors, out=anchor_logs, where=anchors > 0)  # 0 remains where an anchor is 0: 0 log 0 = 0
     negative_entropies = (anchors * anchor_logs).sum(1)
     cross_terms = log_softmax_rows(logits) @ anchors.T
     return numpy.maximum(negative_entropies[None, :] - cross_terms, 0.0)  # rounding can make it negative

@@ -106,8 +106,10 @@ class BatchRunner:
 
     def release(self) -> None:
         """Forget the cached prefix, and free its memory."""
-        self.held: Tokens = ()
+        self.prefix_in_cache: Tokens = ()
+        """The tokens whose keys and values are in the cache."""
         self._cache: Any = None
+        """The keys and values, an object of transformers; ``None`` before the first cached prefix."""
 
     def run(self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates) -> None:
         """Compute the hidden states at the last positions of each sequence, checked against the model's own numbers.
@@ -344,7 +346,7 @@ class BatchRunner:
             row_size = _positions_after(group.prefix, members, shared_inside)
             fits_in_row = row_size <= row_tokens or len(members) == 1
             longest_prefix = min(shared_by_all, *(first_wanted[member] for member in members))
-            length_in_cache = min(shared_length(self.held, members[0]), longest_prefix)
+            length_in_cache = min(shared_length(self.prefix_in_cache, members[0]), longest_prefix)
 
             if not fits_in_row and longest_prefix - prefix_length >= cache_from:  # rule 1
                 groups.append(_Neighbours(group.first, group.end, prefix=members[0][:longest_prefix]))
@@ -437,14 +439,14 @@ class BatchRunner:
         if self._cache is None:
             # Made without a configuration, it keeps all positions, also of layers with windows.
             self._cache = require("transformers", "hf", FEATURE).DynamicCache()
-        self.held = prefix[: shared_length(self.held, prefix)]
-        superfluous_positions = int(self._cache.get_seq_length()) - len(self.held)
+        self.prefix_in_cache = prefix[: shared_length(self.prefix_in_cache, prefix)]
+        superfluous_positions = int(self._cache.get_seq_length()) - len(self.prefix_in_cache)
         if superfluous_positions > 0:
             self._cache.crop(-superfluous_positions)
-        while len(self.held) < len(prefix):
-            piece = prefix[len(self.held) : len(self.held) + self.budget]
+        while len(self.prefix_in_cache) < len(prefix):
+            piece = prefix[len(self.prefix_in_cache) : len(self.prefix_in_cache) + self.budget]
             self.forward.call([piece], cache=self._cache)
-            self.held += piece
+            self.prefix_in_cache += piece
             self.computed += len(piece)
         return self._cache
 

@@ -347,7 +347,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
 
     def _note_weights_of_prefix(self) -> None:
         """Note with which weights the cached prefix was computed, if there is one."""
-        has_cached_prefix = self._runner is not None and bool(self._runner.held)
+        has_cached_prefix = self._runner is not None and bool(self._runner.prefix_in_cache)
         if not has_cached_prefix:
             self._weights = None
         elif self._weights is None:
