@@ -223,8 +223,9 @@ class _Continuations:
     def _choose(self, numbers: Sequence[int], step: int, logits: Any) -> list[int]:
         """Return the next token of some sequences: the most probable one, or a sample at a temperature above 0.
 
-        A sample is ``argmax(logit / temperature + g)`` with Gumbel noise ``g``, which has the probabilities
-        ``softmax(logits / temperature)``.
+        A sample is ``argmax(logit / temperature + g)`` over the tokens, with Gumbel noise ``g = -log(-log(u))`` for a
+        uniform random number ``u`` of each token. Its probabilities are ``softmax(logits / temperature)`` (the
+        Gumbel-max trick; Maddison, Tarlow and Minka 2014, section 2).
 
         Args:
             numbers: Their numbers.

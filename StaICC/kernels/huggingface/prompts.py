@@ -162,7 +162,9 @@ class KernelOptions:
         """Return the options that change predictions, as texts by name."""
         texts = {}
         for name, value in asdict(self).items():
-            if name in NEUTRAL or value == "" or (name, value) in UNNAMED:
+            changes_no_prediction = name in NEUTRAL
+            is_left_out = value == "" or (name, value) in UNNAMED
+            if changes_no_prediction or is_left_out:
                 continue
             text = str(value)
             if not text.isprintable():
