@@ -66,16 +66,17 @@ def in_each_order(
     Args:
         data: The data of the method.
         candidates: For each test row the candidates, as positions of the demonstration set.
-        orders_of_queries: For each test row its orders of the candidates, equally many.
+        orders_of_queries: For each test row its orders, equally many. An order has numbers of candidates, from 0.
 
     Returns:
-        A copy for each number of an order: the first one shows each test row its first order, and so on.
+        As many copies as a test row has orders: the first copy shows each test row its first order, and so on.
     """
     views = []
     order_count = len(orders_of_queries[0])
-    for number in range(order_count):
+    for order_number in range(order_count):
         demonstrations = []
         for positions, orders in zip(candidates, orders_of_queries, strict=True):
-            demonstrations.append([positions[place] for place in orders[number]])
+            order = orders[order_number]
+            demonstrations.append([positions[candidate] for candidate in order])
         views.append(data.on(demonstrations=demonstrations))
     return views

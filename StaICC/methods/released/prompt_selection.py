@@ -400,9 +400,9 @@ class SA_ICL:
         orders_of_rows = self._orders_of_rows(settings)
         writer = _with_k(clean_copy(self.experimentor), settings.k).prompt_former
         prompts = []  # row by row, of each row one for each order
-        for row, positions in zip(rows, near, strict=True):
-            for order in orders_of_rows[row]:
-                demonstrations = [positions[place] for place in order]
+        for row, near_positions in zip(rows, near, strict=True):
+            for order in orders_of_rows[row]:  # an order has numbers of near demonstrations, from 0
+                demonstrations = [near_positions[number] for number in order]
                 prompts.append(writer.write_prompt(demonstrations, row))
         predictions = features_of(self.kernel, prompts, self.label_space, "probabilities")
         predictions = check_answered(predictions, "SA-ICL: prompt")
