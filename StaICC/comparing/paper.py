@@ -122,34 +122,40 @@ def _known_works(names: Iterable[str], more_works: Sequence[Work]) -> Iterator[W
 
 
 class _Section:
-    """The runs of one benchmark.
+    """The text of a paper about the runs of one benchmark: a paragraph, a table, and comments about the models.
 
     Args:
-        runs: The results, by the names of their runs.
-        metric: The score; ``None`` for the main one.
-        more_works: Works of further data sets.
+        runs: The results, by the names of their runs; one at least.
+        metric: The score; ``None`` for the main one of the benchmark.
+        more_works: Works (entries of a bibliography) of data sets that are not in the catalogue.
+
+    Raises:
+        ArgumentError: The runs are experiments, and no metric was given.
+        UnknownNameError: A result has no such metric.
     """
 
     def __init__(self, runs: Mapping[str, Result], metric: str | None, more_works: Sequence[Work]) -> None:
         """Collect the records of the score, and test the pairs of runs."""
+        first = next(iter(runs.values()))
         self._runs = runs
-        self._first = next(iter(runs.values()))
-        self._shared_fields = _shared_fields(list(runs.values()))
-        """The settings that all runs have."""
+        self._first = first
         self._more_works = more_works
-        self._metric = _metric_of_paper(self._first, metric)
-        self._metric_in_words = latex_cell(name_of_mean(self._metric, self._first.benchmark).replace("_", " "))
-        score = score_record(self._first.benchmark, self._metric, self._first.higher_is_better)
-        self._is_lower_better = score.higher_is_better is False
-        self._records: dict[str, _Records] = {}
-        """The records of the score, by the name of the run."""
+        # The settings that all runs have with the same value, by field of their signatures.
+        self._shared_fields = _shared_fields(list(runs.values()))
+
+        self._metric = _metric_of_paper(first, metric)
+        for result in runs.values():
+            known_name("metric", self._metric, metrics_of(result))  # raises an error for an unknown one
+        self._metric_in_words = latex_cell(name_of_mean(self._metric, first.benchmark).replace("_", " "))
+        score = score_record(first.benchmark, self._metric, first.higher_is_better)
+        self._is_lower_better = score.higher_is_better is False  # None: it is not known which direction is better
+        self._records: dict[str, _Records] = {}  # of the score, by the name of the run
         for name, result in runs.items():
-            known_name("metric", self._metric, metrics_of(result))
             self._records[name] = _records_of_metric(result, self._metric)
+
+        # The tests of the pairs of runs. None: there is a single run, or the runs cannot be compared.
         self._comparison: BenchmarkComparison | None = None
-        """The tests of the pairs of runs; ``None`` for a single run, or if the runs cannot be compared."""
         self._why_not_compared = ""
-        """Why the runs cannot be compared."""
         if len(runs) > 1:
             try:
                 self._comparison = compare_runs(runs, self._metric)
