@@ -602,10 +602,10 @@ def _logged_scores(record: Mapping[str, Any]) -> list[float]:
 
 
 def _logged_requests(arguments: Any, n_labels: int) -> list[list[Any]]:
-    """Return the arguments of each request of a sample: a list with the prompt and the label.
+    """Return the prompt and the label of each request of a sample, as lists of two items.
 
     lm_eval makes one request for each label. For example, the labels ``no`` and ``yes`` have
-    ``[["a prompt", "no"], ["a prompt", "yes"]]``.
+    ``[["a prompt", "no"], ["a prompt", "yes"]]``. Of a request, further arguments are left out.
 
     Args:
         arguments: The arguments as lm_eval logged them: lists, or mappings in newer versions of lm_eval.
@@ -615,8 +615,9 @@ def _logged_requests(arguments: Any, n_labels: int) -> list[list[Any]]:
         arguments = list(arguments.values())
     requests = []
     for request in arguments[:n_labels]:
-        values = request.values() if isinstance(request, dict) else request
-        requests.append(list(values)[:2])
+        values = list(request.values()) if isinstance(request, dict) else list(request)
+        prompt_and_label = values[:2]
+        requests.append(prompt_and_label)
     return requests
 
 

@@ -182,12 +182,14 @@ class MetricTable(MutableMapping[str, MetricFunction]):
     metric_set: MetricSet
 
     def __init__(self, metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] | MetricTable) -> None:
+        """Read the metrics. A table is copied: both then change independently."""
         if isinstance(metrics, MetricTable):
             self.metric_set = metrics.metric_set
         else:
             self.metric_set = metric_set(metrics)
 
     def __getitem__(self, name: str) -> MetricFunction:
+        """Return the function of a metric."""
         for metric in self.metric_set.metrics:
             if metric.name == name:
                 return metric.function
@@ -203,6 +205,7 @@ class MetricTable(MutableMapping[str, MetricFunction]):
         self.metric_set = self.metric_set.adding(added)
 
     def __delitem__(self, name: str) -> None:
+        """Remove a metric."""
         if name not in self:
             raise KeyError(name)
         remaining = tuple(metric for metric in self.metric_set.metrics if metric.name != name)
@@ -326,6 +329,7 @@ class Experimentor(BaseExperimentor):
         sampler: str = "default",
         unparsed: Unparsed = "error",
     ) -> None:
+        """Check all settings. Data are split, and demonstrations drawn, when they are first needed."""
         self.dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
         _refuse_several_labels(self.dataset.card)
         self.task = task

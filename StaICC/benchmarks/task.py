@@ -56,6 +56,7 @@ class Statistics:
     """Whether intervals are computed."""
 
     def __post_init__(self) -> None:
+        """Check the types and the ranges of all options."""
         set_integers(self, tried=1)
         is_number = isinstance(self.level, int | float) and not isinstance(self.level, bool)
         if not is_number or not 0.5 <= self.level <= 0.9999:
@@ -126,6 +127,7 @@ class Outcome:
     """
 
     def __init__(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed = None) -> None:
+        """Collect the queries that have a prediction, or for whose reply one is assumed, with their rows of numbers."""
         self.condition = condition
         self.answers = answers
         self.outputs = outputs

@@ -718,6 +718,7 @@ class _FreeLabels:
     """
 
     def __init__(self, frequencies: Sequence[int]) -> None:
+        """Begin with all labels free, in two orders: by index, and from the rarest to the most frequent one."""
         self.frequencies = frequencies
         self._taken = set[int]()
         labels = range(len(frequencies))

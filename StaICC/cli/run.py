@@ -453,6 +453,7 @@ def _evaluate(prepared: PreparedRun, saver: ResultSaver) -> Any:
     if not _is_many_shot(args):
         return prepared.method.run(prepared.benchmarks[0], **prepared.settings)
 
+    # The numbers of demonstrations of --k, each once; each has a benchmark.
     benchmark_by_k = dict(zip(different(args.k), prepared.benchmarks, strict=True))
     return run_many_shot(prepared.method, lambda k: benchmark_by_k[k], args.k, save_finished_runs, **prepared.settings)
 

@@ -157,6 +157,7 @@ def _entry(kind: str, registry: Registry[Any], listed: Listed) -> dict[str, Any]
         except StaICCError as error:
             entry["problem"] = str(error)
 
+    # Without a value (an entry with a problem, or a built-in data set, which is not loaded), what is known is shown.
     if kind == "kernels":
         _describe_kernel(entry, value)
     elif kind == "datasets":

@@ -146,10 +146,21 @@ _ModelLoader = Callable[[bool, bool], Inference]
 
 
 def _model_loader(args: argparse.Namespace) -> _ModelLoader:
-    """Return a function that loads the model once for each way in which ``run`` loads it."""
+    """Return a function that loads the model of the command. Equal calls load it once.
+
+    A result is verified with the model that made it. The command ``run`` loads a model in different ways for different
+    benchmarks, so a folder of results may need several.
+    """
 
     @cache
     def load_model(prefers_text: bool, as_published: bool) -> Inference:
+        """Return the inference function of the model.
+
+        Args:
+            prefers_text: Whether text is generated, if the model can, as in runs of LongICL.
+            as_published: Whether the model continues the blank at the end of a prompt, as in the published runs of
+                LongICL.
+        """
         return model_options.load_model(args, prefers_text, as_published).function
 
     return load_model

@@ -157,15 +157,19 @@ class AlignedRuns:
         return tuple(sentences)
 
     def log_notes(self, names: Collection[str]) -> tuple[str, ...]:
-        """Return what is unusual in the logs from which runs were read, such as how epochs are averaged.
+        """Return what is unusual in the logs of other harnesses from which runs were read, such as averaged epochs.
 
         Args:
-            names: The names of the runs. Those that are not from logs have no notes.
+            names: The names of the runs. Those of this library have no logs, and no notes here.
+
+        Returns:
+            The notes, each with the name of its run, and each once.
         """
         notes = []
         for name in names:
             result = self.runs[name]
-            if result.samples:
+            is_from_logs = bool(result.samples)
+            if is_from_logs:
                 notes += [f"{name}: {warning}" for warning in result.warnings]
         return tuple(dict.fromkeys(notes))
 
@@ -418,17 +422,19 @@ class ComparedPairs:
 def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> ComparedPairs:
     """Return the pairs of runs that are compared.
 
-    - With a reference: the pairs of the reference and each other run. They do not depend on the values of the runs.
+    - With a reference: the pairs of the reference and each other run.
     - Of up to :data:`MOST_RUNS` runs: all pairs.
-    - Of more runs: the pairs of the best run and each other run. Which run is best depends on the values, so they are
-      chosen from all pairs.
+    - Of more runs: the pairs of the best run (or of each run with the best value) and each other run.
+
+    In the last case the pairs are chosen by the same values that are tested. A chosen pair differs by chance more than
+    a pair that was fixed before. So its p-value is corrected for all pairs from which it was chosen.
 
     Args:
         aligned: The runs.
         reference: Name of the reference; ``None`` without one.
     """
     runs = list(aligned.runs)
-    chosen_from = 0
+    chosen_from = 0  # not chosen by the values of the runs
     if reference is not None:
         pairs = _pairs_with([reference], runs)
     elif len(runs) <= MOST_RUNS:

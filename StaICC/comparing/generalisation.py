@@ -212,7 +212,8 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
     lines: list[Decomposition] = []
     left_out: dict[str, int] = {}
     for dataset in result.details:
-        cells_by_row = _correct(result, dataset)
+        # Each test row has a cell for each draw and template: whether the prediction is correct, None without one.
+        cells_by_row = _correctness_by_row(result, dataset)
         line = _decomposition(dataset, cells_by_row, result, level)
         incomplete_row_count = sum(None in cells for cells in cells_by_row.values())
         if incomplete_row_count > 0:
@@ -389,8 +390,8 @@ def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds
         second: The other result.
         dataset: The data set.
     """
-    first_correct = _correct(first, dataset)
-    second_correct = _correct(second, dataset)
+    first_correct = _correctness_by_row(first, dataset)
+    second_correct = _correctness_by_row(second, dataset)
     lowest: dict[int, list[float]] = {}
     highest: dict[int, list[float]] = {}
     for row, first_cells in first_correct.items():
@@ -433,9 +434,9 @@ def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> di
     """
     effects = {}
     for dataset in names:
-        rows = _correct(first, dataset)
+        rows = _correctness_by_row(first, dataset)
         if second is not None:
-            rows = _row_differences(rows, _correct(second, dataset))
+            rows = _row_differences(rows, _correctness_by_row(second, dataset))
         effects[dataset] = _effects(dataset, rows, first, clusters_of_either(first, second, dataset))
     return effects
 
@@ -535,10 +536,12 @@ def _effects(
     return crossed.crossed_effects(cells_by_draw)
 
 
-def _correct(result: Result, dataset: str) -> dict[int, _Cells]:
-    """Return the correctness of the predictions for each test row: its cells, by the index of the row.
+def _correctness_by_row(result: Result, dataset: str) -> dict[int, _Cells]:
+    """Return the cells of each test row, by the index of the row.
 
-    A reply without a label that counts as wrong (``unparsed="wrong"``) has a 0, as a wrong prediction has.
+    A row has one cell for each condition, which is a draw of demonstrations with a template. The cell is 1 if the
+    prediction is correct, 0 if it is wrong, and ``None`` if there is none. A reply without a label that counts as wrong
+    (``unparsed="wrong"``) has a 0.
 
     Raises:
         ArgumentError: The result is of another benchmark, or lacks conditions.
