@@ -247,7 +247,12 @@ class _CountedCalls:
 
 
 def _requested(requests: Iterable[PlannedRequest], counter: RequestCounter) -> Forecast:
-    """Return the forecast of requests to a served model: their tokens."""
+    """Return the forecast of requests to a served model: the sums of their tokens, and the longest prompt.
+
+    Args:
+        requests: The requests, in the order in which the run sends them.
+        counter: Counts the tokens of a request, and those that the server has from the request before.
+    """
     total = Forecast(positions=None)
     for request in requests:
         tokens = counter.count(request)

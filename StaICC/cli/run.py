@@ -399,11 +399,16 @@ def _helmet_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _forecast(prepared: PreparedRun) -> None:
-    """Forecast the cost of a run, and print it as a table; with ``--json``, also write it as JSON."""
+    """Forecast the cost of a run, and print it as a table; with ``--json``, also write it as JSON.
+
+    Args:
+        prepared: The run, with its model and its benchmarks.
+    """
     args = prepared.args
     if prepared.is_benchmark_alone:
         forecast = prepared.benchmarks[0].forecast(prepared.function, **prepared.settings)
     else:
+        # A method, or several numbers of demonstrations, which are run with no method too.
         method = _NO_METHOD if args.method is None else args.method
         forecast = forecast_method(
             method,

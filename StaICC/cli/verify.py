@@ -217,7 +217,12 @@ def _exit_status(findings: Mapping[Path, Sequence[Verification]]) -> int:
 
 
 def _record(path: Path, finding: Verification) -> dict[str, Any]:
-    """Return a finding as JSON values."""
+    """Return the verification of a part of a result file as JSON values.
+
+    Args:
+        path: The file.
+        finding: The verification.
+    """
     record: dict[str, Any] = {
         "file": str(path),
         "benchmark": finding.benchmark,
@@ -270,7 +275,11 @@ def _summary(path: Path, findings: Sequence[Verification]) -> str:
 
 
 def _lines(finding: Verification) -> list[str]:
-    """Return a finding as text: its status in capitals unless all is well, then what was found."""
+    """Return the verification of a part of a result as lines of text.
+
+    The first line has the status, the names of benchmark and data set, and the message. A status other than
+    "recomputed" is in capitals, so that it is seen. The other lines are the differences and what was not checked.
+    """
     status = type(finding.status).__name__
     if isinstance(finding.status, Recomputed):
         status = status.lower()

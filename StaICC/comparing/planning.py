@@ -628,7 +628,14 @@ class _Search:
         return (design.queries - 1) // queries_of_row
 
     def _fewest_rows(self, datasets: int, draws: int, templates: int, most_rows: int) -> int:
-        """Return the fewest rows that reach the target, by bisection. It is known that most_rows reach it."""
+        """Return the smallest number of test rows with which a design reaches the target, by bisection.
+
+        Args:
+            datasets: Number of data sets of the design.
+            draws: Number of draws of demonstrations.
+            templates: Number of templates.
+            most_rows: A number of rows that is known to reach the target. More rows than enough reach it, too.
+        """
         low = _least_units(self.components)
         high = most_rows
         while low < high:

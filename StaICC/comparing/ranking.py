@@ -497,7 +497,10 @@ def _better_run(pair: tuple[str, str], ends: tuple[float, float], higher_is_bett
 def _verdict(run: str, leaders: Sequence[str], outcomes_by_pair: Mapping[frozenset[str], TestOutcome]) -> Verdict:
     """Return the verdict about a run: the best one, or the outcome of its test against a leader.
 
-    Leaders are the runs with the best value. If there are several, the test with the smallest p-value counts.
+    Args:
+        run: The run.
+        leaders: The runs with the best value. If there are several, the test with the smallest p-value counts.
+        outcomes_by_pair: The corrected tests.
     """
     if run in leaders:
         return Best()
@@ -699,7 +702,7 @@ def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
 
 
 def _sums_over_datasets(scored: ScoredRun) -> dict[str, float]:
-    """Return the sum of the scores of a run over its data sets, by condition.
+    """Return the sum of the scores of a run over its data sets, by condition: it ranks runs as their mean does.
 
     It is empty if the data sets have different conditions, or no scores by condition.
     """
@@ -714,7 +717,10 @@ def _sums_over_datasets(scored: ScoredRun) -> dict[str, float]:
 
 
 def _rank_among(value: float, values: Sequence[float], higher_is_better: bool) -> int:
-    """Return the rank of a value among several: 1 and the number of better ones."""
+    """Return the rank of a value among several, itself included: 1 plus the number of better ones.
+
+    Equal values have the same rank: the first two of 0.9, 0.9 and 0.8 have rank 1, the third one has rank 3.
+    """
     if higher_is_better:
         better = [other for other in values if other > value]
     else:

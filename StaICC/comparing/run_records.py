@@ -164,6 +164,15 @@ def _read_conditions(result: Result, dataset: str, metric: str, statistic: Stati
     """Return the queries of a benchmark of classification, by condition.
 
     Most metrics are about all conditions. A score such as ``names.accuracy`` is about one: the accuracy in ``names``.
+
+    Args:
+        result: The run.
+        dataset: The data set.
+        metric: Name of the score.
+        statistic: The definition of the score, which says what it reads of a prediction.
+
+    Raises:
+        NotComparableError: The file has no records of these queries.
     """
     details = result.details[dataset]
     if not details.conditions:
@@ -376,7 +385,15 @@ def _saved_probabilities(record: ConditionRecord, label_count: int) -> list[Any]
 
 
 def _read_samples(result: Result, dataset: str, metric: str) -> RunRecords:
-    """Return the samples of a task that another harness logged. A document is a test row, its repeats are its queries.
+    """Return the samples of a task that another harness logged, as queries of one condition.
+
+    A document is a test row, and its repeats are the queries of this row. In the place of a prediction, a query has the
+    logged score of its sample.
+
+    Args:
+        result: The run, as it was read from the log.
+        dataset: The task.
+        metric: Name of a logged metric.
 
     Raises:
         NotComparableError: The log has no scores of the samples by this metric, or impossible ones.
@@ -412,9 +429,15 @@ def _row_of_document(document: str) -> int:
 
 
 def _read_rounds(details: DatasetDetails, scores: Mapping[str, Any], metric: str) -> RunRecords:
-    """Return the queries of LongICL, by round.
+    """Return the queries of LongICL, by round. Rounds are the conditions of LongICL.
 
-    The metric ``mean`` is about all rounds. Any other metric is the name of a round, such as ``1R``.
+    Args:
+        details: The saved details of the data set.
+        scores: Its saved scores.
+        metric: ``"mean"`` for all rounds, or the name of a round, such as ``"1R"``.
+
+    Raises:
+        NotComparableError: The run has no rounds, or the file has no records of the queries of one.
     """
     rounds = scores.get("rounds") or {}
     names = list(rounds) if metric == "mean" else [metric]

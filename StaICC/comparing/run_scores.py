@@ -55,7 +55,7 @@ class RunScore:
         positions: Positions | None = None,
         saved_scores: bool = False,
     ) -> None:
-        """Collect the true labels and the predictions of the queries; the score is computed when it is needed first."""
+        """Collect the true labels and the predictions of the queries. The score is computed when it is first read."""
         self.metric = metric
         self.statistic = statistic
         if records.label_limits is not None:

@@ -45,6 +45,7 @@ class Difference(NamedTuple):
         return {"field": self.field, "first": self.first, "second": self.second}
 
     def __str__(self) -> str:
+        """Return the setting with both values, such as ``k: 4 and 8``."""
         return one_line(f"{self.field}: {shown_value(self.first)} and {shown_value(self.second)}")
 
 
@@ -100,7 +101,15 @@ def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
 
 
 def _difference(field: str, first: str | None, second: str | None) -> Difference:
-    """Return the difference in a setting or a fact, and find whether a value has a digest."""
+    """Return the difference in a setting or a fact, with whether a value has a digest.
+
+    Names may look like digests, so fields of names never have one.
+
+    Args:
+        field: The setting or fact.
+        first: Its value in the first run; ``None`` if it is not set.
+        second: Its value in the second run.
+    """
     field_without_number = field.partition(" (")[0]  # facts about several models have numbers, such as "model (2)"
     has_digest = False
     if field_without_number not in _FIELDS_OF_NAMES:
@@ -111,7 +120,13 @@ def _difference(field: str, first: str | None, second: str | None) -> Difference
 
 
 def label_differences(first: Result, second: Result, datasets: Iterable[str]) -> Iterator[Difference]:
-    """Yield the label names of each data set on which they differ in two runs."""
+    """Yield a difference for each data set whose label names, or their order, differ between two runs.
+
+    Args:
+        first: The first run.
+        second: The second run.
+        datasets: Data sets that both runs have.
+    """
     for dataset in datasets:
         first_labels = first.details[dataset].labels
         second_labels = second.details[dataset].labels
