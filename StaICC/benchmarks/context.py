@@ -657,7 +657,7 @@ def _record_of_given_predictions(predictions_digest: str, model_name: str | None
 
     Args:
         predictions_digest: The digest of the predictions, which is their identity.
-        model_name: The name of their model, as the user or a log states it.
+        model_name: The name of their model, as the user or a log states it; ``None`` if neither does.
     """
     now = utc_now()
     identity = Identity({GIVEN: predictions_digest})

@@ -426,7 +426,8 @@ def read_predictions(
     Args:
         path: A file of JSON Lines, or of CSV if its name ends in ``.csv`` (see the module); or what lm_eval logged, one
             file or the folder of ``--output_path``; or the results of a provider's batch.
-        batch_reply: :func:`StaICC.kernels.server.batch_files.batch_reply`, for the results of a batch.
+        batch_reply: Reads a record of the results of a batch
+            (:func:`StaICC.kernels.server.batch_files.batch_reply`); ``None`` if the file is no such file.
 
     Returns:
         The prediction for each id, with the name of its field, such as ``{"index": 2}``. A logged sample has
@@ -758,7 +759,7 @@ def _read_answers(
     unparsed: Unparsed,
     model_name: str | None,
 ) -> _GivenPredictions:
-    """Return the predictions of all queries after validation. A reply is replaced by its label.
+    """Return the predictions of all queries, after checks. Of a generated reply, its label is the prediction.
 
     Args:
         queries: The queries.

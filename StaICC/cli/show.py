@@ -116,6 +116,9 @@ def _nearest_gold(args: argparse.Namespace) -> output.Printed:
 def _run_file(args: argparse.Namespace) -> output.Printed | None:
     """Print the run file that repeats a saved result; with ``--json``, its values as JSON.
 
+    Returns:
+        What the caller prints: the values for JSON. ``None`` if the run file was printed here.
+
     Raises:
         ArgumentError: No result was named, or no run file repeats it.
     """

@@ -223,6 +223,10 @@ def _without_missing_queries(aligned: AlignedRuns, reference: str | None) -> Ali
 
     All runs are returned if the reference is among these, or if no two runs can be compared without them. The pairs of
     such a run are untested then, with the reason.
+
+    Args:
+        aligned: The runs.
+        reference: The run with which each other one is compared; ``None`` if all pairs are.
     """
     incomplete: dict[str, str] = {}
     for name, scored in aligned.scored.items():
@@ -242,8 +246,8 @@ def _without_missing_queries(aligned: AlignedRuns, reference: str | None) -> Ali
 def _partners(aligned: AlignedRuns, reference: str | None) -> dict[str, list[str]]:
     """Return for each run the runs with which it is compared.
 
-    These are all other runs. With a reference, each run is compared with the reference only, and the reference with all
-    others.
+    Without a reference (``None``), these are all other runs. With a reference, each run is compared with the reference
+    only, and the reference with all others.
     """
     partners = {}
     for run in aligned.runs:
@@ -258,7 +262,10 @@ def _incomparable_runs(aligned: AlignedRuns, reference: str | None) -> dict[str,
     """Return the runs that can be compared with no other run, each with the reason.
 
     The reason is that of the pair with the first run; for the first run itself, that of the pair with the second one.
-    If there is a reference, it is the first run.
+
+    Args:
+        aligned: The runs.
+        reference: The run with which each other one is compared, which is then the first; ``None`` if all pairs are.
 
     Raises:
         ArgumentError: No two runs can be compared.

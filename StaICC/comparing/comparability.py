@@ -81,7 +81,7 @@ def _other_true_label(first: Mapping[int, int | None], second: Mapping[int, int 
     Args:
         first: The true label of each test row in the first run; ``None`` if it is not known. LongICL does not save the
             true labels of an item whose query failed.
-        second: The true label of each test row in the second run.
+        second: As ``first``, in the second run.
     """
     if first == second:  # the usual case, without a loop over the rows
         return None

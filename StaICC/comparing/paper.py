@@ -270,7 +270,11 @@ class _Section:
         return ";".join([part for part in parts if len(values_by_part[part.partition("=")[0]]) > 1])
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
-        """Return the mean score of a run with its interval and its baselines, as they are known."""
+        """Return the mean score of a run in words, with its interval and its baselines, if these are known.
+
+        Args:
+            record: The record of the mean; ``None`` if the run has no mean.
+        """
         if record is None or record["value"] is None:
             return f"no mean {self._metric_in_words}"
         text = f"a mean {self._metric_in_words} of ${record['value']:.3f}$"
@@ -463,11 +467,15 @@ _DIGESTS = ("prompts", "data")
 def _metric_of_paper(result: Result, metric: str | None) -> str:
     """Return the metric of a paragraph: the given one, or the main one of a result.
 
+    Args:
+        result: The result.
+        metric: The given metric; ``None`` if none was given.
+
     Raises:
         ArgumentError: The result is an experiment, and no metric was given.
     """
     chosen = metric or default_metric(result)
-    if chosen is None:
+    if chosen is None:  # an experiment has no default
         known = ", ".join(metrics_of(result))
         raise ArgumentError(f"an experiment has no mean over its conditions: choose a metric, one of {known}")
     return chosen
@@ -581,7 +589,11 @@ def _breakable_field(text: str) -> str:
 
 
 def _value_cell(record: Mapping[str, Any] | None) -> str:
-    """Return a score with its interval and its marks as a cell; two dashes without a value."""
+    """Return a score with its interval and its marks as a cell of LaTeX, such as ``$0.512$ [$0.480$, $0.544$]``.
+
+    Args:
+        record: The record of the score; ``None`` if the run has none here. The cell is then ``--``, as without a value.
+    """
     if record is None or record["value"] is None:
         return "--"
     cell = f"${record['value']:.3f}$"
@@ -602,7 +614,12 @@ def _baseline(record: Mapping[str, Any] | None, name: str) -> str:
 
 
 def _shared_baseline(records: Sequence[Mapping[str, Any] | None], name: str) -> str:
-    """Return a baseline that all runs have; two dashes if they differ, as those of other test rows do."""
+    """Return a baseline that all runs have; two dashes if they differ, as those of other test rows do.
+
+    Args:
+        records: The record of the score of each run; ``None`` for a run without the data set, which is left out.
+        name: ``"random"`` or ``"majority"``.
+    """
     cells = {_baseline(record, name) for record in records if record is not None}
     if len(cells) == 1:
         return cells.pop()

@@ -577,7 +577,7 @@ class _Target:
 
 
 def _checked_target(half_width: float | None, difference: float | None) -> _Target:
-    """Return the target of a plan: either the half width or the difference.
+    """Return the target of a plan: either the half width or the difference. The other one is ``None``.
 
     Raises:
         ArgumentError: Neither or both are given, or the target is not between 0 and 1.

@@ -55,7 +55,7 @@ def _is_part(name: str, value: str | None, whole: str | None) -> bool:
     Args:
         name: The setting, such as ``"order"``.
         value: Its value, such as ``"12"``; ``None`` if it is not set.
-        whole: The value of the setting of several parts.
+        whole: The value of the setting of several parts; ``None`` if it is not set, so that it has no parts.
     """
     parts = (whole or "").split(";")
     if value is None:
@@ -66,11 +66,12 @@ def _is_part(name: str, value: str | None, whole: str | None) -> bool:
 def shown_value(value: str | None) -> str:
     """Return the value of a setting as one line; "not set" if the value is ``None``.
 
-    Of a digest, the first digits are enough to tell two values apart.
+    Digests are shortened to their first digits, which are enough to distinguish two values.
     """
     if value is None:
         return "not set"
-    return _DIGEST.sub(lambda digest: digest[0][:_SHOWN_DIGITS], " ".join(value.split()))
+    line = " ".join(value.split())
+    return _DIGEST.sub(lambda digest: digest[0][:_SHOWN_DIGITS], line)
 
 
 def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
