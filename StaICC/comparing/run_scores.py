@@ -14,7 +14,6 @@ from StaICC.comparing.missing_queries import RunDifference, why_not_comparable
 from StaICC.comparing.run_records import LabelLimits, RunRecords, is_undefined, metric_inputs
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.paired_tests import paired_difference
-from StaICC.metrics.scores import CONSISTENCY
 from StaICC.metrics.statistics import (
     NOT_OVER_CLUSTERS,
     Contributions,
@@ -55,7 +54,7 @@ class RunScore:
         positions: Positions | None = None,
         saved_scores: bool = False,
     ) -> None:
-        """Collect the true labels and the predictions of the queries; the score is computed when it is needed first."""
+        """Collect the true labels and the predictions of the queries. The score is computed when it is first read."""
         self.metric = metric
         self.statistic = statistic
         if records.label_limits is not None:
@@ -219,8 +218,7 @@ class RunScore:
         the mean over the conditions, if a query is missing, or if the score is undefined on the queries of a condition.
         """
         has_equal_weights = len(set(self.records.weights)) == 1
-        compares_conditions = self.statistic is CONSISTENCY
-        is_mean_over_conditions = has_equal_weights and not compares_conditions
+        is_mean_over_conditions = has_equal_weights and not self.statistic.compares_conditions
         if not is_mean_over_conditions or isinstance(self.statistic, MicroF1) or self.missing > 0:
             return {}
         values: dict[str, float] = {}
@@ -278,9 +276,9 @@ class RunScore:
     def _weights(self) -> tuple[float, ...]:
         """The weight of each condition in the score, in the order of the inputs.
 
-        The inputs of the consistency are listed under one condition, so it has one weight.
+        The inputs of a score that compares conditions are listed under one condition, so it has one weight.
         """
-        if self.statistic is CONSISTENCY:
+        if self.statistic.compares_conditions:
             return (1.0,)
         return self.records.weights
 
@@ -327,10 +325,10 @@ class RunScore:
 def _all_positions(records: RunRecords, statistic: Statistic) -> dict[str, list[QueryPosition]]:
     """Return the positions of all queries by condition, in the order of their test rows.
 
-    The consistency of a query compares its predictions in all conditions, so all conditions must have it.
+    A score may compare the predictions of a query in all conditions, so all conditions must have the query then.
     """
     positions = {condition: sorted(queries) for condition, queries in records.conditions.items()}
-    if statistic is CONSISTENCY:
+    if statistic.compares_conditions:
         in_all_conditions = set.intersection(*map(set, positions.values()))
         return dict.fromkeys(positions, sorted(in_all_conditions))
     return positions
@@ -363,16 +361,16 @@ def _sample(
     row_numbers: Mapping[int, int],
     clusters: Sequence[int] | None = None,
 ) -> Sample:
-    """Return the true labels and the test rows of some queries of a condition.
+    """Return some queries of a condition as a sample: their true labels, and the number of the test row of each.
 
     Args:
         records: The records of the run.
         condition: The condition.
-        positions: The queries.
-        row_numbers: The number of each test row in the sample, from 0.
+        positions: The queries, each by its test row and its number among the queries of this row.
+        row_numbers: The number of each test row in the sample, from 0. The rows 4 and 9 have the numbers 0 and 1.
         clusters: The cluster of each of these test rows; ``None`` if rows are independent.
     """
     queries = records.conditions[condition]
     truth: list[Any] = [queries[position].truth for position in positions]
-    rows = [row_numbers[row] for row, _ in positions]
+    rows = [row_numbers[test_row] for test_row, _number_of_query in positions]
     return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(records.labels), clusters=clusters)
