@@ -431,17 +431,22 @@ def test_a_batch_that_is_too_large_is_written_with_a_remark(
     assert "Divide the file between lines into 2 parts" in capsys.readouterr().err
 
 
-def test_replies_in_another_form_are_failures() -> None:
-    """No empty reply, which could count as wrong; the name of a model may be anything."""
-    request = {"custom_id": "a"}
-    damaged = replied("openai", request, "food")
-    for message in ([1], "food", None):
-        damaged["response"]["body"]["choices"][0]["message"] = message
-        _, failure = batch_reply("r.jsonl, line 1", damaged, {})
-        assert isinstance(failure, Failure)
-        assert "no text" in failure.reason
-    named = replied("openai", request, "food")
+@pytest.mark.parametrize("message", [[1], "food", None], ids=["a list", "a text", "nothing"])
+def test_a_reply_whose_message_is_no_object_is_a_failure(message: Any) -> None:
+    """It is no empty reply, which could count as wrong."""
+    damaged = replied("openai", {"custom_id": "a"}, "food")
+    damaged["response"]["body"]["choices"][0]["message"] = message
+    _, failure = batch_reply("r.jsonl, line 1", damaged, {})
+    assert isinstance(failure, Failure)
+    assert "no text" in failure.reason
+
+
+def test_the_model_of_a_reply_may_be_anything() -> None:
+    named = replied("openai", {"custom_id": "a"}, "food")
     named["response"]["body"]["model"] = {"name": "m"}
     assert batch_reply("r.jsonl, line 1", named, {}) == ("a", {"reply": "food"})
+
+
+def test_a_reply_of_a_second_model_is_refused_with_its_name() -> None:
     with pytest.raises(SchemaError, match="m-2025-01-01"):
-        batch_reply("r.jsonl, line 2", replied("openai", request, "food"), {"other": "r.jsonl, line 1"})
+        batch_reply("r.jsonl, line 2", replied("openai", {"custom_id": "a"}, "food"), {"other": "r.jsonl, line 1"})

@@ -84,11 +84,13 @@ def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
         ("run", "normal", "--datasets", "mini", "--limit", "2", "--k", "0,1"),
         ("run", "normal", "--datasets", "mini", "--limit", "2", "--precision", "0.4"),
     ],
+    ids=["race", "suite", "several k", "sequential"],
 )
-def test_groups_and_races_are_saved(line: tuple[str, ...], staicc: Cli) -> None:
-    assert staicc(*line, "--output", "mine/here")[0] == 0
+def test_the_option_output_names_the_only_folder_of_results(line: tuple[str, ...], staicc: Cli) -> None:
+    status, _, err = staicc(*line, "--output", "mine/here")
+    assert status == 0, err
     assert [path.suffix for path in Path("mine/here").iterdir()] == [".json"]
-    assert not FOLDER.exists()
+    assert not FOLDER.exists(), f"the default folder has {list(FOLDER.iterdir())}"
 
 
 def test_nothing_is_saved_on_request(staicc: Cli) -> None:

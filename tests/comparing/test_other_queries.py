@@ -254,18 +254,26 @@ def test_draws_are_ranked_among_the_runs_that_have_them(runs: dict[str, Result])
     assert after == {**before, "single": None}
 
 
-def test_of_many_runs_those_with_fewer_queries_are_decided_as_by_the_tests_of_all_pairs(
+def test_bounds_of_p_values_decide_as_the_tests_if_runs_have_other_numbers_of_queries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    many = {
-        f"run {n}": predicted(f"run {n}", 0.45 + 0.05 * n, repeats=1 + n % 2, limit=100, sets=("one",))
-        for n in range(10)
-    }
-    exact = rank(many)
+    """Ten runs, the odd ones with two queries for each test row, the even ones with one."""
+    runs = {}
+    for number in range(10):
+        name = f"run {number}"
+        runs[name] = predicted(name, skill=0.45 + 0.05 * number, repeats=1 + number % 2, limit=100, sets=("one",))
+    by_tests = rank(runs)  # few enough runs: all pairs are tested
     for module in (alignment, ranking):
         monkeypatch.setattr(module, "MOST_RUNS", 2)
-    bounded = rank(many)
-    assert [(own.run, own.ranks, type(own.verdict)) for own in bounded.runs] == [
-        (own.run, own.ranks, type(own.verdict)) for own in exact.runs
-    ]
-    assert len({own.ranks for own in exact.runs}) > 3
+    by_bounds = rank(runs)
+
+    assert [place.run for place in by_bounds.runs] == [place.run for place in by_tests.runs]
+    for bounded, tested in zip(by_bounds.runs, by_tests.runs, strict=True):
+        ranks_and_verdict = (bounded.ranks, bounded.verdict.case)
+        expected = (tested.ranks, tested.verdict.case)
+        assert ranks_and_verdict == expected, (
+            f"{tested.run}: bounds of p-values give the ranks and the verdict {ranks_and_verdict}, "
+            f"but the tests of all pairs give {expected}"
+        )
+    different_intervals = {place.ranks for place in by_tests.runs}
+    assert len(different_intervals) > 3, "the ranks of these runs are too similar to test anything"

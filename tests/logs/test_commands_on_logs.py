@@ -121,7 +121,7 @@ def one(folder: Path) -> Result:
     return read_logs(folder / "out" / "org__small")["org/small"]
 
 
-def test_scores_of_a_saved_result_are_computed_again(folder: Path) -> None:
+def test_scores_of_a_saved_log_are_unchecked_because_only_the_harness_can_compute_them(folder: Path) -> None:
     one(folder).save("saved.json")
     assert status_of(verify_file("saved.json")) == Unchecked(ONLY_THE_HARNESS_KNOWS)
 
