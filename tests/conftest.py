@@ -253,6 +253,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if whole and not worker and not config.option.collectonly and getattr(config.option, "numprocesses", 0) is None:
         config.option.numprocesses = "auto"
         config.option.dist = "worksteal"  # neighbours share their fixtures, and no worker waits at the end
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # each process has a core, and numerical libraries no more
 
 
 def pytest_configure(config: pytest.Config) -> None:

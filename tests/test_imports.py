@@ -20,7 +20,7 @@ import StaICC
 
 ROOT = Path(StaICC.__file__).parents[1]
 PACKAGE = ROOT / "StaICC"
-TREES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+FILES = sorted(PACKAGE.rglob("*.py"))
 
 GROUND = {
     *("argument_syntax", "arguments", "benchmark_names", "docstring_text", "errors", "frozen", "habits", "layout"),
@@ -99,7 +99,7 @@ def imports_of(path: Path) -> Iterator[Import]:
             elif not isinstance(child, ast.expr):
                 yield from walk(child, when)
 
-    yield from walk(TREES[path], "load")
+    yield from walk(ast.parse(path.read_text("utf-8")), "load")
 
 
 def room_of(module: str) -> str:
@@ -111,8 +111,13 @@ def place(path: Path, statement: Import) -> str:
     return f"{path.relative_to(ROOT)}:{statement.line} imports {statement.module}"
 
 
-IMPORTS = {path: list(imports_of(path)) for path in TREES}
-PATHS = {name_of(path): path for path in TREES}
+PATHS = {name_of(path): path for path in FILES}
+
+
+@pytest.fixture(scope="module")
+def imports_by_path() -> dict[Path, list[Import]]:
+    """The import statements of each file. A fixture: syntax trees of all files make every collection slow."""
+    return {path: list(imports_of(path)) for path in FILES}
 
 
 # -- directions
@@ -125,10 +130,10 @@ def test_every_folder_has_a_rule() -> None:
     assert floors.index("files") < floors.index("results") < floors.index("cli")
 
 
-def test_imports_point_in_one_direction() -> None:
+def test_imports_point_in_one_direction(imports_by_path: dict[Path, list[Import]]) -> None:
     """Also inside functions. Imports for types only may point anywhere, but see the test of cycles."""
     wrong = []
-    for path, imports in IMPORTS.items():
+    for path, imports in imports_by_path.items():
         own = room_of(name_of(path))
         for statement in imports:
             target = room_of(statement.module)
@@ -149,9 +154,12 @@ LOADERS = {"StaICC.optional", "StaICC.registry", "StaICC.cli"}
 def test_modules_are_imported_by_name_only_in_the_loaders() -> None:
     """``import_module`` anywhere else could hide a cycle; other rooms are joined by :mod:`StaICC.registry`."""
     wrong = []
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
-            if name_of(path) in LOADERS or not isinstance(node, ast.Call):
+    for path in FILES:
+        source = path.read_text("utf-8")
+        if name_of(path) in LOADERS or not re.search("import_module|__import__", source):
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if not isinstance(node, ast.Call):
                 continue
             called = ast.unparse(node.func).rpartition(".")[2]
             arguments = ", ".join(map(ast.unparse, node.args))
@@ -160,10 +168,10 @@ def test_modules_are_imported_by_name_only_in_the_loaders() -> None:
     assert wrong == []
 
 
-def test_there_are_no_import_cycles() -> None:
+def test_there_are_no_import_cycles(imports_by_path: dict[Path, list[Import]]) -> None:
     """Also inside functions and for types only; a name of a package counts where it is defined."""
     edges: dict[str, set[str]] = {name: set() for name in PATHS}
-    for path, imports in IMPORTS.items():
+    for path, imports in imports_by_path.items():
         for statement in imports:
             targets = {f"{statement.module}.{name}" for name in statement.names}
             if not targets <= PATHS.keys() or not targets:
@@ -173,10 +181,10 @@ def test_there_are_no_import_cycles() -> None:
     assert [*graphlib.TopologicalSorter(edges).static_order()]  # or a CycleError, which names the modules
 
 
-def test_private_names_are_not_imported_from_other_modules() -> None:
+def test_private_names_are_not_imported_from_other_modules(imports_by_path: dict[Path, list[Import]]) -> None:
     private = [
         place(path, statement)
-        for path, imports in IMPORTS.items()
+        for path, imports in imports_by_path.items()
         for statement in imports
         if statement.module.startswith("StaICC")
         and any(name.startswith("_") and not name.startswith("__") for name in statement.names)
@@ -191,10 +199,10 @@ def of_others(statement: Import) -> bool:
     return statement.module.split(".")[0] not in {"StaICC", "__future__", *sys.stdlib_module_names}
 
 
-def test_only_the_standard_library_is_loaded() -> None:
+def test_only_the_standard_library_is_loaded(imports_by_path: dict[Path, list[Import]]) -> None:
     """Optional packages are imported inside functions; only kernels and methods may load torch with a module."""
     wrong = []
-    for path, imports in IMPORTS.items():
+    for path, imports in imports_by_path.items():
         torch_too = room_of(name_of(path)) in {"kernels", "methods"}
         for statement in imports:
             fine = torch_too and statement.module.split(".")[0] in {"torch", "transformers"}
@@ -203,9 +211,9 @@ def test_only_the_standard_library_is_loaded() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_packages_that_functions_ask_for_are_extras() -> None:
+def test_packages_that_functions_ask_for_are_extras(imports_by_path: dict[Path, list[Import]]) -> None:
     wrong = []
-    for path, imports in IMPORTS.items():
+    for path, imports in imports_by_path.items():
         torch_too = room_of(name_of(path)) in {"kernels", "methods"}
         allowed = EXTRAS if torch_too else EXTRAS - {"torch", "transformers"}
         wrong += [
@@ -219,7 +227,7 @@ def test_packages_that_functions_ask_for_are_extras() -> None:
 def test_modules_of_posix_or_windows_are_imported_with_a_guard() -> None:
     """In the library and in its tests: inside a ``try``, or in a function that other systems do not call."""
     unguarded = re.compile(rf"^(?:import|from) (?:{'|'.join(NOT_EVERYWHERE)})\b.*", re.MULTILINE)
-    files = [*TREES, *(ROOT / "tests").rglob("*.py")]
+    files = [*FILES, *(ROOT / "tests").rglob("*.py")]
     wrong = {path: found for path in files if (found := unguarded.findall(path.read_text("utf-8")))}
     assert not wrong
 
@@ -234,7 +242,9 @@ LIKE_PACKAGES = {"StaICC.cli", "StaICC.kernels.huggingface", "StaICC.prefabricat
 
 def test_rooms_pass_no_names_on() -> None:
     """A name has one path, that of the module which defines it; users import it from ``StaICC``."""
-    statements = {name: len(TREES[PATHS[name]].body) for name in ROOMS if name not in LIKE_PACKAGES}
+    statements = {
+        name: len(ast.parse(PATHS[name].read_text("utf-8")).body) for name in ROOMS if name not in LIKE_PACKAGES
+    }
     assert {name: count for name, count in statements.items() if count != 1} == {}
 
 
@@ -248,7 +258,7 @@ def test_every_module_can_be_imported_and_has_the_names_that_it_lists() -> None:
             if "torch" in str(error) or "transformers" in str(error):
                 continue  # an extra that is not installed
             raise
-        imports = [node for node in ast.walk(TREES[path]) if isinstance(node, ast.ImportFrom)]
+        imports = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
         passed_on = [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
         listed = getattr(module, "__all__", passed_on)
         assert [public for public in listed if not hasattr(module, public)] == [], name
@@ -260,8 +270,10 @@ def test_no_public_name_is_that_of_a_room() -> None:
     assert {room_of(name) for name in PATHS} & set(StaICC.__all__) == set()
 
 
-def test_the_public_names_are_also_known_to_type_checkers() -> None:
-    typed = {name for statement in IMPORTS[PATHS["StaICC"]] if statement.when == "types" for name in statement.names}
+def test_the_public_names_are_also_known_to_type_checkers(imports_by_path: dict[Path, list[Import]]) -> None:
+    typed = {
+        name for statement in imports_by_path[PATHS["StaICC"]] if statement.when == "types" for name in statement.names
+    }
     assert typed | {"__version__"} == set(StaICC.__all__)
 
 

@@ -618,23 +618,24 @@ class Predictions:
             answers: The predictions of each data set, by its name.
             details: The details of each data set, by its name.
         """
-        records = [(record, name) for name, record in self.records.items()]
-        given_rows = {}
+        records_with_dataset = [(record, name) for name, record in self.records.items()]
+        given_predictions = {}
         for name, answers_of_dataset in answers.items():
             if name not in self.records:
-                given_rows[name] = _json_rows(answers_of_dataset)
-        if given_rows:
-            record_of_given = _record_of_given_predictions(digest(given_rows), self.given_name)
-            records += [(record_of_given, name) for name in given_rows]
+                given_predictions[name] = _json_rows(answers_of_dataset)
+        if given_predictions:
+            record_of_given = _record_of_given_predictions(digest(given_predictions), self.given_name)
+            for name in given_predictions:
+                records_with_dataset.append((record_of_given, name))
 
-        failed = []
+        failed_queries = []
         for name, details_of_dataset in details.items():
             for query in details_of_dataset.failures:
-                failed.append([name, query.condition, query.query])
+                failed_queries.append([name, query.condition, query.query])
         digest_of_failures = None
-        if failed:
-            digest_of_failures = short_digest(failed)
-        return Provenance(predictors_of(records, details), failures=digest_of_failures)
+        if failed_queries:
+            digest_of_failures = short_digest(failed_queries)
+        return Provenance(predictors_of(records_with_dataset, details), failures=digest_of_failures)
 
 
 def _json_rows(answers: Sequence[Any]) -> list[Any]:

@@ -134,15 +134,16 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
         else:
             own_names.append(metric.name)
 
-    # The parts of the argument are names of metric sets, of metrics of the library, or of the user's own metrics.
-    library_parts = []
-    labels = [metric.label for metric in metrics.metrics]
+    # The user named the metrics by a text such as "standard+macro_F1". Its parts are names of metric sets, of metrics
+    # of the library, or of metrics of the user's own. One of the latter may have been removed from the set since.
+    parts_of_library = []
+    names_in_set = [metric.label for metric in metrics.metrics]
     for part in metrics.parts:
         if part in METRIC_SETS or part in library_names:
-            library_parts.append(part)
-        elif part not in labels:
+            parts_of_library.append(part)
+        elif part not in names_in_set:
             own_names.append(part)
-    return {"set": "+".join(library_parts), "names": library_names, "own": list(dict.fromkeys(own_names))}
+    return {"set": "+".join(parts_of_library), "names": library_names, "own": list(dict.fromkeys(own_names))}
 
 
 def _metric_name(metric: Metric) -> str:

@@ -103,22 +103,23 @@ def export_tasks(
     folder = Path(folder)
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    records_by_place = _records_by_place(benchmark)
-    n_conditions = Counter((place.benchmark, place.dataset) for place in records_by_place)
+    records_by_condition = _records_by_condition(benchmark)
+    n_conditions = Counter((condition.benchmark, condition.dataset) for condition in records_by_condition)
     tasks_by_benchmark: dict[str, list[str]] = {}
-    names: set[str] = set()
-    for place, records in records_by_place.items():
-        title = [place.dataset]
-        if n_conditions[place.benchmark, place.dataset] > 1:
-            title.append(place.condition)  # If there is only one condition, its name says nothing.
-        name = _task_name(place.benchmark, *title)
-        if name in names:
-            raise ArgumentError(f"two data sets or conditions have the task name {name}; rename one of them")
-        names.add(name)
-        tasks_by_benchmark.setdefault(place.benchmark, []).append(name)
-        _write(folder / f"{name}.jsonl", "".join(json_lines(iter(records))))
-        task = _task(name, file=f"{name}.jsonl", alias=", ".join(title))
-        _write(folder / f"{name}.yaml", _yaml(task))
+    task_names: set[str] = set()
+    for condition, records in records_by_condition.items():
+        title = [condition.dataset]
+        has_other_conditions = n_conditions[condition.benchmark, condition.dataset] > 1
+        if has_other_conditions:
+            title.append(condition.name)  # The name of an only condition says nothing.
+        task_name = _task_name(condition.benchmark, *title)
+        if task_name in task_names:
+            raise ArgumentError(f"two data sets or conditions have the task name {task_name}; rename one of them")
+        task_names.add(task_name)
+        tasks_by_benchmark.setdefault(condition.benchmark, []).append(task_name)
+        _write(folder / f"{task_name}.jsonl", "".join(json_lines(iter(records))))
+        task = _task(task_name, file=f"{task_name}.jsonl", alias=", ".join(title))
+        _write(folder / f"{task_name}.yaml", _yaml(task))
 
     group_names = []
     for benchmark_name, tasks in tasks_by_benchmark.items():
@@ -129,29 +130,29 @@ def export_tasks(
     return tuple(group_names)
 
 
-class _Place(NamedTuple):
-    """A condition of a data set of a benchmark, by its three names. Each has one task."""
+class _ConditionName(NamedTuple):
+    """A condition of a data set of a benchmark, by the names of all three. Each has one task."""
 
     benchmark: str
     dataset: str
-    condition: str
+    name: str
 
 
-def _records_by_place(benchmark: Benchmark | BenchmarkGroup) -> dict[_Place, list[dict[str, Any]]]:
+def _records_by_condition(benchmark: Benchmark | BenchmarkGroup) -> dict[_ConditionName, list[dict[str, Any]]]:
     """Return the records of the queries of each condition, as :func:`prompt_records` yields them with true labels.
 
     Raises:
         ArgumentError: The benchmark uses the noisy channel.
     """
-    records_by_place: dict[_Place, list[dict[str, Any]]] = {}
+    records_by_condition: dict[_ConditionName, list[dict[str, Any]]] = {}
     for record in prompt_records(benchmark, with_truth=True):
         if not isinstance(record["prompt"], str):
             raise ArgumentError(
                 "the noisy channel scores the text after each label, not a choice of labels; export the direct channel"
             )
-        place = _Place(record["benchmark"], record["dataset"], record["condition"])
-        records_by_place.setdefault(place, []).append(record)
-    return records_by_place
+        condition = _ConditionName(record["benchmark"], record["dataset"], record["condition"])
+        records_by_condition.setdefault(condition, []).append(record)
+    return records_by_condition
 
 
 def _task_group(name: str, tasks: Sequence[str]) -> dict[str, Any]:

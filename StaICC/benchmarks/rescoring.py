@@ -64,9 +64,11 @@ class ScoredResult:
     def dataset(self, name: str) -> Verification:
         """Return the findings about a data set: which of its saved values differ when they are computed again.
 
-        The prompts of the data set are written again, and their digests are compared with the saved ones. Then the
-        recorded predictions are scored, and the scores are compared. If this is possible, the run is added to
-        :attr:`runs`.
+        1. The prompts of the data set are written again, and their digests are compared with the saved ones.
+        2. The recorded predictions are scored, which gives a run. It is added to :attr:`runs`.
+        3. The scores and the details of this run are compared with the saved ones.
+
+        If an error is raised in the first two, it is the only further finding, and there is no run.
 
         Args:
             name: The name of the data set.
@@ -301,22 +303,22 @@ class ScoredResult:
     def _copy_records_of_predictors(self, expected: dict[str, Any]) -> None:
         """Copy what only the run can know about its models from the saved result, such as times and counts.
 
-        A copied value is equal in the comparison that follows, which therefore does not report it.
+        The recomputed result is compared with the saved one next. A copied value is equal, so that it is not reported.
 
         Args:
             expected: The JSON values of the recomputed result, which are changed.
         """
-        parses_texts = any(experimentor.task.free_text for experimentor in self.benchmark)
-        expected_predictors = expected["provenance"]["predictors"]
-        saved_predictors = self.saved["provenance"]["predictors"]
-        for expected_predictor, saved_predictor in zip(expected_predictors, saved_predictors, strict=False):
+        predictions_are_texts = any(experimentor.task.free_text for experimentor in self.benchmark)
+        expected_models = expected["provenance"]["predictors"]
+        saved_models = self.saved["provenance"]["predictors"]
+        for expected_model, saved_model in zip(expected_models, saved_models, strict=False):
             copied_keys = list(_PREDICTOR_FIELDS_OF_RUN)
-            # The digest of given predictions is their identity. Texts are not in the file, so it cannot be computed.
-            if parses_texts and GIVEN in saved_predictor["who"]:
+            # The identity of given predictions is their digest. That of texts is not known, as the file has no texts.
+            if predictions_are_texts and GIVEN in saved_model["who"]:
                 copied_keys += ["who", "identity"]
             for key in copied_keys:
-                if key in saved_predictor:
-                    expected_predictor[key] = saved_predictor[key]
+                if key in saved_model:
+                    expected_model[key] = saved_model[key]
 
     def replayed(self, models: Sequence[ScoredResult]) -> Iterator[Finding]:
         """Yield the findings about the decision to stop early: the rule is applied to the predictions again.

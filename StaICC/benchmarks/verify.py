@@ -315,14 +315,17 @@ class _Verifier:
         if not group:
             findings.append(Unchecked(f"{where}parts: the group has none"))
 
-        # All parts of a race have the given benchmark. If it is None, that of each part is rebuilt.
         expected_name = group.name
-        benchmark_of_part: Mapping[str, Any] = dict.fromkeys(group, benchmark)
+        benchmark_of_part: Mapping[str, Any]
         if isinstance(benchmark, BenchmarkGroup):
             expected_name = benchmark.name
             benchmark_of_part = benchmark.members
             findings += compare_values(f"{where}parts", _part_names(group, saved), sorted(benchmark.members))
+        else:
+            # Both parts of a race have the given benchmark. Without one, the benchmark of each part is rebuilt.
+            benchmark_of_part = dict.fromkeys(group, benchmark)
 
+        # The parts of a race are kept when they are scored, because its decision to stop follows from both.
         raced: list[ScoredResult] | None = [] if sweep is RACE else None
         for part_name, part in group.items():
             part_where = f"{where}parts / {part_name} / "
@@ -476,26 +479,40 @@ def _compare_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Itera
         return
     first_name = next(iter(group))
     first_part = group[first_name]
-    first_results = list(first_part.results())
+    first_count = len(list(first_part.results()))
     for name, part in group.items():
         place = f"{where}parts / {name}"
         results = list(part.results())
         if sweep is not None and not all(sweep.describes(name, result) for result in results):
             yield Contradicted(f"{place}: the name is not that of its setting")
-        if len(results) != len(first_results):
-            text = f"{place}: saved {len(results)} results, {first_name} has {len(first_results)}"
+        if len(results) != first_count:
+            text = f"{place}: saved {len(results)} results, {first_name} has {first_count}"
             yield _finding_about_difference(sweep, text)
-
         for result, first_result in _pairs_to_compare(part, first_part, sweep):
-            if sweep is not None:
-                settings = _settings_without(result, sweep.varies)
-                first_settings = _settings_without(first_result, sweep.varies)
-                yield from compare_values(f"{place} / signature", settings, first_settings)
-            if sweep is RACE:
-                continue  # Its parts are two models.
-            if _who_predicted(result, sweep) != _who_predicted(first_result, sweep):
-                text = f"{place} / provenance: {result.model} ({result.method}), {first_name} has {first_result.model}"
-                yield _finding_about_difference(sweep, text)
+            yield from _compare_results(result, first_result, sweep, place, first_name)
+
+
+def _compare_results(
+    result: Result, first_result: Result, sweep: Sweep | None, place: str, first_name: str
+) -> Iterator[Finding]:
+    """Yield the findings of comparing a result of a part of a group with the one of the first part.
+
+    Args:
+        result: The result.
+        first_result: The result of the first part.
+        sweep: The setting in which the parts differ; ``None`` if they are different benchmarks.
+        place: The path of the part.
+        first_name: The name of the first part.
+    """
+    if sweep is not None:
+        settings = _settings_without(result, sweep.varies)
+        first_settings = _settings_without(first_result, sweep.varies)
+        yield from compare_values(f"{place} / signature", settings, first_settings)
+    if sweep is RACE:
+        return  # Its parts are two models.
+    if _who_predicted(result, sweep) != _who_predicted(first_result, sweep):
+        text = f"{place} / provenance: {result.model} ({result.method}), {first_name} has {first_result.model}"
+        yield _finding_about_difference(sweep, text)
 
 
 def _finding_about_difference(sweep: Sweep | None, text: str) -> Finding:

@@ -785,27 +785,31 @@ def _best_renaming(rows: Sequence[_LabelledRow], label_count: int) -> list[int]:
         label_count: The number of labels.
     """
     frequencies = _Frequencies.of(rows, label_count)
-    # A pair that never occurs has minus its expected frequency as excess. Of these many pairs, only the best one is
-    # computed: the one with the smallest expected frequency.
-    same_label_pairs = {(label, label) for label in range(label_count)}
-    pairs = deque(sorted(same_label_pairs.union(frequencies.of_pair), key=frequencies.rank))
     free_predicted = _FreeLabels(frequencies.of_predicted)
     free_true = _FreeLabels(frequencies.of_true)
+    # Only the pairs that occur, and those of a label with itself, are sorted. There may be very many other pairs. The
+    # excess of a pair that never occurs is minus its expected frequency. So the best of them is the pair with the
+    # smallest expected frequency, which is computed when it is needed.
+    same_label_pairs = {(label, label) for label in range(label_count)}
+    sorted_pairs = deque(sorted(same_label_pairs.union(frequencies.of_pair), key=frequencies.rank))
     renaming = [0] * label_count
     for _ in range(label_count):
-        while pairs:
-            predicted, true = pairs[0]
-            if predicted in free_predicted and true in free_true:
-                break
-            pairs.popleft()
+        while sorted_pairs and not _is_free(sorted_pairs[0], free_predicted, free_true):
+            sorted_pairs.popleft()
         best_pair = _rarest_pair(free_predicted, free_true)
-        if pairs:
-            best_pair = min(best_pair, pairs[0], key=frequencies.rank)
+        if sorted_pairs:
+            best_pair = min(best_pair, sorted_pairs[0], key=frequencies.rank)
         predicted, true = best_pair
         renaming[predicted] = true
         free_predicted.take(predicted)
         free_true.take(true)
     return renaming
+
+
+def _is_free(pair: tuple[int, int], free_predicted: _FreeLabels, free_true: _FreeLabels) -> bool:
+    """Return whether neither the predicted nor the true label of a pair has a partner yet."""
+    predicted, true = pair
+    return predicted in free_predicted and true in free_true
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,12 @@ def _exit_soon(status: int) -> None:
 
 
 def _exit_status(argv: list[str], signals: EndingSignals) -> int:
-    """Run a command, print what ends it early, and return its exit status."""
+    """Run a command, print what ends it early, and return its exit status.
+
+    Args:
+        argv: The words of the command.
+        signals: Knows which signal interrupted it, and notes that it has ended.
+    """
     try:
         return _run_command(argv)
     except (DataError, MissingDependencyError) as error:
@@ -142,7 +147,13 @@ def _exit_status(argv: list[str], signals: EndingSignals) -> int:
 
 
 def _explain_interrupt(interrupt: KeyboardInterrupt, argv: Sequence[str], signals: EndingSignals) -> None:
-    """Print that the command was interrupted, with the command that continues if something was kept."""
+    """Print that the command was interrupted, with the command that continues if something was kept.
+
+    Args:
+        interrupt: The interrupt. Commands add what was kept, and how to continue, as its arguments.
+        argv: The words of the command.
+        signals: The signal that ended it.
+    """
     explanations = [str(argument) for argument in interrupt.args]
     with contextlib.suppress(OSError):  # after SIGHUP, the terminal is closed
         print("; ".join([f"staicc: {signals}", *explanations]), file=sys.stderr)

@@ -103,7 +103,12 @@ def baseline(args: argparse.Namespace) -> Printed:
 
 
 def _baseline_of_best(guessing: RandomBaseline, t: int) -> tuple[dict[str, float | None], dict[str, object]]:
-    """Return the baseline of the best of t random guessers, as a record and as a row of the table."""
+    """Return the baseline of the best of t random guessers, as a record and as a row of the table.
+
+    Args:
+        guessing: The baseline of one random guesser.
+        t: The number of guessers.
+    """
     expected = guessing.max_random_baseline(t)
     critical_count = guessing.critical_count(t, _ALPHA)
     significant_from = None

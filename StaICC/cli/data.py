@@ -57,6 +57,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_install(actions: Any) -> None:
+    """Add the action ``install`` with its arguments to the command."""
     text = "install every table of the benchmark that is missing or damaged"
     install = add_command(actions, "install", _install, text)
     install.add_argument(
@@ -73,6 +74,7 @@ def _add_install(actions: Any) -> None:
 
 
 def _install(args: argparse.Namespace) -> output.Printed:
+    """Install the tables of the benchmark, or with ``long-icl`` the data of LongICL."""
     if str(args.file) == LONG_ICL:
         return _install_long_icl(args)
     if args.source is not None or args.hub or args.datasets:
@@ -133,6 +135,7 @@ def _verify(args: argparse.Namespace) -> output.Printed:
 
 
 def _list(args: argparse.Namespace) -> output.Printed:
+    """List the data sets, with how to obtain those of LongICL that are missing, and the converted copies of models."""
     cards = _cards_of_benchmark()
     long_icl_cards = _cards_of_long_icl()
     copies = converted_copies()

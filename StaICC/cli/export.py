@@ -130,6 +130,7 @@ def _add_lm_eval(actions: Any) -> None:
 
 
 def _export_tasks(args: argparse.Namespace) -> output.Printed:
+    """Write a benchmark as tasks of lm-evaluation-harness into a folder, and return the names of their groups."""
     check_folder(args.folder)  # before the data are fetched
     scoring_command = f"score {args.benchmark} logged{options.repeated(args)}"
     groups = export_tasks(options.make(args), args.folder, scoring_command)
@@ -138,6 +139,7 @@ def _export_tasks(args: argparse.Namespace) -> output.Printed:
 
 
 def _add_batch(actions: Any, provider: str) -> None:
+    """Add the action that writes the prompts of a benchmark as a batch of a provider, such as ``openai-batch``."""
     text = f"write the requests for the prompts of a benchmark as a batch of {provider.capitalize()}"
     parser = add_command(actions, f"{provider}-batch", _export_batch, text)
     parser.set_defaults(provider=provider)
@@ -150,6 +152,7 @@ def _add_batch(actions: Any, provider: str) -> None:
 
 
 def _export_batch(args: argparse.Namespace) -> None:
+    """Write a request of a provider for each distinct prompt of a benchmark; warn if it refuses so many requests."""
     from StaICC.kernels.server.batch_files import batch_requests, limit_remark
 
     model = model_options.model_of(args)
@@ -250,7 +253,13 @@ def _write_table(
     results: Mapping[str, Result | ResultGroup],
     records_of: Callable[[Result | ResultGroup], Iterable[dict[str, Any]]],
 ) -> None:
-    """Write the records of all results, with the name of the run in each of them."""
+    """Write a table of records as CSV or JSON Lines, with the name of the run in each record.
+
+    Args:
+        args: The arguments of the command, with the output file.
+        results: The results by name.
+        records_of: Returns the records of a result.
+    """
     rows = _records_of_runs(results, records_of)
     as_json = args.json or Path(args.output).suffix.lower() == ".jsonl"
     lines = json_lines(rows) if as_json else csv_lines(rows)
@@ -269,6 +278,7 @@ def _records_of_runs(
 
 
 def _export_model_card(args: argparse.Namespace) -> None:
+    """Write the scores of results as the metadata of a model card, in YAML; with ``--json``, as JSON."""
     index = json.dumps(model_index(_load_results(args).values()), ensure_ascii=False, allow_nan=False)
     text = json_escaped(index, only_ascii=False)
     if args.json:
@@ -279,6 +289,7 @@ def _export_model_card(args: argparse.Namespace) -> None:
 
 
 def _add_every_eval_ever(actions: Any) -> None:
+    """Add the action ``every-eval-ever`` with its arguments to the command."""
     text = "write results and their samples as files of Every Eval Ever (schema of the EvalEval coalition)"
     parser = add_command(actions, "every-eval-ever", _export_every_eval_ever, text)
     saved_results.add_results(parser)
@@ -293,6 +304,7 @@ def _add_every_eval_ever(actions: Any) -> None:
 
 
 def _export_every_eval_ever(args: argparse.Namespace) -> output.Printed:
+    """Write results as files of Every Eval Ever, and return their paths; what is left out is named on stderr."""
     from StaICC.benchmarks.saved_prompts import written_prompts
 
     settings = ExportSettings(args.collection, args.model_id, args.organization, args.relationship)
@@ -318,10 +330,11 @@ def _export_every_eval_ever(args: argparse.Namespace) -> output.Printed:
 
 
 def _write_export(folder: Path, exported: ExportedResult) -> list[Path]:
-    """Write the files of a result and return their paths. The samples come first: the other file has their digest."""
-    files = {exported.aggregate_path: exported.aggregate}
-    if exported.samples:
-        files = {exported.samples_path: exported.samples, **files}
+    """Write the files of a result into a folder: its samples, if it has some, and its scores. Return their paths."""
+    files = {}
+    if exported.samples:  # first, since the other file has their digest
+        files[exported.samples_path] = exported.samples
+    files[exported.aggregate_path] = exported.aggregate
     paths = []
     for name, content in files.items():
         path = folder / name
@@ -332,6 +345,7 @@ def _write_export(folder: Path, exported: ExportedResult) -> list[Path]:
 
 
 def _export_eval_results(args: argparse.Namespace) -> None:
+    """Write the accuracies of results for a model's repository, as YAML or JSON; name on stderr what is left out."""
     exported = eval_results(_load_results(args).values(), args.source_url)
     for reason in exported.left_out:
         print(f"left out: {visible(reason)}", file=sys.stderr)
@@ -350,6 +364,7 @@ def _export_schema(args: argparse.Namespace) -> None:
 
 
 def _export_latex(args: argparse.Namespace) -> None:
+    """Write the mean scores of runs as a table in LaTeX; with ``--json``, as a JSON text."""
     from StaICC.report.latex_tables import latex_scores  # with figures, which the tables do not need
 
     text = latex_scores(_load_results(args))

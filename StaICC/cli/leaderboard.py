@@ -100,10 +100,10 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     logs = _logs(args.results)
     if not logs:
         saved_results.refuse_metric_options(args)
-    names = _names_of_files(args.results, copies_folder, logs)
+    name_by_path = _names_of_files(args.results, copies_folder, logs)
 
     verdicts = VerdictCache()
-    saved_files = {name: _check_file(path, verdicts) for path, name in names.items()}
+    saved_files = {name: _check_file(path, verdicts) for path, name in name_by_path.items()}
     files_of_logs = _read_logs(logs, args, used_names=saved_files)
     files = saved_files | files_of_logs
     results = {name: file.result for name, file in files.items() if file.result is not None}
@@ -113,16 +113,17 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     files = _with_remarks_on_places(files, places)
 
     args.output.mkdir(parents=True, exist_ok=True)
-    output.check_output(index, inputs=names)
+    output.check_output(index, inputs=name_by_path)
     ranked = {name: ResultGroup(name, parts) for name, parts in ranked_runs(places).items()}
     has_too_many_runs = len(ranked) > MOST_RUNS
     page = report_html(ranked, args.title, _section_of_files(files), summary=has_too_many_runs)
 
     # The page is written last, so that its links are those of the copies.
-    _copy_results({name: path for path, name in names.items() if name in results}, copies_folder)
+    ranked_paths = {name: path for path, name in name_by_path.items() if name in results}
+    _copy_results(ranked_paths, copies_folder)
     _save_results_of_logs(files_of_logs.values(), copies_folder)
-    kept = {files[name].copy or name for name in results}
-    _remove_old_copies(copies_folder, kept=kept, known_digests=verdicts.files)
+    names_of_copies = {files[name].copy or name for name in results}
+    _remove_old_copies(copies_folder, kept=names_of_copies, known_digests=verdicts.files)
     verdicts.save()
     write_output(index, [page.encode("utf-8")])
     for name, file in files.items():
@@ -131,7 +132,7 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     print(f"{index}: {len(results)} of {len(files)} results are ranked", file=sys.stderr)
 
     document = []
-    for path, name in names.items():
+    for path, name in name_by_path.items():
         document.append({"file": str(path), "status": files[name].status, "found": files[name].remark})
     for name in files_of_logs:
         document.append({"file": name, "status": files[name].status, "found": files[name].remark})
@@ -144,6 +145,11 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
 
 def _refuse_other_folder(args: argparse.Namespace, copies_folder: Path, index: Path) -> None:
     """Refuse a folder ``results`` in which copies could replace the user's own results.
+
+    Args:
+        args: The arguments of the command.
+        copies_folder: The folder for the copies.
+        index: The page of the site, which an earlier site has.
 
     Raises:
         ArgumentError: The folder exists, and the site has no page; or results in it are to be read.
@@ -203,11 +209,13 @@ def _names_of_files(given: Sequence[Path], copies_folder: Path, logs: Sequence[P
 
 
 def _check_file(path: Path, verdicts: VerdictCache) -> _CheckedFile:
-    """Return a file, verified unless it was before; a new verdict is added.
+    """Return a file of a result with the status of its verification.
+
+    A file that was verified before, with the same data, is not verified again.
 
     Args:
         path: The file.
-        verdicts: Those of earlier verifications.
+        verdicts: The earlier verifications of files that are recomputed; this one is added if the file is.
     """
     try:
         digest = data_file_digest(path)
@@ -241,14 +249,14 @@ def _read_logs(logs: Sequence[Path], args: argparse.Namespace, used_names: Colle
     if not logs:
         return {}
     files = {}
-    used_copy_names = set(used_names)  # the copy of a saved result has the name of the result
+    names_of_copies = set(used_names)  # the copy of a saved result has the name of the result
     for name, result in saved_results.read_logs_of_command(logs, args).items():
         unused_name = f"{name} (log)" if name in used_names else name
         copy_name = _copy_name(unused_name)
-        while copy_name in used_copy_names:
+        while copy_name in names_of_copies:
             copy_name += "_"
-        used_copy_names.add(copy_name)
-        files[unused_name] = _CheckedFile(FROM_LOGS, "", result, copy_name)
+        names_of_copies.add(copy_name)
+        files[unused_name] = _CheckedFile(FROM_LOGS, remark="", result=result, copy=copy_name)
     return files
 
 
@@ -266,11 +274,17 @@ def _save_results_of_logs(files: Iterable[_CheckedFile], folder: Path) -> None:
 
 
 def _copy_results(paths: Mapping[str, Path], folder: Path) -> None:
-    """Copy results into a folder, by name."""
+    """Copy files of results into a folder.
+
+    Args:
+        paths: The files by the names of their copies, which may have subfolders: "first/result".
+        folder: The folder.
+    """
     for name, path in paths.items():
         copy = folder / f"{name}.json"
         copy.parent.mkdir(parents=True, exist_ok=True)
-        write_output(copy, [path.read_bytes()])
+        content = path.read_bytes()
+        write_output(copy, [content])
 
 
 def _remove_old_copies(folder: Path, kept: Collection[str], known_digests: Container[str]) -> None:
@@ -299,7 +313,12 @@ def _places(results: Mapping[str, Result | ResultGroup]) -> list[Place]:
 
 
 def _with_remarks_on_places(files: Mapping[str, _CheckedFile], places: Sequence[Place]) -> dict[str, _CheckedFile]:
-    """Return files with the remarks on the places that their runs hold; files that are not ranked are unchanged."""
+    """Return files with remarks on their runs: with which others a run shares a place of the leaderboard.
+
+    Args:
+        files: The files by name; those that are not ranked are returned unchanged.
+        places: The places of the leaderboards.
+    """
     remarks_by_run = _remarks_on_places(places)
     files_with_remarks = dict(files)
     for name, file in files.items():

@@ -26,6 +26,7 @@ class _AddToLastModel(argparse.Action):
     """Adds ``--model-option`` to the last ``--model`` before it, or to ``model_option`` if there was none yet."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        """Add an option, such as ``order=8``: the model ``ppm`` becomes ``ppm;order=8``."""
         if ";" in values:
             raise argparse.ArgumentError(self, f"got {values!r}, expected one NAME=VALUE without a semicolon")
         if not namespace.model:
@@ -118,6 +119,7 @@ def load_model(args: argparse.Namespace, prefers_text: bool = False, as_publishe
         except ArgumentError:
             if Capability.TEXT in capabilities_of(load_kernel(args.model)):
                 raise  # the model generates text, so another argument is wrong
+    # The model scores labels.
     kernel = load_kernel(args.model)
     for name in ("max_tokens", "stop"):
         if getattr(args, name) is None:

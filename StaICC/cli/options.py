@@ -231,6 +231,7 @@ def add_benchmark_prompt_options(parser: argparse.ArgumentParser, several: bool 
 
 
 def _add_k(parser: argparse.ArgumentParser, several: bool) -> None:
+    """Add the option ``--k``, which takes one number of demonstrations, or several with commas between them."""
     help_of_one = f"demonstrations per prompt (default {_DEFAULT_K})"
     if several:
         parser.add_argument(
@@ -258,6 +259,7 @@ def _limit(text: str) -> int | str:
 
 
 def _add_own_data_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name a file of the user's own data, and describe it."""
     group = parser.add_argument_group("own data (a CSV, TSV, JSON Lines or Parquet file)")
     group.add_argument("--data", type=Path, metavar="FILE", help="evaluate on this file; --datasets may add others")
     group.add_argument(

@@ -114,7 +114,10 @@ class Parser(argparse.ArgumentParser):
         return given
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse the arguments, with the names of other tools too: ``--num-fewshot 4`` is ``--k 4``."""
+        """Parse the arguments, which may have the names of other tools: ``--num-fewshot 4`` is ``--k 4``.
+
+        Unknown words are an error here, with advice, and not left to the caller as argparse does it.
+        """
         words = sys.argv[1:] if args is None else args
         translated = self._translated(words)
         parsed, unknown = super().parse_known_args(translated, namespace)
@@ -127,10 +130,13 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def _given_options(self, words: Sequence[str]) -> dict[str, str]:
-        """Return the options among the words in their long forms, each with how it was written."""
+        """Return the long form of each option among the words, with the form in which it was written.
+
+        For ``-o FILE``, this is ``{"--output": "-o"}``.
+        """
         given = {}
         for word in words:
-            if word == "--":
+            if word == "--":  # what follows is no option
                 break
             option = word.partition("=")[0]
             action = self._option_string_actions.get(option)
@@ -170,11 +176,14 @@ class Parser(argparse.ArgumentParser):
         return any(not action.option_strings for action in self._actions)
 
     def _option_before(self, word: str, all_words: Sequence[str]) -> str | None:
-        """Return the option with one value whose value is directly before a word; ``None`` if there is none.
+        """Return the option that got its only value directly before a word, such as the ``--k`` of ``--k 4 8``.
 
         Args:
-            word: The word, such as the 8 of ``--k 4 8``. It may be among the words several times.
+            word: The word, such as the 8. It may be among the words several times.
             all_words: The words of the command.
+
+        Returns:
+            The option; ``None`` if there is none.
         """
         for option, value, following_word in zip(all_words, all_words[1:], all_words[2:], strict=False):
             action = self._option_string_actions.get(option)
@@ -216,7 +225,10 @@ class Parser(argparse.ArgumentParser):
         return "--model-option" in self._option_string_actions
 
     def _translated(self, words: Sequence[str]) -> list[str]:
-        """Return the arguments with ``--k 4`` for ``--num-fewshot 4``, ``--model-option dtype=X`` for ``--dtype X``."""
+        """Return the words of a command with the options that it has in place of those of models and of other tools.
+
+        ``--num-fewshot 4`` becomes ``--k 4``, and ``--dtype X`` becomes ``--model-option dtype=X``.
+        """
         remaining = list(words)
         translated: list[str] = []
         while remaining:
@@ -293,7 +305,10 @@ class Parser(argparse.ArgumentParser):
         return f"{formatter.format_help().strip()} (all options: {self.prog} --help)"
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
-        # argparse has no public hook for the message about missing values.
+        """Return how many of the next words an argument takes; an error about missing values says how it is written.
+
+        argparse has no public hook for this message.
+        """
         try:
             return super()._match_argument(action, arg_strings_pattern)
         except argparse.ArgumentError as error:
@@ -407,7 +422,11 @@ def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any],
 
 
 def _argument_help(docstring: str, name: str) -> str:
-    """Return what a Google-style docstring says about an argument, as the help of an option; empty if nothing."""
+    """Return what a Google-style docstring says about an argument, as the help of an option; empty if nothing.
+
+    The help is one line in lower case, without a full stop and without references to other functions.
+    """
+    # The entry of the argument: its name, and further lines that are indented by eight blanks.
     match = re.search(rf"^    {name}: (.+(?:\n {{8}}.+)*)", docstring, re.MULTILINE)
     if match is None:
         return ""

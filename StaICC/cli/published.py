@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from StaICC.cli.output import Printed
 from StaICC.cli.parser import add_arguments
@@ -45,15 +45,25 @@ def published(args: argparse.Namespace) -> Printed:
     if not figures:
         raise ArgumentError("no published figure matches all of these options; remove one of them")
     document = [{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in figures]
+    return Printed(document, _figure_blocks(_figures_of_table(figures, args.metric)))
 
+
+def _figures_of_table(figures: Sequence[PublishedFigure], metric: str | None) -> Sequence[PublishedFigure]:
+    """Return the figures that a command shows as its table; all of them are in its JSON.
+
+    These are the figures of the first benchmark; only its accuracies if all would make a table that fits no page.
+
+    Args:
+        figures: The figures that match the options of the command.
+        metric: The metric that the user named; ``None`` for all.
+    """
     of_one_benchmark = [figure for figure in figures if figure.benchmark == figures[0].benchmark]
     methods = {figure.method for figure in of_one_benchmark}
     models = {figure.model for figure in of_one_benchmark}
     fits_page = len(methods) == 1 or len(models) <= 3
-    if args.metric is None and not fits_page:
-        of_one_metric = [figure for figure in of_one_benchmark if figure.metric == "accuracy"]
-        return Printed(document, _figure_blocks(of_one_metric))
-    return Printed(document, _figure_blocks(of_one_benchmark))
+    if metric is not None or fits_page:
+        return of_one_benchmark
+    return [figure for figure in of_one_benchmark if figure.metric == "accuracy"]
 
 
 def _figure_blocks(figures: Sequence[PublishedFigure]) -> list[Block]:
@@ -64,48 +74,63 @@ def _figure_blocks(figures: Sequence[PublishedFigure]) -> list[Block]:
     """
     has_several_methods = len({figure.method for figure in figures}) > 1
     has_one_metric = len({figure.metric for figure in figures}) == 1
-    column_field = "method" if has_several_methods and has_one_metric else "metric"
+    column_field = "metric"
+    if has_several_methods and has_one_metric:
+        column_field = "method"
     columns = list(dict.fromkeys(getattr(figure, column_field) for figure in figures))
     row_fields = []
     for field in ("model", "method", "dataset"):
-        if field != column_field and any(getattr(figure, field) for figure in figures):
+        is_used = any(getattr(figure, field) for figure in figures)
+        if is_used and field != column_field:
             row_fields.append(field)
 
-    note_numbers: dict[str, int] = {}
-    cells_by_row: dict[tuple[str, ...], dict[str, str]] = {}  # by the values of the row fields, then by column
+    note_numbers = _numbered_notes(figures)
+    row_by_names: dict[tuple[str, ...], dict[str, str]] = {}
     for figure in figures:
-        row = tuple(getattr(figure, field) or "" for field in row_fields)
+        names_of_row = tuple(getattr(figure, field) or "" for field in row_fields)
+        row = row_by_names.setdefault(names_of_row, {})
         column = getattr(figure, column_field)
-        cells_by_row.setdefault(row, {})[column] = _figure_cell(figure, note_numbers)
+        row[column] = _figure_cell(figure, note_numbers)
 
     table_rows = []
-    for row, cells_by_column in cells_by_row.items():
-        cells = [cells_by_column.get(column, "") for column in columns]
-        table_rows.append([*row, *cells])
+    for names_of_row, row in row_by_names.items():
+        cells = [row.get(column, "") for column in columns]
+        table_rows.append([*names_of_row, *cells])
+    table = TextTable([*row_fields, *columns], table_rows)
     notes = [Line(f"[{number}] {note}") for note, number in note_numbers.items()]
     sources = dict.fromkeys(figure.source for figure in figures if figure.value is not None)
-    lines_of_sources = [Line(f"source: {source}") for source in sources]
-    return [TextTable([*row_fields, *columns], table_rows), *notes, *lines_of_sources]
+    return [table, *notes, *(Line(f"source: {source}") for source in sources)]
 
 
-def _figure_cell(figure: PublishedFigure, note_numbers: dict[str, int]) -> str:
-    """Return a figure with the numbers of its notes, such as ``0.5678[1][3]``; new notes get the next number.
+def _notes_on(figure: PublishedFigure) -> Sequence[str]:
+    """Return the notes on a figure: why its paper does not have it, or else the warnings about it."""
+    if figure.absent is not None:
+        return (figure.absent,)
+    return figure.warnings
+
+
+def _numbered_notes(figures: Sequence[PublishedFigure]) -> dict[str, int]:
+    """Return the numbers of the notes on figures, from 1 on, in the order in which the notes come first."""
+    numbers: dict[str, int] = {}
+    for figure in figures:
+        for note in _notes_on(figure):
+            if note not in numbers:
+                numbers[note] = len(numbers) + 1
+    return numbers
+
+
+def _figure_cell(figure: PublishedFigure, note_numbers: Mapping[str, int]) -> str:
+    """Return a figure with the numbers of the notes on it, such as ``0.5678[1][3]``; ``-`` for a missing figure.
 
     Args:
         figure: The figure.
-        note_numbers: The number of each note so far; new notes are added.
+        note_numbers: The number of each note.
     """
     value = "-"
-    notes: Sequence[str] = figure.warnings
     if figure.value is not None:
         value = f"{figure.value:.4f}"
-    if figure.absent is not None:
-        notes = (figure.absent,)
-    marks = ""
-    for note in notes:
-        number = note_numbers.setdefault(note, len(note_numbers) + 1)
-        marks += f"[{number}]"
-    return value + marks
+    marks = [f"[{note_numbers[note]}]" for note in _notes_on(figure)]
+    return value + "".join(marks)
 
 
 def _compare_with_papers(args: argparse.Namespace) -> Printed:

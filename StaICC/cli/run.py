@@ -73,6 +73,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_method_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose an inference method, and those of the method."""
     parser.add_argument(
         "--method", help="an inference method, such as hidden-calibration, or all: the ten of the paper's Table 2"
     )
@@ -99,6 +100,7 @@ def _add_method_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_early_stopping_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a run that ends when its score is known precisely enough."""
     parser.add_argument(
         "--precision",
         type=float,
@@ -109,6 +111,7 @@ def _add_early_stopping_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that only ``run`` has, whatever the benchmark is."""
     parser.add_argument(
         "--model-name", metavar="NAME", help="a name for the model in the store, in addition to its identity"
     )
@@ -121,6 +124,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_forecast_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--dry-run``, which forecasts what a run costs, and its options."""
     group = parser.add_argument_group("forecast")
     group.add_argument(
         "--dry-run",
@@ -144,6 +148,7 @@ def _add_forecast_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_task_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that only some benchmarks have."""
     group = parser.add_argument_group("generalisation")
     group.add_argument("--draws", type=int, metavar="N", help="lists of demonstrations (default 4)")
     group.add_argument("--templates", type=int, metavar="N", help="templates, at most 9 (default 3)")
@@ -230,7 +235,7 @@ def _check_early_stopping(args: argparse.Namespace, setting: str, option: str) -
         raise ArgumentError(f"{option} is for the benchmark normal with one k and without a method: got {setting}")
     if args.dry_run:
         raise ArgumentError(f"--dry-run is for a complete run: got {option}, which ends one early")
-    Goal(args.precision, args.score)
+    Goal(args.precision, args.score)  # refuses a score without a precision, and invalid values
 
 
 # The run.
@@ -255,7 +260,7 @@ class PreparedRun:
 
     @property
     def is_benchmark_alone(self) -> bool:
-        """Whether the run is that of one benchmark without a method."""
+        """Whether one benchmark is evaluated once, without a method: the result is that of the benchmark."""
         return self.args.method is None and not _is_many_shot(self.args)
 
 
@@ -307,6 +312,7 @@ def _forecast_settings(args: argparse.Namespace) -> dict[str, Any]:
         "tokenizer": args.tokenizer,
         "recheck": args.recheck,
     }
+    # Both refuse invalid values here, before data and model are loaded.
     ForecastOptions(**settings)
     RunOptions(chunk_size=args.chunk_size)
     return settings
@@ -318,7 +324,7 @@ def _run_settings(args: argparse.Namespace) -> dict[str, Any]:
     Raises:
         ArgumentError: One is invalid.
     """
-    RunOptions(chunk_size=args.chunk_size)
+    RunOptions(chunk_size=args.chunk_size)  # refuses an invalid size
     return {
         **options.run_settings(args),
         **_early_stopping_settings(args),
@@ -393,13 +399,14 @@ def _helmet_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _forecast(prepared: PreparedRun) -> None:
-    """Print the forecast of a run; with ``--json``, also write it."""
+    """Forecast the cost of a run, and print it as a table; with ``--json``, also write it as JSON."""
     args = prepared.args
     if prepared.is_benchmark_alone:
         forecast = prepared.benchmarks[0].forecast(prepared.function, **prepared.settings)
     else:
+        method = _NO_METHOD if args.method is None else args.method
         forecast = forecast_method(
-            args.method or _NO_METHOD,
+            method,
             prepared.function,
             prepared.benchmarks,
             args.method_variant,
@@ -407,10 +414,12 @@ def _forecast(prepared: PreparedRun) -> None:
             args.method_option,
             **prepared.settings,
         )
+    stream_of_table = sys.stdout
     if args.json is not None:
         write_text(args.json, [json.dumps(forecast.to_dict(), indent=2), "\n"])
-    json_is_on_stdout = str(args.json) == STDOUT
-    print(forecast, file=sys.stderr if json_is_on_stdout else sys.stdout)
+        if str(args.json) == STDOUT:
+            stream_of_table = sys.stderr
+    print(forecast, file=stream_of_table)
 
 
 def _evaluate(prepared: PreparedRun, saver: ResultSaver) -> Any:

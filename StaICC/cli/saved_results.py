@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,18 +64,36 @@ def add_metric_options(parser: argparse.ArgumentParser) -> None:
 
 
 def load_of_command(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
-    """Load the results of a command that has the options of :func:`add_metric_options`, by name."""
-    value_range, higher_is_better = _stated_in_options(args)
+    """Load the saved results and logs that a command names, by name.
+
+    The options ``--range`` and ``--direction`` (:func:`add_metric_options`) are about metrics of logs of other
+    harnesses. They are refused if all results are of StaICC, since they would have no effect.
+
+    Args:
+        args: The arguments of the command.
+
+    Raises:
+        ArgumentError: One of the options was given without a log.
+        SchemaError: A file is neither a result nor a log.
+    """
+    stated = _stated_in_options(args)
     results = load_named(
-        args.results, value_range=value_range, higher_is_better=higher_is_better, found_logs=args.found_logs
+        args.results,
+        value_range=stated.value_range,
+        higher_is_better=stated.higher_is_better,
+        found_logs=args.found_logs,
     )
-    if not any(single_result.samples for result in results.values() for single_result in result.results()):
-        refuse_metric_options(args)
+    for result in results.values():
+        for single_result in result.results():
+            is_of_log = bool(single_result.samples)
+            if is_of_log:
+                return results
+    refuse_metric_options(args)
     return results
 
 
 def refuse_metric_options(args: argparse.Namespace) -> None:
-    """Refuse the options of :func:`add_metric_options` where no result is of logs.
+    """Refuse the options ``--range`` and ``--direction``, for a command that got no log of another harness.
 
     Raises:
         ArgumentError: One of them was given.
@@ -94,20 +113,28 @@ def read_logs_of_command(logs: Sequence[StrPath], args: argparse.Namespace) -> d
         logs: The logs. One that cannot be read is left out with a warning, unless the command names it.
         args: The arguments of the command.
     """
-    value_range, higher_is_better = _stated_in_options(args)
+    stated = _stated_in_options(args)
     paths = [Path(log) for log in logs]
     optional_logs = _found_logs(paths, args.results)
-    return read_found_logs(paths, optional_logs, stated_metrics(value_range, higher_is_better))
+    return read_found_logs(paths, optional_logs, stated_metrics(stated.value_range, stated.higher_is_better))
 
 
-def _stated_in_options(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return range and direction of metrics as the options state them.
+@dataclass(frozen=True, slots=True)
+class _StatedMetrics:
+    """What ``--range`` and ``--direction`` state about metrics of logs.
 
-    Returns:
-        A range such as ``(0.0, 100.0)``, and whether higher values are better; both ``None`` if they are not stated.
-        With ``--metric``, they are mappings for this metric: ``{"bleu": (0.0, 100.0)}``. Otherwise they are about all
-        metrics for which they are not known.
+    With ``--metric``, each value is a mapping for this metric, such as ``{"bleu": (0.0, 100.0)}``. Otherwise it is
+    about all metrics for which nothing is known.
     """
+
+    value_range: Any
+    """A range such as ``(0.0, 100.0)``; ``None`` if it is not stated."""
+    higher_is_better: Any
+    """Whether higher values are better; ``None`` if it is not stated."""
+
+
+def _stated_in_options(args: argparse.Namespace) -> _StatedMetrics:
+    """Return what the options of a command state about metrics of logs."""
     value_range: Any = None
     if args.range is not None:
         value_range = tuple(args.range)
@@ -121,7 +148,7 @@ def _stated_in_options(args: argparse.Namespace) -> tuple[Any, Any]:
             value_range = {metric: value_range}
         if higher_is_better is not None:
             higher_is_better = {metric: higher_is_better}
-    return value_range, higher_is_better
+    return _StatedMetrics(value_range, higher_is_better)
 
 
 def load_named(
@@ -164,11 +191,13 @@ def load_named(
         if isinstance(result, Result):
             result = with_stated_metrics(result, stated)
         results[name] = result
-    if logs:
-        optional_logs = {*found_logs, *_found_logs(files, paths)}
-        for name, result_of_log in read_found_logs(logs, optional_logs, stated).items():
-            unused_name = f"{name} (log)" if name in results else name
-            results[unused_name] = result_of_log
+    if not logs:
+        return results
+    optional_logs = {*found_logs, *_found_logs(files, paths)}
+    for name, result_of_log in read_found_logs(logs, optional_logs, stated).items():
+        name_is_taken = name in results
+        unused_name = f"{name} (log)" if name_is_taken else name
+        results[unused_name] = result_of_log
     return results
 
 
@@ -207,15 +236,16 @@ def result_files(given: Iterable[StrPath], skip: bool = False, needs_results: bo
 
 
 def _named_results(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return the saved results that are named next to folders, by digest.
+    """Return those of the paths that are files of saved results, by the digest of the result.
 
-    Without a folder, they are not needed, and their files are not read.
+    They serve to recognise copies in the folders among the paths. So without a folder, no file is read.
     """
-    if not any(path.is_dir() for path in paths):
+    folders = [path for path in paths if path.is_dir()]
+    if not folders:
         return {}
     results: dict[str, Path] = {}
     for path in paths:
-        if path.is_dir():
+        if path in folders:
             continue
         digest = saved_result_digest(path)
         if digest is not None:
@@ -248,13 +278,14 @@ def _json_files_in_folder(folder: Path) -> list[Path]:
 
 
 def _new_results_in_folder(folder: Path, originals: dict[str, Path]) -> list[Path]:
-    """Return the results of a folder that are not copies of earlier ones, then its logs.
+    """Return the files of a folder with results that are not copies of earlier ones, then its logs.
 
-    Other files are named on stderr, unless they are next to logs: harnesses write many kinds of files.
+    The other .json files are left out, and named on stderr with the reason. Those next to logs are not named:
+    harnesses write many kinds of files.
 
     Args:
         folder: The folder.
-        originals: The earlier results, by digest; those of the folder are added.
+        originals: The files of earlier results, by the digest of the result; those of the folder are added.
 
     Raises:
         ArgumentError: The folder has neither a saved result nor a log.
@@ -271,10 +302,11 @@ def _new_results_in_folder(folder: Path, originals: dict[str, Path]) -> list[Pat
                 _say_left_out(_why_no_result(file))
             continue
         original = originals.setdefault(digest, file)
-        if original == file:  # also if the same file was named before: the caller refuses duplicates
-            files.append(file)
-        else:  # such as in the site of a leaderboard
+        is_copy = original != file
+        if is_copy:  # such as in the site of a leaderboard
             _say_left_out(f"{file} is a copy of {original}")
+        else:  # also if this file was named before: the caller refuses duplicates
+            files.append(file)
     return files + logs
 
 

@@ -72,12 +72,15 @@ class ResultSaver:
     """
 
     def __init__(self, args: argparse.Namespace, inputs: Iterable[StrPath] = (), store: StrPath | None = None) -> None:
+        """Check that the result can be saved where the arguments say, before the command computes anything."""
         self.path: Path | None = None
         self.check = partial(check_output, inputs=list(inputs), store=store)
         self._args = args
         self._prints_json = str(args.json) == STDOUT
         self._file: Path | None = None if self._prints_json else args.json
+        """The file of ``--json``; ``None`` without one."""
         self._replaces_file = False
+        """Whether this file had a content before the command."""
 
         self.check(args.records, result=args.json)
         if self._file is not None:
@@ -122,7 +125,12 @@ class ResultSaver:
             raise
 
     def _print(self, result: Result | ResultGroup, blocks: Callable[[], Iterable[Block]]) -> None:
-        """Print the result as JSON or as a table, and flush stdout, so that an error of printing is raised here."""
+        """Print a result: as JSON with ``--json``, otherwise as a table. An error of printing is raised here.
+
+        Args:
+            result: The result.
+            blocks: Returns the table, with the lines around it.
+        """
         if self._prints_json:
             print_json(with_digests(result.to_dict()))
         else:
@@ -144,7 +152,10 @@ class ResultSaver:
         save_records(result, self._args.records)
 
     def save(self, result: Result | ResultGroup, final: bool = False) -> bool:
-        """Save the result, or what there is of it so far; a file of this command is replaced.
+        """Save the result, or what there is of it so far: in the file of ``--json``, otherwise in the folder.
+
+        If the file cannot be written, the result is saved in the folder, too. What this command saved before is
+        replaced.
 
         Args:
             result: The result.
@@ -214,11 +225,12 @@ class ResultSaver:
         """
         if self._args.overwrite or not has_content(path):
             return
-        replacements = {_run_of(single_result): single_result for single_result in result.results()}
+        result_by_run = {_run_of(single_result): single_result for single_result in result.results()}
         for earlier in load(path).results():
             run = f"{earlier.model}, {earlier.signature}"
-            replacement = replacements.get(_run_of(earlier))
-            if replacement is None or (earlier.complete and not replacement.complete):
+            replacement = result_by_run.get(_run_of(earlier))
+            is_more_complete = replacement is not None and earlier.complete and not replacement.complete
+            if replacement is None or is_more_complete:
                 raise ArgumentError(f"it has another run, which only --overwrite replaces: {run}")
             if _has_other_predictions(earlier, replacement):
                 raise ArgumentError(f"it has other predictions, which only --overwrite replaces: {run}")
@@ -259,7 +271,9 @@ def _check_folder(folder: Path) -> None:
 
 
 def _file_stem(result: Result | ResultGroup, setting: str) -> str:
-    """Return the start of a file name: benchmark, models, the setting of a sweep and the current time.
+    """Return the start of a file name for a result, such as ``Normal_ppm_2026-01-31T120000Z``.
+
+    It has the benchmark, the models, the setting of a sweep and the current time.
 
     Args:
         result: The result.
@@ -280,7 +294,10 @@ def _slug(names: Iterable[str]) -> str:
 
 
 def _run_of(result: Result) -> tuple[str, str]:
-    """Return which run a result is of: the model, and the signature without the digest of failed queries."""
+    """Return what identifies the run of a result: the model, and the settings in the signature.
+
+    Which queries failed is in the signature, too, and is left out: a repeated run may answer them.
+    """
     settings = Signature({**result.signature.fields, "failed": None})
     return result.model, str(settings)
 

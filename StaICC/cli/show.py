@@ -149,9 +149,9 @@ def _entry(kind: str, registry: Registry[Any], listed: Listed) -> dict[str, Any]
     """
     entry: dict[str, Any] = {"name": listed.name, "origin": listed.origin or None, "problem": listed.problem or None}
     is_plugin = bool(listed.origin)
-    is_described_by_value = kind in ("kernels", "methods")
+    needs_value = is_plugin or kind in ("kernels", "methods")
     value = None
-    if (is_described_by_value or is_plugin) and not listed.problem:
+    if needs_value and not listed.problem:
         try:
             value = registry.find(listed.name).value
         except StaICCError as error:

@@ -39,6 +39,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def _info(args: argparse.Namespace) -> output.Printed:
+    """Return how many answers of each model a store has."""
     with PredictionStore(args.path, read_only=True) as store:
         info = store.info()
     lines = [f"{info.path}: schema {info.schema}, {info.size_bytes} bytes, {info.answers} answers"]
@@ -49,6 +50,7 @@ def _info(args: argparse.Namespace) -> output.Printed:
 
 
 def _export(args: argparse.Namespace) -> None:
+    """Write all answers of a store as JSON Lines, to stdout or to a new file."""
     output.check_output(args.output, store=args.path)
     with PredictionStore(args.path, read_only=True) as store:
         if args.output is None:
@@ -68,6 +70,7 @@ def _export_to_file(store: PredictionStore, path: Path) -> int:
 
 
 def _merge(args: argparse.Namespace) -> output.Printed:
+    """Copy the answers of other stores into a store, and return how many were new, there already, or different."""
     if not args.path.exists():
         _refuse_unreadable(args.others)  # so that no empty store is made
     with PredictionStore(args.path) as store:

@@ -156,7 +156,15 @@ def _model_loader(args: argparse.Namespace) -> _ModelLoader:
 
 
 def _rerun(args: argparse.Namespace, path: Path, load_model: _ModelLoader) -> Rerun:
-    """Return which queries of a result to predict again, with the model as ``run`` loads it for its benchmark."""
+    """Return which queries of a saved result are predicted again, and with which model.
+
+    The model is loaded as ``run`` loads it for the benchmark of the result.
+
+    Args:
+        args: The arguments of the command.
+        path: The file of the result.
+        load_model: Loads the model.
+    """
     results = list(load(path).results())
     prefers_text = any(benchmark_names.has_long_contexts(result.benchmark) for result in results)
     as_published = any(result.setting("parsing") == "published" for result in results)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import known_name
@@ -122,7 +123,7 @@ class AlignedRuns:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Sentences about runs, and about data sets and queries of a run, that have no score."""
+        """Sentences about what is not compared: runs, data sets of a run, and queries without a score."""
         sentences = list(self.runs_left_out)
         for name, scored in self.scored.items():
             unreadable_in_all_runs = [dataset for dataset in scored.unreadable if dataset not in self.datasets]
@@ -406,6 +407,13 @@ class ComparedPairs:
             return "Bonferroni"
         return "Holm"
 
+    @property
+    def test_count(self) -> int:
+        """Number of pairs for which p-values are corrected: all comparable ones, or all from which they were chosen."""
+        if self.chosen_from > 0:
+            return self.chosen_from
+        return len(self.comparable)
+
 
 def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> ComparedPairs:
     """Return the pairs of runs that are compared.
@@ -472,6 +480,23 @@ def corrected(
             outcome = replace(outcome, corrected_p_value=p_value)
         corrected_outcomes.append(outcome)
     return corrected_outcomes
+
+
+def corrected_in_groups(
+    groups: Sequence[Sequence[TestOutcome]],
+    method: Callable[[Sequence[float | None]], list[float | None]] = directional_holm,
+    chosen_from: int = 0,
+) -> list[list[TestOutcome]]:
+    """Return groups of tests with p-values that are corrected for the tests of all groups together.
+
+    Args:
+        groups: The tests in groups, such as those of one pair of runs.
+        method: As for :func:`corrected`.
+        chosen_from: As for :func:`corrected`.
+    """
+    tests = [outcome for group in groups for outcome in group]
+    corrected_tests = iter(corrected(tests, method, chosen_from))
+    return [list(islice(corrected_tests, len(group))) for group in groups]
 
 
 def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutcome:

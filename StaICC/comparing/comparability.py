@@ -29,6 +29,7 @@ def in_label_order(records: RunRecords, labels: tuple[str, ...], predictions_are
     old_index = [records.labels.index(name) for name in labels]
 
     def reordered(query: RecordedQuery) -> RecordedQuery:
+        """Return a query with its true label, and its predicted label or probabilities, in the wanted order."""
         truth = query.truth
         if truth is not None:
             truth = new_index[truth]

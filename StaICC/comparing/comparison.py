@@ -17,6 +17,7 @@ from StaICC.comparing.alignment import (
     compared_pairs,
     corrected,
     corrected_for_conditions,
+    corrected_in_groups,
 )
 from StaICC.comparing.benchmark_comparison import BenchmarkComparison
 from StaICC.comparing.comparable_scores import metrics_of, saved_value
@@ -103,35 +104,37 @@ def compare_runs(
 
 
 def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str | None) -> BenchmarkComparison:
-    """Return the comparisons of aligned runs; arguments as for :func:`compare_runs`."""
-    compared = compared_pairs(aligned, reference)
-    chosen_from = compared.chosen_from
-    pairs = [aligned.pair(first, second) for first, second in compared.comparable]
-    mean_outcomes = corrected([difference_outcome(pair.difference) for pair in pairs], chosen_from=chosen_from)
-    dataset_outcomes = _dataset_outcomes(pairs, mean_outcomes, chosen_from * len(aligned.datasets))
-    correction = Correction(compared.method, chosen_from or len(pairs))
-    non_inferiority: list[tuple[NonInferiority, ...]] = [()] * len(pairs)
-    if margin is not None:
-        non_inferiority = _non_inferiority(pairs, margin, aligned.higher_is_better, chosen_from)
+    """Compare pairs of runs by the test of their means and the tests on their data sets, and rank the runs.
 
+    The p-values of the means of all pairs are corrected together, and so are those of the data sets. Of many runs, each
+    is compared with the best one only. These pairs are chosen by the values of the runs, so their p-values are
+    corrected for all pairs of runs (``chosen_from`` is then not 0).
+
+    Args:
+        aligned: The runs, all of which can be compared with another one.
+        margin: The margin of non-inferiority; ``None`` for no such claims.
+        reference: The run with which each other one is compared; ``None`` for all pairs and a ranking.
+    """
+    compared = compared_pairs(aligned, reference)
+    pairs = [aligned.pair(first, second) for first, second in compared.comparable]
+    tests_of_means = [difference_outcome(pair.difference) for pair in pairs]
+    mean_outcomes = corrected(tests_of_means, chosen_from=compared.chosen_from)
+    dataset_outcomes = _dataset_outcomes(pairs, mean_outcomes, chosen_from=compared.chosen_from * len(aligned.datasets))
+    claims_of_pairs: Sequence[tuple[NonInferiority, ...]] = [() for _ in pairs]
+    if margin is not None:
+        claims_of_pairs = _non_inferiority(pairs, margin, aligned.higher_is_better, compared.chosen_from)
+
+    correction = Correction(compared.method, pairs=compared.test_count)
     comparisons = []
     left_out = list(aligned.left_out)
-    for index, pair in enumerate(pairs):
-        comparison = _comparison(
-            aligned,
-            pair,
-            dataset_outcomes=dataset_outcomes[index],
-            mean_outcome=mean_outcomes[index],
-            non_inferiority=non_inferiority[index],
-            correction=correction,
-        )
-        comparisons.append(comparison)
+    for pair, of_datasets, of_mean, claims in zip(pairs, dataset_outcomes, mean_outcomes, claims_of_pairs, strict=True):
+        comparisons.append(_comparison(aligned, pair, of_datasets, of_mean, claims, correction))
         left_out += pair.left_out
 
     ranking: tuple[Rank, ...] = ()
     if reference is None:
-        outcomes = dict(zip(compared.comparable, mean_outcomes, strict=True))
-        ranking = ranks_of(aligned, outcomes, compared.pairs)
+        outcome_by_pair = dict(zip(compared.comparable, mean_outcomes, strict=True))
+        ranking = ranks_of(aligned, outcome_by_pair, compared.pairs)
     return BenchmarkComparison(
         benchmark=aligned.benchmark,
         metric=aligned.metric,
@@ -182,21 +185,16 @@ def _dataset_outcomes(
         mean_outcomes: The corrected test of the mean of each pair.
         chosen_from: Number of tests from which these were chosen (see :func:`~StaICC.comparing.alignment.corrected`).
     """
-    tests: list[TestOutcome] = []  # those of all pairs one after the other, for one correction
+    tests_by_pair: list[list[TestOutcome]] = []
     for pair in pairs:
-        if len(pair.datasets) > 1:
-            tests += [difference_outcome(difference) for difference in pair.differences.values()]
-    corrected_tests = corrected(tests, paired_tests.holm, chosen_from)
+        has_several_datasets = len(pair.datasets) > 1
+        differences = pair.differences.values() if has_several_datasets else ()
+        tests_by_pair.append([difference_outcome(difference) for difference in differences])
+    corrected_by_pair = corrected_in_groups(tests_by_pair, paired_tests.holm, chosen_from)
 
     outcomes_by_pair = []
-    start = 0
-    for pair, mean_outcome in zip(pairs, mean_outcomes, strict=True):
-        if len(pair.datasets) > 1:
-            end = start + len(pair.datasets)
-            outcomes_by_pair.append(corrected_tests[start:end])
-            start = end
-        else:
-            outcomes_by_pair.append([mean_outcome])
+    for outcomes, mean_outcome in zip(corrected_by_pair, mean_outcomes, strict=True):
+        outcomes_by_pair.append(outcomes or [mean_outcome])
     return outcomes_by_pair
 
 
@@ -206,8 +204,14 @@ def _non_inferiority(
     """Return for each pair of runs two claims of non-inferiority: one for the first run, and one for the second.
 
     The gain of a run is its mean minus that of the other run, with the sign changed if lower values are better. So it
-    is positive if the run is better. The null hypothesis is that the gain is at most minus the margin. The p-values are
-    corrected for the pairs of runs.
+    is positive if the run is better. The null hypothesis is that the gain is at most minus the margin.
+
+    Args:
+        pairs: The pairs of runs, for whose number the p-values are corrected.
+        margin: The largest loss that still counts as not worse.
+        higher_is_better: Whether higher values of the metric are better.
+        chosen_from: Number of pairs from which these were chosen (see
+            :func:`~StaICC.comparing.alignment.corrected`).
     """
     first_gains = []
     second_gains = []
@@ -245,7 +249,16 @@ def _comparison(
     non_inferiority: tuple[NonInferiority, ...],
     correction: Correction,
 ) -> Comparison:
-    """Return the comparison of two runs: the figures, with models, settings and what is left out."""
+    """Return the comparison of two runs: the figures, with models, settings and what is left out.
+
+    Args:
+        aligned: The runs, of which these are two.
+        pair: The two runs.
+        dataset_outcomes: The corrected test on each of their data sets.
+        mean_outcome: The corrected test of the mean over these.
+        non_inferiority: The claims of non-inferiority in both directions; empty without a margin.
+        correction: How the p-values are corrected.
+    """
     lines = []
     for (dataset, paired), outcome in zip(pair.datasets.items(), dataset_outcomes, strict=True):
         lines.append(comparison_line(dataset, pair.differences[dataset], paired.queries, outcome))
@@ -326,6 +339,11 @@ def _table_notes(pair: RunPair, first: Result, second: Result) -> Iterator[str]:
     """Yield a note for each data set on which the table of a run has another value than its records.
 
     Data sets on which some queries of the run are not compared have no note: there the values may well differ.
+
+    Args:
+        pair: The two runs, with the scores from their records.
+        first: The first run, with the values of its table.
+        second: The second run.
     """
     for dataset, paired in pair.datasets.items():
         first_left_out, second_left_out = paired.left_out
@@ -377,7 +395,7 @@ def _compare_conditions(
     are corrected for the number of conditions (Bonferroni). Each pair of runs has its interactions, too: whether the
     change from one condition to another differs between the runs.
     """
-    conditions: dict[str, None] = {}
+    conditions: dict[str, None] = {}  # each once, in the order of the runs
     for result in results.values():
         conditions |= dict.fromkeys(metrics_of(result))
 
@@ -399,7 +417,8 @@ def _compare_conditions(
     interactions = interactions_of(aligned, list(pairs), COVERAGE, chosen_from * len(conditions))
     comparisons = []
     for pair, of_pair in pairs.items():
-        joined = _joined_conditions(of_pair, len(conditions), _left_out(of_pair, conditions_by_reason, len(conditions)))
+        left_out_of_pair = _left_out(of_pair, conditions_by_reason, len(conditions))
+        joined = _joined_conditions(of_pair, len(conditions), left_out_of_pair)
         comparisons.append(replace(joined, interactions=interactions.get(pair, ())))
     return BenchmarkComparison(
         benchmark=comparisons[0].benchmark,

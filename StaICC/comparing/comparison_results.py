@@ -140,6 +140,7 @@ class NonInferiority:
     """The condition of an experiment; ``None`` if the claim is about the mean over the data sets."""
 
     def __str__(self) -> str:
+        """Return the claim as a sentence: whether it is shown, with its p-value."""
         p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
         verdict = "shown" if self.shown else "not shown"
         text = (
@@ -308,11 +309,14 @@ class Comparison(Displayed):
         """The line of the mean over the data sets, or of the only data set.
 
         Raises:
-            ArgumentError: The runs are experiments.
+            ArgumentError: The runs are experiments, whose lines are conditions without a common mean. They are in
+                :attr:`claims`.
         """
         if self.by_condition:
             raise ArgumentError("an experiment has no overall difference: read claims, which has its conditions")
-        return self.mean or self.datasets[0]
+        if self.mean is not None:
+            return self.mean
+        return self.datasets[0]  # without a mean, there is no other one
 
     @property
     def corrected_head(self) -> str:
@@ -453,7 +457,8 @@ class Comparison(Displayed):
         only_first = []
         only_second = []
         for difference in self.shown_differences():
-            if difference.first is not None and difference.second is not None:
+            both_have_it = difference.first is not None and difference.second is not None
+            if both_have_it:
                 caption = "" if difference.has_digest else None  # a line with a digest is not in a caption
                 lines.append(Line(f"they differ in {difference}", caption=caption))
             elif difference.first:

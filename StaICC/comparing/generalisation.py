@@ -224,7 +224,10 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
 
 
 def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, level: float) -> Decomposition:
-    """Return the accuracy on one data set with its sources of variance.
+    """Return the accuracy on one data set with its sources of variance, and its two intervals.
+
+    The accuracy is the number of correct predictions by that of all predictions. Both are sums over independent units:
+    the test rows, or their clusters. So its interval over units is that of a ratio.
 
     Args:
         dataset: The data set.
@@ -238,9 +241,8 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
     """
     clusters = result.details[dataset].clusters
     effects = _effects(dataset, correct, result, clusters)
-    # The accuracy is hits / predictions, both summed over units: the test rows, or the clusters of rows.
-    hits: dict[int, float] = {}
-    predictions: dict[int, float] = {}
+    hits: dict[int, float] = {}  # the correct predictions of each unit
+    predictions: dict[int, float] = {}  # all predictions of each unit
     for row, cells in correct.items():
         predicted = _known(cells)
         if predicted:
@@ -307,13 +309,15 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
     """
     over_rows = compare(first, second, "accuracy")
     pair = align({"first": first, "second": second}, "accuracy").pair("first", "second")
-    bounds = {line.dataset: _effect_bounds(first, second, line.dataset) for line in over_rows.datasets}
-    lines = []
+    bounds: dict[str, _EffectBounds] = {}
+    uncorrected_lines = []
     for line in over_rows.datasets:
-        lines.append(_generalised(line, pair.differences[line.dataset], bounds[line.dataset]))
-    outcomes = corrected([line.outcome for line in lines], holm)
-    lines = [replace(line, outcome=outcome) for line, outcome in zip(lines, outcomes, strict=True)]
+        bounds[line.dataset] = _effect_bounds(first, second, line.dataset)
+        uncorrected_lines.append(_generalised(line, pair.differences[line.dataset], bounds[line.dataset]))
+    outcomes = corrected([line.outcome for line in uncorrected_lines], holm)
+    lines = [replace(line, outcome=outcome) for line, outcome in zip(uncorrected_lines, outcomes, strict=True)]
 
+    # The mean over the data sets is one test, without a correction.
     mean = over_rows.mean
     if mean is not None:
         bounds_of_mean = _EffectBounds(
@@ -375,7 +379,16 @@ def _generalised_p_value(p_value: float, lowest: float, highest: float, bounds: 
 
 
 def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds:
-    """Return the mean squares of the lowest and of the highest difference of two runs, on the rows that both have."""
+    """Return the mean squares of the lowest and of the highest difference of two runs, on the rows that both have.
+
+    The lowest difference has missing predictions of the first run as wrong, and those of the second run as correct. The
+    highest one has them the other way round.
+
+    Args:
+        first: A result of ``Generalisation``.
+        second: The other result.
+        dataset: The data set.
+    """
     first_correct = _correct(first, dataset)
     second_correct = _correct(second, dataset)
     lowest: dict[int, list[float]] = {}

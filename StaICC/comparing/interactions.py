@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from StaICC.comparing.alignment import AlignedRuns, corrected
+from StaICC.comparing.alignment import AlignedRuns, corrected_in_groups
 from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.missing_queries import (
     RunDifference,
@@ -53,6 +53,7 @@ class Interaction:
     for both directions of all interactions of all pairs of runs (Holm)."""
 
     def __str__(self) -> str:
+        """Return the conclusion as a sentence: whether the runs change differently, or why that is untested."""
         change = f"{self.condition} against {self.reference}"
         if isinstance(self.outcome, Untested):
             return one_line(f"untested interaction: {change} ({self.outcome.reason})")
@@ -107,19 +108,17 @@ def interactions_of(
             interaction = _interaction(condition, reference, in_condition, in_reference, pair, coverage)
             by_pair.setdefault(pair, []).append(interaction)
 
-    # The tests of all pairs one after the other, for one correction.
-    tests: list[TestOutcome] = []
+    tests_by_pair = []
     for interactions in by_pair.values():
-        tests += [interaction.outcome for interaction in interactions]
-    outcomes = corrected(tests, chosen_from=chosen_from)
+        tests_by_pair.append([interaction.outcome for interaction in interactions])
+    outcomes_by_pair = corrected_in_groups(tests_by_pair, chosen_from=chosen_from)
 
     corrected_by_pair: dict[tuple[str, str], tuple[Interaction, ...]] = {}
-    start = 0
-    for pair, interactions in by_pair.items():
-        end = start + len(interactions)
-        with_outcomes = zip(interactions, outcomes[start:end], strict=True)
-        corrected_by_pair[pair] = tuple(replace(interaction, outcome=outcome) for interaction, outcome in with_outcomes)
-        start = end
+    for (pair, interactions), outcomes in zip(by_pair.items(), outcomes_by_pair, strict=True):
+        with_outcomes = []
+        for interaction, outcome in zip(interactions, outcomes, strict=True):
+            with_outcomes.append(replace(interaction, outcome=outcome))
+        corrected_by_pair[pair] = tuple(with_outcomes)
     return corrected_by_pair
 
 

@@ -179,7 +179,11 @@ def pair_scores(first: RunScore, second: RunScore) -> PairedScores:
 
 
 def _compared_queries(first: RunScore, second: RunScore) -> tuple[RunScore, RunScore]:
-    """Return both runs on the queries that are compared: on the shared test rows, all of them or the shared ones."""
+    """Return both runs on the queries that are compared (see the head of this module).
+
+    These are all queries of the test rows that both runs have, if each run has the same number of queries for all of
+    its rows. Otherwise, they are the queries that both runs have.
+    """
     if first.positions == second.positions:
         return first, second
     shared_rows = {}

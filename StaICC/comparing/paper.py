@@ -40,8 +40,12 @@ _MOST_PAIRS = 3
 _MOST_COLUMNS = 2
 """Runs that a table by data set has by default."""
 
+# Names of works in the list of works (:func:`~StaICC.comparing.citing.works`).
+_RANDOM_BASELINES = "random baselines"
 _TEST_OVER_ROWS = "paired test"
-"""The name of the work with the paired test over test rows. The test over clusters is another one."""
+"""The paired test over independent test rows. The test over clusters of rows is another one."""
+_CORRECTION = "Holm"
+"""The correction of p-values for several tests."""
 
 _BREAK = r"\textbar\allowbreak "
 """The bar between two fields of a signature, behind which a line may end."""
@@ -90,11 +94,11 @@ def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
         result: The result.
         more_works: Works of data sets that are not in the catalogue.
     """
-    names = ["StaICC", result.benchmark, *result.divided, _name_of_method(result.method), "random baselines"]
+    names = ["StaICC", result.benchmark, *result.divided, _name_of_method(result.method), _RANDOM_BASELINES]
     has_independent_rows = any(details.clusters is None for details in result.details.values())
     if has_independent_rows:
         names.append(_TEST_OVER_ROWS)
-    names.append("Holm")
+    names.append(_CORRECTION)
     return list(dict.fromkeys(_known_works(names, more_works)))
 
 
@@ -127,9 +131,11 @@ class _Section:
     """
 
     def __init__(self, runs: Mapping[str, Result], metric: str | None, more_works: Sequence[Work]) -> None:
+        """Collect the records of the score, and test the pairs of runs."""
         self._runs = runs
         self._first = next(iter(runs.values()))
         self._shared_fields = _shared_fields(list(runs.values()))
+        """The settings that all runs have."""
         self._more_works = more_works
         self._metric = _metric_of_paper(self._first, metric)
         self._metric_in_words = latex_cell(name_of_mean(self._metric, self._first.benchmark).replace("_", " "))
@@ -143,6 +149,7 @@ class _Section:
         self._comparison: BenchmarkComparison | None = None
         """The tests of the pairs of runs; ``None`` for a single run, or if the runs cannot be compared."""
         self._why_not_compared = ""
+        """Why the runs cannot be compared."""
         if len(runs) > 1:
             try:
                 self._comparison = compare_runs(runs, self._metric)
@@ -375,6 +382,7 @@ class _Section:
         )
 
     def _caption(self) -> str:
+        """Return the caption of the table: benchmark and score, then what intervals, baselines and marks mean."""
         caption = f"{latex_cell(class_name(self._first.benchmark))}: {self._metric_in_words}"
         if self._is_lower_better:
             caption += " (lower is better)"
@@ -528,7 +536,7 @@ def _tests_in_words(pairs: Sequence[Comparison], correction: Correction) -> Iter
         sentence += " method, because the best run, with which each is compared, was chosen by the same data"
     elif correction.pairs > 1:
         sentence += f", and their p-values are corrected for {correction.pairs} pairs of runs"
-        sentence += _citation(_known_works(["Holm"], ()))
+        sentence += _citation(_known_works([_CORRECTION], ()))
     yield f"{sentence}."
 
 
@@ -539,7 +547,13 @@ def _scope_in_words(notes: Iterable[str]) -> Iterator[str]:
 
 
 def _facts_of_test(line: DatasetComparison, outcome: Tested, subtraction: str) -> str:
-    """Return the difference with its interval, and the p-value."""
+    """Return the difference of two runs with its interval, and the p-value, as LaTeX.
+
+    Args:
+        line: The comparison of their means.
+        outcome: The corrected test.
+        subtraction: What is subtracted from what: "first minus second".
+    """
     facts = []
     if line.difference is not None:
         facts.append(f"{subtraction}: ${line.difference:+.3f}$")

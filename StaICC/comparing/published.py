@@ -173,18 +173,20 @@ def _find_model(name: str, folded_models: Mapping[str, str]) -> tuple[str, ...]:
 
     Args:
         name: The name.
-        folded_models: The exact name of each model, with the name that :func:`_fold` makes of it.
+        folded_models: The names of all published models, each with its lower-case letters, digits and points only:
+            ``{"OPT 2.7B": "opt2.7b"}``.
     """
     wanted = _fold(name)
-    exact = tuple(model for model, folded in folded_models.items() if folded in (wanted, f"{wanted}b"))
-    if exact:
-        return exact
+    with_size = f"{wanted}b"
+    of_this_name = tuple(model for model, folded in folded_models.items() if folded in (wanted, with_size))
+    if of_this_name:
+        return of_this_name
 
-    families = {model.name: model.family for model in published_models()}  # those of the StaICC paper
+    # The paper of StaICC states families. The models of the other paper are in none, so only their own names find them.
+    families = {model.name: model.family for model in published_models()}
     of_family = []
     for model in folded_models:
-        family = families.get(model, model)
-        if _fold(family) == wanted:
+        if model in families and _fold(families[model]) == wanted:
             of_family.append(model)
     if not of_family:
         known = dict.fromkeys([*families.values(), *folded_models])

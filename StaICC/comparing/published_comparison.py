@@ -180,15 +180,15 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
     """
     if result.benchmark == benchmark_names.LONG_ICL:
         return tuple(_compare_long_icl(result))
-    published_method, why_other_method = _published_method(result, method)
+    published_method = _published_method(result, method)
     # The first reason that applies is the one that is shown.
     reason = _other_sample_count(result)
     if reason is None:
-        reason = why_other_method
+        reason = published_method.why_not_comparable
     if reason is None:
-        reason = _other_prompts(result, published_method)
+        reason = _other_prompts(result, published_method.name)
     rules = _RULES.get(result.benchmark, ())
-    return tuple(_compare_score(result, rule, published_method, reason) for rule in rules)
+    return tuple(_compare_score(result, rule, published_method.name, reason) for rule in rules)
 
 
 # -- means over the ten data sets
@@ -202,36 +202,44 @@ def _method_words(result: Result) -> list[str]:
     return (result.signature.fields.get("method") or "").split()
 
 
-def _published_method(result: Result, method: str | None) -> tuple[str, str | None]:
-    """Return the published method with which a result is compared, and a reason if they are not comparable.
+class _PublishedMethod(NamedTuple):
+    """The published method with which a result is compared."""
+
+    name: str
+    why_not_comparable: str | None = None
+    """Why the method of the result is not comparable with it; ``None`` if it is."""
+
+
+def _published_method(result: Result, method: str | None) -> _PublishedMethod:
+    """Return the published method with which a result is compared.
 
     - A given method: the published method of this name.
-    - A result with a method: the published method of the same name. If the paper has no such method, the second value
-      says so.
+    - A result with a method: the published method of the same name. If the paper has no such method, the result is not
+      comparable.
     - A result without a method: ``"Vanilla ICL"``, or ``"Noisy Channel"`` if it has the noisy channel.
 
     Args:
         result: The result.
         method: Name of a published method; ``None`` if it follows from the result.
 
-    Returns:
-        The published method, and the reason; ``None`` as reason if the methods are comparable.
-
     Raises:
         UnknownNameError: A method is given, and there is no such published one.
     """
     if method is not None:
-        (published_method,) = find("method", method)
-        return published_method, None
-    default = "Noisy Channel" if result.signature.fields.get("channel") == "noisy" else "Vanilla ICL"
+        (name,) = find("method", method)
+        return _PublishedMethod(name)
+    default = "Vanilla ICL"
+    if result.signature.fields.get("channel") == "noisy":
+        default = "Noisy Channel"
     words = _method_words(result)
     if not words:
-        return default, None
+        return _PublishedMethod(default)
+    method_of_result = words[0]
     try:
-        (published_method,) = find("method", words[0])
+        (name,) = find("method", method_of_result)
     except UnknownNameError:
-        return default, f"the paper does not have the method {words[0]}"
-    return published_method, None
+        return _PublishedMethod(default, why_not_comparable=f"the paper does not have the method {method_of_result}")
+    return _PublishedMethod(name)
 
 
 def _other_sample_count(result: Result) -> str | None:

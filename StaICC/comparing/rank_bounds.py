@@ -104,7 +104,12 @@ class PValueBounds:
 
 
 def _difference_of_means(larger: PairedDifference, smaller: PairedDifference) -> PairedDifference:
-    """Return the difference of two runs from the mean of each, which is given as its difference from 0."""
+    """Return the difference of the means of two runs as a sum over test rows: the step of a row is their difference.
+
+    Args:
+        larger: The mean of the first run, as its difference from 0.
+        smaller: The mean of the second run, as its difference from 0.
+    """
     return PairedDifference(
         first=larger.first,
         second=smaller.first,

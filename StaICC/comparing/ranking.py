@@ -250,10 +250,11 @@ def standings(
         if score.value is not None or score.missing > 0:
             scores[run] = score
     scored_runs = {run: runs[run] for run in scores}
-    all_tested, left_out = _tested_ranks(scored_runs, metric, all_pairs, conditions)
+    comparison = _tested_ranks(scored_runs, metric, all_pairs, conditions)
     tested: dict[str, Rank] = {}
-    for run, rank in all_tested.items():
-        if is_same_value(rank.value, scores[run].value):  # else the test is about another value than the table
+    for run, rank in comparison.ranks.items():
+        # Otherwise the test is about another value than that of the table.
+        if is_same_value(rank.value, scores[run].value):
             tested[run] = rank
 
     at_worst = _values_at_worst(scores, tested)
@@ -263,7 +264,7 @@ def standings(
     if not best_is_tested:
         tested = {}  # nothing is known in comparison with the best run
 
-    why_untested = left_out or "the comparison has another value of this score"
+    why_untested = comparison.left_out or "the comparison has another value of this score"
     ranks: dict[str, Rank] = {}
     for run, score in scores.items():
         if score.value is None and run not in at_worst:  # nothing is known of this run
@@ -300,19 +301,24 @@ def _values_at_worst(scores: Mapping[str, _TableScore], tested: Mapping[str, Ran
     return at_worst
 
 
-def _tested_ranks(
-    runs: Mapping[str, Result], metric: str, all_pairs: bool, conditions: int
-) -> tuple[dict[str, Rank], str]:
-    """Return the ranks of the runs that can be compared, by name, and all that is left out, with reasons, as one text.
+@dataclass(frozen=True, slots=True)
+class _TestedRanks:
+    """The ranks of the runs that can be compared."""
 
-    Without two comparable runs, there are no ranks, and the text is the message of the error.
-    """
+    ranks: Mapping[str, Rank]
+    """By the name of the run; empty if no two runs can be compared."""
+    left_out: str
+    """What is not compared, with the reasons; empty for nothing."""
+
+
+def _tested_ranks(runs: Mapping[str, Result], metric: str, all_pairs: bool, conditions: int) -> _TestedRanks:
+    """Return the ranks of those runs that can be compared; arguments as for :func:`standings`."""
     try:
         aligned = align(runs, metric)
         ranks = rank_runs(aligned, all_pairs, conditions)
     except StaICCError as error:
-        return {}, str(error)
-    return {rank.run: rank for rank in ranks}, "; ".join(aligned.left_out)
+        return _TestedRanks(ranks={}, left_out=str(error))
+    return _TestedRanks({rank.run: rank for rank in ranks}, left_out="; ".join(aligned.left_out))
 
 
 def ranks_of(
@@ -588,18 +594,20 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1)
 
     outcomes: dict[tuple[str, str], TestOutcome] = {}
     for first, second in pairs:
-        bound = None
+        p_value_bound = None
         # An upper bound of the p-value is enough to decide whether two runs differ. Pairs with a leader are tested,
         # because their p-values are shown with the verdicts.
         if bounds is not None and first not in aligned.leaders:
-            bound = bounds.of_pair(first, second)
-        if bound is not None:
-            outcomes[first, second] = Tested(bound, bound)
+            p_value_bound = bounds.of_pair(first, second)
+        if p_value_bound is not None:
+            outcomes[first, second] = Tested(p_value_bound, corrected_p_value=p_value_bound)
         elif aligned.is_comparable(first, second):
             outcomes[first, second] = difference_outcome(aligned.pair(first, second).difference)
-    adjusted = corrected(list(outcomes.values()), chosen_from=chosen_from)
-    adjusted = [corrected_for_conditions(outcome, conditions) for outcome in adjusted]
-    return ranks_of(aligned, dict(zip(outcomes, adjusted, strict=True)), pairs)
+
+    corrected_outcomes = {}
+    for pair, outcome in zip(outcomes, corrected(list(outcomes.values()), chosen_from=chosen_from), strict=True):
+        corrected_outcomes[pair] = corrected_for_conditions(outcome, conditions)
+    return ranks_of(aligned, corrected_outcomes, pairs)
 
 
 def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:

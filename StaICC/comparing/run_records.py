@@ -261,8 +261,9 @@ def _predictions_for_statistic(
 ) -> list[Any]:
     """Return the labels or distributions that a metric of the library reads of the queries of a condition.
 
-    Replies without a label that count as wrong (``unparsed="wrong"``) get a wrong label. Which one does not matter: it
-    is the label after the true one.
+    A metric of distributions reads a bare label as the distribution in which it has probability 1. Replies without a
+    label that count as wrong (``unparsed="wrong"``) get a wrong label. Which one does not matter: it is the label after
+    the true one.
     """
     label_count = _label_count(result.details[dataset].labels, record)
     predictions: list[Any]

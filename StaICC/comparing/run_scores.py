@@ -55,6 +55,7 @@ class RunScore:
         positions: Positions | None = None,
         saved_scores: bool = False,
     ) -> None:
+        """Collect the true labels and the predictions of the queries; the score is computed when it is needed first."""
         self.metric = metric
         self.statistic = statistic
         if records.label_limits is not None:
@@ -71,9 +72,12 @@ class RunScore:
         self.rows = len(self.row_numbers)
         """Number of test rows."""
 
-        self._in_label_orders: dict[tuple[str, ...], RunScore] = {}  # made for one pair, and used by the next ones
+        self._in_label_orders: dict[tuple[str, ...], RunScore] = {}
+        """This score with other orders of the labels (:meth:`in_label_order`), which several pairs of runs use."""
         self._samples = self._samples_of_conditions()
+        """The true labels of the queries, by condition."""
         self._predictions: dict[str, list[Any]] = {}
+        """The predictions of the queries, by condition."""
         for condition, condition_positions in positions.items():
             queries = records.conditions[condition]
             self._predictions[condition] = [queries[position].prediction for position in condition_positions]

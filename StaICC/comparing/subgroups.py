@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from StaICC.comparing.alignment import AlignedRuns, align, compared_pairs, corrected
+from StaICC.comparing.alignment import AlignedRuns, align, compared_pairs, corrected_in_groups
 from StaICC.comparing.comparison import comparison_line
 from StaICC.comparing.missing_queries import RunDifference, difference_outcome
 from StaICC.comparing.pairing import PairedScores
@@ -66,28 +66,21 @@ def compare_subgroups(
     if not divided_pairs:
         raise ArgumentError(f"no data set can be compared by {by}: {'; '.join(reasons)}")
 
-    # The tests of all pairs one after the other, for one correction.
-    tests: list[TestOutcome] = []
+    tests_by_pair = []
     for divided in divided_pairs:
-        tests += [difference_outcome(subgroup.difference) for subgroup in divided.subgroups]
-    largest_count = max(len(divided.subgroups) for divided in divided_pairs)
-    chosen_from = compared.chosen_from * largest_count
-    outcomes = corrected(tests, paired_tests.holm, chosen_from)
+        tests_by_pair.append([difference_outcome(subgroup.difference) for subgroup in divided.subgroups])
+    subgroup_counts = [len(tests) for tests in tests_by_pair]
+    # If the pairs were chosen by the values of the runs, p-values are corrected for the subgroups of all pairs, of
+    # which each may have as many as the pair with the most. Otherwise, chosen_from is 0.
+    chosen_from = compared.chosen_from * max(subgroup_counts)
+    test_count = sum(subgroup_counts)
+    if chosen_from > 0:
+        test_count = chosen_from
+    outcomes_by_pair = corrected_in_groups(tests_by_pair, paired_tests.holm, chosen_from)
 
     comparisons = []
-    start = 0
-    for divided in divided_pairs:
-        end = start + len(divided.subgroups)
-        comparison = _comparison(
-            aligned,
-            divided,
-            by,
-            outcomes[start:end],
-            test_count=chosen_from or len(tests),
-            method=compared.method,
-        )
-        comparisons.append(comparison)
-        start = end
+    for divided, outcomes in zip(divided_pairs, outcomes_by_pair, strict=True):
+        comparisons.append(_comparison(aligned, divided, by, outcomes, test_count, compared.method))
     return tuple(comparisons)
 
 
@@ -194,7 +187,16 @@ def _comparison(
     test_count: int,
     method: CorrectionMethod,
 ) -> SubgroupComparison:
-    """Return the record of two runs with their subgroups and the corrected tests of these."""
+    """Return the record of two runs with their subgroups and the corrected tests of these.
+
+    Args:
+        aligned: The runs, of which these are two.
+        divided: The two runs with their subgroups.
+        by: What the rows of a subgroup share (:func:`compare_subgroups`).
+        outcomes: The corrected test of each subgroup.
+        test_count: The number of tests for which they are corrected.
+        method: The method of the correction.
+    """
     pair = divided.pair
     first = aligned.runs[pair.first.name]
     second = aligned.runs[pair.second.name]

@@ -112,6 +112,11 @@ def _parse_card(path: Path) -> Any:
 def check_keys(where: str, record: object, known: Sequence[str]) -> None:
     """Refuse a record with other keys than the known ones.
 
+    Args:
+        where: What the record is, for messages.
+        record: The record, which should be a mapping.
+        known: The known keys.
+
     Raises:
         SchemaError: It is no mapping, or has an unknown key.
     """

@@ -40,7 +40,15 @@ LABEL_NAMES = "at least two labels, each once and none empty"
 
 
 def _check_fields(owner: str, record: Any) -> None:
-    """Check the fields of a record by their annotations; sequences become tuples."""
+    """Check the fields of a record by their annotations, and set each to the checked value: lists become tuples.
+
+    Args:
+        owner: What the record is, for messages.
+        record: A dataclass, which is frozen.
+
+    Raises:
+        ArgumentError: A field has another type, or a text that is not valid Unicode.
+    """
     for key, hint in hints_of(type(record)).items():
         value = getattr(record, key)
         where = f"{owner}: {key!r}"
@@ -103,6 +111,7 @@ class Template:
     """Separates the demonstrations and the query."""
 
     def __post_init__(self) -> None:
+        """Check the types of the fields, and that each prefix has an affix."""
         _check_fields("template", self)
         prefix_count = len(self.input_text_prefixes)
         affix_count = len(self.input_text_affixes)
@@ -128,6 +137,7 @@ class TemplateAlternatives:
     label_affix: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        """Check the types of the fields, and that each factor has three levels."""
         owner = "template alternatives"
         _check_fields(owner, self)
         for key in hints_of(TemplateAlternatives):
@@ -244,6 +254,7 @@ class Card:
     (:mod:`StaICC.datasets.label_lists`). Empty if a row has one label."""
 
     def __post_init__(self) -> None:
+        """Check the types of the fields, the label names, the split, and whether templates fit each other."""
         owner = f"card {self.name!r}"
         _check_fields(owner, self)
         if not self.name.strip():
@@ -363,7 +374,11 @@ class Catalogue:
 
 
 def _parse(data: Any) -> Catalogue:
-    """Return the catalogue that the content of ``catalogue.json`` describes."""
+    """Return the catalogue that the content of ``catalogue.json`` describes.
+
+    The record of a data set has four parts: ``published``, ``counted`` and ``prose``, which have the fields of its
+    card, and ``lookup``, which has its other names and where its rows are.
+    """
     known = Catalogue(benchmark=tuple(data["benchmark"]), cards={}, folded={}, sources={}, pack=Pack(**data["pack"]))
     for name, record in data["datasets"].items():
         card = Card.from_dict({"name": name, **record["published"], **record["counted"], **record["prose"]})

@@ -97,6 +97,7 @@ class Dataset(Displayed):
     """For each column of subgroups the subgroup of each row, by which comparisons can be made."""
 
     def __post_init__(self) -> None:
+        """Check that table, clusters and subgroups have the rows that the card describes."""
         if not isinstance(self.card, Card):
             raise ArgumentError(f"a data set needs a Card, not {self.card!r}")
         where = f"data set {self.card.name!r}"
@@ -670,7 +671,14 @@ def _rows_of_pinned(source: FileSource | HubSource, labels: Sequence[str]) -> li
 
 
 def _remarks(records: Records, table: Table, indexes: Sequence[int], card: Card) -> tuple[str, ...]:
-    """Return what is suspicious about the rows of a data set."""
+    """Return what is suspicious about the rows of a data set, one sentence each.
+
+    Args:
+        records: The rows as they were read.
+        table: The rows, checked.
+        indexes: The label index of each row.
+        card: The card of the data set, with its labels.
+    """
     rows = RowsToCheck(
         texts=[table[number].texts for number in range(len(table))],
         given_labels=[label for _, label in records.rows],

@@ -63,10 +63,11 @@ def default_split(rows: int) -> SplitSizes:
         stratified-60+120+120
     """
     largest = cards.PUBLISHED_SPLIT
-    at_least_one_row = max(1, rows * 2 // 5)
-    test = min(largest.test, at_least_one_row)
+    two_fifths = rows * 2 // 5
+    test = min(largest.test, max(1, two_fifths))
     calibration = min(largest.calibration, rows // 5)
-    demonstration = min(largest.demonstration, rows - test - calibration)
+    remaining_rows = rows - test - calibration
+    demonstration = min(largest.demonstration, remaining_rows)
     return SplitSizes(calibration=calibration, demonstration=demonstration, test=test, stratified=True)
 
 

@@ -233,7 +233,13 @@ def _advice_on_width(widths: Sequence[int], expected: int, dialect: _Dialect, al
 
 
 def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Iterator[DelimitedRow]:
-    """Yield the records after the header, without empty lines.
+    """Yield the records of a file after the header, without empty lines, each with its first and last line.
+
+    Args:
+        name: The file, for messages.
+        text: Its text.
+        dialect: How its characters are read.
+        has_header: Whether the first record with a name is the header, which is left out.
 
     Raises:
         SchemaError: A quote is not closed, or closed within a field.
@@ -271,7 +277,7 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
 
 
 def _quoted_dialect(text: str, separator: str) -> _Dialect:
-    """Return how a file with quoting is read: with blanks before opening quotes as a part of the field, or not.
+    """Return how a file with quoted fields is read: with blanks before opening quotes as a part of the field, or not.
 
     They are no part of it if fields begin with blanks and a quote, the file is well formed without these blanks, and
     one of these holds: with the blanks it is not well formed, has other rows, or keeps the quotes of a field.
@@ -346,7 +352,7 @@ def _refuse_swallowed_rows(file: _File, label: int, records: Sequence[DelimitedR
     lines_of_file = [line.rstrip("\r\n") for line in io.StringIO(file.text, newline="")]
     for record in records_of_several_lines:
         lines = lines_of_file[record.first_line - 1 : record.last_line]
-        labels = _labels_of_lines(lines, file, label)
+        labels = _labels_of_lines(lines, file, label)  # of the lines that would be rows
         row_count = _lines_with_labels_of_other_rows(labels, rows_with_label, record.fields[label].strip())
         all_lines_have_labels = len(labels) == len(lines)
         is_most_of_the_file = len(lines) > len(lines_of_file) / 2

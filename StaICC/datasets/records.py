@@ -107,9 +107,11 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str, may_lack
         if name not in names:
             if not names:
                 raise ArgumentError(f"{source} has no columns, expected {', '.join(wanted)}")
-            legal = [shortened_name(str(column)) for column in names]
-            hint = f"If these are a row, name all columns with {argument('columns')}" if may_lack_header else ""
-            raise unknown_name(f"column of {source}", name, legal, hint)
+            known_names = [shortened_name(str(column)) for column in names]
+            hint = ""
+            if may_lack_header:
+                hint = f"If these are a row, name all columns with {argument('columns')}"
+            raise unknown_name(f"column of {source}", name, known_names, hint)
         positions.append(names.index(name))
     return positions
 

@@ -94,7 +94,7 @@ def _sentences_of(checks: Sequence[Callable[[RowsToCheck], str | None]], rows: R
 
 
 def spaces_around_labels(rows: RowsToCheck) -> str | None:
-    """Remark on labels with surrounding spaces, which are removed."""
+    """Return a remark on labels with surrounding spaces, which are removed; ``None`` if there are none."""
     spaced_count = 0
     for label in rows.given_labels:
         has_spaces = isinstance(label, str) and label != label.strip()
@@ -107,7 +107,10 @@ def spaces_around_labels(rows: RowsToCheck) -> str | None:
 
 
 def spellings_of_one_label(rows: RowsToCheck) -> str | None:
-    """Remark on labels that differ only in case, blanks, Unicode form, look-alike letters, or the form of a number."""
+    """Return a remark on labels that look alike; ``None`` if there are none.
+
+    They differ only in case, blanks, Unicode form, letters of the same shape, or the form of a number.
+    """
     counts = rows.counts()
     sentences = []
     for labels in _labels_that_look_alike(rows.space):
@@ -138,7 +141,7 @@ def _labels_that_look_alike(space: Sequence[str]) -> list[list[int]]:
 
 
 def two_scripts_in_a_label(rows: RowsToCheck) -> str | None:
-    """Remark on a label with letters of two scripts in one word, such as a Cyrillic one among Latin ones."""
+    """Return a remark on a label with letters of two scripts in one word, such as Cyrillic and Latin; else ``None``."""
     for label in rows.labels_with_rows():
         name = rows.space[label]
         for word in name.split():
@@ -150,7 +153,7 @@ def two_scripts_in_a_label(rows: RowsToCheck) -> str | None:
 
 
 def numbers_as_labels(rows: RowsToCheck) -> str | None:
-    """Remark on labels that are numbers: names of classes without a meaning, or measurements."""
+    """Return a remark on labels that are numbers: measurements, or names without a meaning; ``None`` for others."""
     numbers = []
     for name in rows.space:
         number = number_of(name)
@@ -175,7 +178,7 @@ def numbers_as_labels(rows: RowsToCheck) -> str | None:
 
 
 def mostly_single_rows(rows: RowsToCheck) -> str | None:
-    """Remark on a data set in which most labels have one row."""
+    """Return a remark on a data set in which most labels have one row; ``None`` for others."""
     counts = rows.counts()
     labels_with_one_row = [label for label, count in counts.items() if count == 1]
     if 2 * len(labels_with_one_row) > len(counts):
@@ -184,26 +187,31 @@ def mostly_single_rows(rows: RowsToCheck) -> str | None:
 
 
 def single_labels(rows: RowsToCheck) -> str | None:
-    """Remark on a label with one row among frequent ones: a typing error, a row of totals, a repeated header."""
-    single = []
+    """Return a remark on labels with one row among frequent labels; ``None`` if there are none.
+
+    Such a label may be a typing error, a row of totals, or a repeated header. In a data set of many rare labels it is
+    usual.
+    """
+    labels_with_one_row = []
     frequent_count = 0
     for label, count in rows.counts().items():
         if count == 1:
-            single.append(label)
+            labels_with_one_row.append(label)
         elif count >= _FREQUENT:
             frequent_count += 1
-    are_usual = len(single) > _SINGLE_SHARE * len(rows.indexes)
-    if not single or frequent_count < 2 or are_usual:
+    single_count = len(labels_with_one_row)
+    are_usual = single_count > _SINGLE_SHARE * len(rows.indexes)
+    if single_count == 0 or frequent_count < 2 or are_usual:
         return None
-    examples = [f"{rows.space[label]!r} ({rows.first_with(label)})" for label in single[:3]]
-    if len(single) > 3:
+    examples = [f"{rows.space[label]!r} ({rows.first_with(label)})" for label in labels_with_one_row[:3]]
+    if single_count > 3:
         examples.append("...")
-    subject = "one label has one row" if len(single) == 1 else f"{len(single)} labels have one row each"
+    subject = "one label has one row" if single_count == 1 else f"{single_count} labels have one row each"
     return f"{subject}: {', '.join(examples)}. Is it a mistake, a row of totals or a repeated header?"
 
 
 def words_for_missing_labels(rows: RowsToCheck) -> str | None:
-    """Remark on a label such as ``NA`` or ``-1`` that often marks a row without a label."""
+    """Return a remark on labels such as ``NA`` or ``-1``, which often mark a row without a label; else ``None``."""
     counts = rows.counts()
     folded = {name.casefold() for name in rows.space}
     shown = []
@@ -217,7 +225,12 @@ def words_for_missing_labels(rows: RowsToCheck) -> str | None:
 
 
 def is_usual_class(name: str, folded: Container[str]) -> bool:
-    """Return whether a label that looks like a missing one is a class among the others, given in lower case."""
+    """Return whether a label that looks like a missing one, such as "-1", is a class of its data set all the same.
+
+    Args:
+        name: The name of the label.
+        folded: The names of all labels in lower case.
+    """
     if name == "none":  # in lower case, a class of many data sets, next to others such as "for" and "against"
         return True
     if name.casefold() == "true":
@@ -230,7 +243,10 @@ def is_usual_class(name: str, folded: Container[str]) -> bool:
 
 
 def lists_as_labels(rows: RowsToCheck) -> str | None:
-    """Remark on labels that are lists written as texts: each combination would be a class of its own."""
+    """Return a remark on labels that are lists written as texts; ``None`` if there are none.
+
+    Each combination would be a class of its own.
+    """
     lists = [label for label in rows.labels_with_rows() if _LIST.fullmatch(rows.space[label])]
     if not lists:
         return None
@@ -242,27 +258,32 @@ def lists_as_labels(rows: RowsToCheck) -> str | None:
 
 
 def separators_in_labels(rows: RowsToCheck) -> str | None:
-    """Remark on labels that are several labels between separators, such as "late;refund".
+    """Return a remark on labels that may be several labels with a separator between them; ``None`` if there are none.
 
-    They are recognized by their parts, which repeat: the labels have fewer different parts than there are labels.
+    Such labels combine a few parts, so they have fewer different parts than there are labels: "late", "refund" and
+    "late;refund" are three labels of two parts. The labels "yes;no" and "A;B" have four parts: they only happen to have
+    the character.
     """
     for separator in _SEPARATORS:
-        separated = [label for label in rows.labels_with_rows() if separator in rows.space[label]]
-        parts: set[str] = set()
+        # A label is an index; its name is in the label space.
+        labels_with_separator = [label for label in rows.labels_with_rows() if separator in rows.space[label]]
+        different_parts: set[str] = set()
         for name in rows.space:
-            parts.update(part.strip() for part in name.split(separator))
-        if separated and len(parts) < len(rows.space):
-            first = separated[0]
-            return (
-                f"{len(separated)} labels have the character {separator!r}, such as {rows.space[first]!r} (first: "
-                f"{rows.first_with(first)}): each combination is a class of its own. If they are several labels of one "
-                f"text, say so with {argument_and_option('label_separator', separator)}"
-            )
+            different_parts.update(part.strip() for part in name.split(separator))
+        labels_combine_parts = len(different_parts) < len(rows.space)
+        if not labels_with_separator or not labels_combine_parts:
+            continue
+        first = labels_with_separator[0]
+        return (
+            f"{len(labels_with_separator)} labels have the character {separator!r}, such as {rows.space[first]!r} "
+            f"(first: {rows.first_with(first)}): each combination is a class of its own. If they are several labels of "
+            f"one text, say so with {argument_and_option('label_separator', separator)}"
+        )
     return None
 
 
 def rows_with_an_empty_text(rows: RowsToCheck) -> str | None:
-    """Remark on rows of several texts of which one is empty."""
+    """Return a remark on rows of several texts of which one is empty; ``None`` if there are none."""
     rows_with_blank = []
     for row_index, texts in enumerate(rows.texts):
         if any(not text.strip() for text in texts):
@@ -274,7 +295,7 @@ def rows_with_an_empty_text(rows: RowsToCheck) -> str | None:
 
 
 def identifiers_as_texts(rows: RowsToCheck) -> str | None:
-    """Remark on texts that are numbers or identifiers: the text column may be another one."""
+    """Return a remark on a text column of numbers or identifiers, which may be the wrong one; else ``None``."""
     row_count = len(rows.texts)
     if row_count < _LEAST_ROWS_FOR_IDENTIFIERS:
         return None
@@ -312,13 +333,16 @@ _CHECKS_OF_TEXTS: tuple[Callable[[RowsToCheck], str | None], ...] = (
 def spelling_key(name: str) -> str:
     """Return a key that label names have in common if they look alike.
 
-    It is without case, surrounding and repeated spaces, zero-width characters, forms of letters, and look-alike
-    letters of other scripts.
+    It is the name in lower case, in one Unicode form (NFKC), with Latin letters in place of Cyrillic and Greek ones of
+    the same shape, with single spaces, and without zero-width characters.
     """
     composed = unicodedata.normalize("NFKC", name)
-    shown = "".join(letter for letter in composed if unicodedata.category(letter) != "Cf")  # Cf: zero-width characters
-    folded = " ".join(shown.translate(_LOOK_ALIKE).casefold().split())
-    return unicodedata.normalize("NFKC", folded)
+    visible = "".join(
+        letter for letter in composed if unicodedata.category(letter) != "Cf"
+    )  # Cf: zero-width characters
+    latin = visible.translate(_LOOK_ALIKE)
+    with_single_spaces = " ".join(latin.casefold().split())
+    return unicodedata.normalize("NFKC", with_single_spaces)  # again: lower case can have another form
 
 
 def scripts_of(word: str) -> list[str]:

@@ -119,14 +119,15 @@ def _place_of_label(records: Records, row_index: int) -> str:
 
 
 def _problems_of_texts(records: Records) -> list[RowProblem]:
-    """Return what is wrong with the texts of rows: no text, no string, or no Unicode text."""
+    """Return what is wrong with the texts of rows, one problem for each kind: no text, no string, no Unicode text."""
+    # Each kind of problem collects its rows, and has the advice about them.
     empty = _Findings("Remove these rows")
     wrong_type = _Findings("Correct or remove these rows")
     surrogates = _Findings("Correct or remove these rows")
     for row_index, (text_or_texts, _) in enumerate(records.rows):
         texts = (text_or_texts,) if isinstance(text_or_texts, str) else text_or_texts
         if not is_list_of_values(texts):
-            continue  # the table refuses it
+            continue  # a row without texts; MemoryTable refuses it with its own message
         if _are_blank(texts):
             empty.add(row_index, f"{records.place(row_index)} has no text")
         for column, text in enumerate(texts):

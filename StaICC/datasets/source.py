@@ -115,6 +115,7 @@ class HubSource:
     sha256: str
 
     def __post_init__(self) -> None:
+        """Refuse a digest or a revision that does not pin the file."""
         _check_digest(self.sha256)
         if not is_hexadecimal(self.revision, 40):
             raise ArgumentError(

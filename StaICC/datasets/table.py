@@ -40,7 +40,7 @@ VERSION = 1
 _START = struct.Struct("<8sII")
 """The beginning of a file: magic, format version, bytes of the header."""
 _LABEL_LIMIT = 1 << 32
-"""Labels are stored as 32-bit numbers."""
+"""Label indexes are stored as 32-bit numbers, so they are below this one."""
 
 
 class Row(NamedTuple):
@@ -150,12 +150,12 @@ def _check_row(row: object, columns: int | None, names: Sequence[str] = ()) -> R
     if not is_list_of_values(texts):
         raise ArgumentError(f"expected a text or a sequence of texts, got {text_or_texts!r:.80}")
     for column, text in enumerate(texts):
-        if isinstance(text, str) and not has_lone_surrogate(text):
-            continue
-        name = f"column {names[column]!r}" if names else f"text {column}"
-        if isinstance(text, str):
-            raise ArgumentError(f"{name} holds a lone surrogate: {text!r:.80}")
-        raise ArgumentError(f"{name} must be a string, not {text!r:.80}. Correct or remove the row")
+        if not isinstance(text, str):
+            raise ArgumentError(
+                f"{_text_name(column, names)} must be a string, not {text!r:.80}. Correct or remove the row"
+            )
+        if has_lone_surrogate(text):
+            raise ArgumentError(f"{_text_name(column, names)} holds a lone surrogate: {text!r:.80}")
     if not texts:
         raise ArgumentError("there is no input text")
     if columns is not None and len(texts) != columns:
@@ -166,6 +166,13 @@ def _check_row(row: object, columns: int | None, names: Sequence[str] = ()) -> R
     if not 0 <= index < _LABEL_LIMIT:
         raise ArgumentError(f"the label index must be 0 or more, not {label!r:.80}")
     return Row(tuple(texts), index)
+
+
+def _text_name(column: int, names: Sequence[str]) -> str:
+    """Return how messages call a text of a row: by its column, or by its number if columns have no names."""
+    if names:
+        return f"column {names[column]!r}"
+    return f"text {column}"
 
 
 class MemoryTable:
@@ -196,6 +203,7 @@ class MemoryTable:
         place: Callable[[int], str] = "row {}".format,
         names: Sequence[str] = (),
     ) -> None:
+        """Check the rows, of which the first one says how many texts each row has, and compute their digest."""
         if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
             raise ArgumentError(f"rows: expected (text or texts, label index) pairs, got {rows!r:.80}")
         checked: list[Row] = []
@@ -298,6 +306,7 @@ class FrozenTable:
     sha256: str
 
     def __init__(self, path: str | os.PathLike[str], sha256: str) -> None:
+        """Map the file into memory and check its digest, once in a process; no row is read yet."""
         self.path = os.path.abspath(path)
         self.sha256 = sha256
         try:
@@ -336,6 +345,7 @@ class FrozenTable:
         return len(self._labels)
 
     def __getitem__(self, number: int, /) -> Row:
+        """Return a row, which is read from the file once in a process."""
         row = self._rows.get(number)
         if row is None:
             position = range(len(self))[number]  # a negative number counts from the end; IndexError outside

@@ -66,7 +66,8 @@ def _declaration_for_partials(function: Any, name: str) -> Callable[..., Any] | 
 def _declaring_values(value: Any, name: str, references_left: int, outer_kernels: tuple[object, ...]) -> list[Any]:
     """Return what declares an attribute: a value itself, or else the kernels that it refers to.
 
-    The type of a value is asked with issubclass(), since isinstance() would run code of a proxy.
+    Searched are, in this order and up to the first with a declaration: the value, the kernel in its attribute
+    ``kernel``, and what it refers to (closure, globals, arguments, attributes). Of a container, all items are searched.
 
     Args:
         value: Any value.
@@ -74,6 +75,7 @@ def _declaring_values(value: Any, name: str, references_left: int, outer_kernels
         references_left: How many more references are followed.
         outer_kernels: The kernels whose attribute ``kernel`` led here, so that a circle ends.
     """
+    # issubclass() of the type, here and below, since isinstance() would run code of a proxy.
     if issubclass(type(value), _CONSTANTS):
         return []
     if type(value) in _CONTAINERS:

@@ -38,33 +38,48 @@ _ATTEMPTS = 10
 
 
 class _ClaimsFile:
-    """The file of one store in this process. Locks exclude other processes only, so it lists those of this process."""
+    """The file of one store in this process, of which several runs may lock bytes.
+
+    The locks of the operating system exclude other processes only. So the file lists which run of this process has
+    locked which byte.
+    """
 
     def __init__(self, path: Path) -> None:
+        """Open the file; without it, such as on a file system without locks, runs of this process still share it."""
         self.path = path
         self.users = 0
+        """The number of runs that use this object."""
         self.owners: dict[int, object] = {}
-        """The bytes that this process has locked, each with the claims for which."""
+        """The positions of the bytes that this process has locked, each with the :class:`Claims` of its run."""
         self._file: int | None = None
         if _locks is not None:
             with contextlib.suppress(OSError):  # such as a file system without locks
                 self._file = _opened(path)
 
     def take(self, places: Iterable[int], owner: object) -> bool:
-        """Lock bytes; return whether all were free. If one was not, none is locked."""
-        taken: list[int] = []
+        """Lock bytes for a run; if one is locked by another run, of this process or another one, lock none.
+
+        Args:
+            places: The positions of the bytes in the file.
+            owner: The claims of the run.
+
+        Returns:
+            Whether the run has locked them all.
+        """
+        newly_locked: list[int] = []
         for place in sorted(places):  # in one order, so that of two runs one gets all
             if self.owners.get(place) is owner:
                 continue
-            if place in self.owners or not self._lock(place):
-                self.release(taken, owner)
+            is_taken_here = place in self.owners
+            if is_taken_here or not self._lock(place):
+                self.release(newly_locked, owner)
                 return False
             self.owners[place] = owner
-            taken.append(place)
+            newly_locked.append(place)
         return True
 
     def release(self, places: Iterable[int], owner: object) -> None:
-        """Unlock bytes, as far as they were locked for this owner."""
+        """Unlock those of the bytes that were locked for a run; arguments as for :meth:`take`."""
         for place in places:
             if self.owners.get(place) is not owner:
                 continue
@@ -96,7 +111,10 @@ class _ClaimsFile:
 
 
 def _opened(path: Path) -> int:
-    """Open the file and show that this process has it open; again if another process removed it in between.
+    """Return the descriptor of the file of claims, opened and locked in such a way that other processes keep it.
+
+    A process removes the file when it is the only one that has it open. If that happens while the file is opened here,
+    it is opened again.
 
     Raises:
         OSError: It cannot be opened or locked.
@@ -106,7 +124,8 @@ def _opened(path: Path) -> int:
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
         try:
             _locks.lockf(file, _locks.LOCK_SH | _locks.LOCK_NB, 1, _PRESENCE)
-            if os.fstat(file).st_nlink > 0:
+            was_removed = os.fstat(file).st_nlink == 0
+            if not was_removed:
                 return file
         except (BlockingIOError, PermissionError):  # another process removes it just now
             pass
@@ -154,6 +173,7 @@ class Claims:
     """
 
     def __init__(self, path: Path, digest: Callable[[PromptKey], bytes]) -> None:
+        """Begin without claims. All runs of this process on one store share one open file."""
         self._path = path
         self._digest = digest
         self._closed = False

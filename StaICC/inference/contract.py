@@ -94,6 +94,7 @@ class ScoredLabels(list[float]):
         mass_without_text: float | None = None,
         unmeasured: bool = False,
     ) -> None:
+        """Make a list of the numbers, with the facts as attributes."""
         super().__init__(numbers)
         self.label_mass = label_mass
         self.dropped = dropped
@@ -335,7 +336,9 @@ def _plain(value: object) -> object:
         return value
     to_list = getattr(value, "tolist", None)
     if callable(to_list):
-        kind = getattr(getattr(value, "dtype", None), "kind", "f")
+        # The kind of the type of an array: "f" for floats. What has no kind, such as a tensor, has numbers.
+        number_type = getattr(value, "dtype", None)
+        kind = getattr(number_type, "kind", "f")
         if kind not in _KINDS_OF_NUMBERS_AND_TEXTS:
             raise OutputError(f"got {_describe(value)}, expected numbers, a label index, or a label's text")
         return to_list()
@@ -350,7 +353,7 @@ _KINDS_OF_NUMBERS_AND_TEXTS = "biufcOSU"
 
 
 def _numbers_of_row(row: Sequence[object], label_space: Sequence[str]) -> list[float]:
-    """Return the values of a sequence as floats, one for each label.
+    """Return what a function returned for one prompt, a sequence of numbers, as floats in the order of the labels.
 
     Raises:
         OutputError: There are more or fewer values than labels, a value is no number, NaN or plus infinity, or all are
@@ -379,8 +382,8 @@ def _number(value: object, label: str) -> float:
         OutputError: It is no number.
     """
     plain = _plain(value)
-    is_array_of_one = plain is not value and isinstance(plain, list) and len(plain) == 1
-    if is_array_of_one:
+    was_array = plain is not value and isinstance(plain, list)
+    if was_array and len(plain) == 1:  # type: ignore[arg-type]
         plain = plain[0]  # type: ignore[index]
     if isinstance(plain, (bool, str, complex, type)) or not hasattr(plain, "__float__"):
         raise OutputError(f"the value for label {label!r} is {_describe(value)}, expected a number")
@@ -550,13 +553,13 @@ def served_function(function: object) -> Served | None:
 
 
 def own_attribute(function: Any, name: str) -> Any:
-    """Return what a function or object declares under a name; ``None`` if it only has it from what it wraps.
+    """Return an attribute of a function or object; ``None`` if it has none, or only that of what it wraps.
 
     :func:`functools.wraps` copies the attributes of the wrapped function, and ``__getattr__`` passes on those of
     another object. They describe that function or object, not the wrapper.
     """
-    # Other than getattr(), this does not ask __getattr__.
-    if inspect.getattr_static(function, name, None) is None:
+    is_own = inspect.getattr_static(function, name, None) is not None  # this does not call __getattr__
+    if not is_own:
         return None
     value = getattr(function, name, None)
     wrapped = getattr(function, "__wrapped__", None)
@@ -571,7 +574,7 @@ def inner_kernel(function: object) -> Any:
 
 
 def _own_or_kernels(function: object, name: str) -> Any:
-    """Return what a function declares under a name, or else what the kernel that it wraps declares."""
+    """Return the attribute of a function, or else of the kernel that it wraps; ``None`` if neither declares it."""
     value = own_attribute(function, name)
     if value is not None:
         return value
@@ -630,24 +633,34 @@ def retried(function: object) -> int:
 def tokens_used(function: object) -> tuple[int, int] | None:
     """Return the tokens that an inference function read and generated since it was made.
 
-    ``None`` if it does not count them, or does not after all, such as a server.
+    ``None`` if it does not count them, or calls a server that does not state them.
     """
     return _own_or_kernels(function, "tokens_used")  # type: ignore[no-any-return]
 
 
 def planned_requests(function: object) -> Callable[[Any, Sequence[str]], Sequence[PlannedRequest]] | None:
-    """Return what tells the requests that a served model will send for a prompt and its label space.
+    """Return the method of a served model that returns the requests it will send for a prompt and its label space.
 
-    ``None`` if the function, and the kernel that it wraps, sends none, or does not tell.
+    Args:
+        function: An inference function: the served model, or one that wraps it.
+
+    Returns:
+        ``None`` if the function has no such method: it sends no requests, or they are unknown.
     """
     return _own_or_kernels(function, "planned_requests")  # type: ignore[no-any-return]
 
 
 def planned_checks(function: object) -> Callable[[Any, str], Sequence[PlannedRequest]] | None:
-    """Return what tells the requests that a served model sends before the prompts of a part, to check its server.
+    """Return the method of a served model that returns the requests by which it checks its server.
 
-    It takes the longest prompt of the part, and the longest prompt of the parts before (empty before the first part).
-    ``None`` if the function, and the kernel that it wraps, sends none, or does not tell.
+    A run sends them before the prompts of each of its parts, such as a data set.
+
+    Args:
+        function: An inference function: the served model, or one that wraps it.
+
+    Returns:
+        A method of the longest prompt of a part, and the longest prompt of the parts before it (empty for the first
+        part). ``None`` if the function has none: it sends no such requests, or they are unknown.
     """
     return _own_or_kernels(function, "planned_checks")  # type: ignore[no-any-return]
 
@@ -715,7 +728,7 @@ def _overrides_call(function: Inference) -> bool:
     """Return whether the class of an object overrides ``__call__`` of the class that defines ``batch``."""
     if "batch" in getattr(function, "__dict__", {}):
         return False
-    # From the class of the object to its bases: a class that defines both overrides nothing.
+    # The class of the object comes first, and then its bases. A class that defines both methods overrides nothing.
     overrides_call = False
     for base in type(function).__mro__:
         if "batch" in vars(base):
@@ -726,10 +739,13 @@ def _overrides_call(function: Inference) -> bool:
 
 
 def user_batch_form(function: Inference) -> BatchForm:
-    """Return the batched form of a function that its user calls batched (``batched_inference=True``).
+    """Return a function of prompts and label space that calls a function whose user says that it is batched.
 
-    0.1.1 passes the list as ``prompt``, its README calls the parameter ``prompts``; both work, and so does any other
-    name.
+    0.1.1 passes the list of prompts as ``prompt``, its README calls the parameter ``prompts``; both work. To parameters
+    of other names, prompts and label space are passed by position.
+
+    Args:
+        function: An inference function that gets all prompts in one call (``batched_inference=True``).
     """
     try:
         parameters = inspect.signature(function).parameters

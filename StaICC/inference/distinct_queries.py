@@ -37,7 +37,7 @@ class DistinctQueries:
 
     @functools.cached_property
     def _positions(self) -> list[_Positions]:
-        """Where each distinct query is."""
+        """The first and the last position of each distinct query, in the order of the first positions."""
         positions: dict[tuple[bytes, tuple[str, ...]], _Positions] = {}
         for position, query in enumerate(self._queries):
             key = (prompt_digest(query.prompt), query.label_space)

@@ -200,9 +200,9 @@ def replaced_methods(value: object) -> list[str]:
     names = []
     for name in getattr(value, "__dict__", {}):
         member = _class_member(type(value), name)
-        is_wrapped_method = isinstance(member, (staticmethod, classmethod))
-        is_function = callable(member) and not isinstance(member, type)
-        if is_wrapped_method or is_function:
+        is_static_or_class_method = isinstance(member, (staticmethod, classmethod))
+        is_method = callable(member) and not isinstance(member, type)
+        if is_static_or_class_method or is_method:
             names.append(name)
     return sorted(names)
 
@@ -278,7 +278,10 @@ def _stated_for_partial(function: functools.partial[Any]) -> Identity | None:
 
 
 def _with_overrides(stated: Identity, value: Any, identity_class: type) -> Identity:
-    """Return a stated identity with the reasons why the object may not behave as its class states.
+    """Return a stated identity that also says where the object may not behave as its class states.
+
+    Reasons are methods that were replaced on the object or in a class of this library, and classes of the user that
+    inherit the method ``identity``. The first of these classes becomes a part of the identity, with its source.
 
     Args:
         stated: What the object states.
@@ -293,8 +296,9 @@ def _with_overrides(stated: Identity, value: Any, identity_class: type) -> Ident
         if in_library(base):
             reasons += [f"replaced method {name}" for name in _patched_methods(base)]
 
-    # Classes of the user below the one that states the identity; the class of the object comes first.
-    user_classes = [cls for cls in classes[: classes.index(identity_class)] if not in_library(cls)]
+    # The class of the object comes first among its classes, and the one that states the identity after its subclasses.
+    subclasses = classes[: classes.index(identity_class)]
+    user_classes = [cls for cls in subclasses if not in_library(cls)]
     for cls in user_classes:
         reasons.append(f"the class {cls.__qualname__} has no identity() of its own")
     who = dict(stated.who)
@@ -409,14 +413,18 @@ def _source(value: Any) -> str:
 
 
 def _defines_class(source: str, name: str) -> bool:
-    """Return whether a source begins with the definition of a class of this name.
+    """Return whether the source that Python gives for a class is that of the class.
 
-    For a class whose text was executed, Python 3.13 returns the lines of the module that have the same numbers.
+    For a class whose text was executed, Python 3.13 gives the lines of the module that have the same numbers.
+
+    Args:
+        source: The source. It is indented if the class is within another one, or within a function.
+        name: The name of the class.
     """
     is_indented = source[:1].isspace()
     try:
         if is_indented:
-            # The class is within another one, or within a function: it is parsed as the body of a statement.
+            # Python parses no text that begins with blanks, so it becomes the body of a statement.
             (enclosing,) = ast.parse(f"if True:\n{source}").body
             statements: list[ast.stmt] = enclosing.body  # type: ignore[attr-defined]
         else:
@@ -437,15 +445,17 @@ class _SourceText:
     """
 
     def __init__(self, with_values: bool) -> None:
+        """Begin a text in which no value is written yet."""
         self._with_values = with_values
-        # By id; the values are kept, so that no other object gets the id of one.
         self._seen: dict[int, object] = {}
+        """The values that are written, by id. They are kept here, so that no other object gets the id of one."""
 
     def of(self, value: Any) -> str:
-        """Return the text of a value.
+        """Return the text of a value, with those of what it refers to.
 
-        Each value is written once, so that a circle of references ends. What a kernel refers to is not written: the
-        digest of its stated identity is.
+        Each value is written once, so that a circle of references ends: after that, and after the largest number of
+        values, the text has the word "seen" in its place. Of a kernel, the digest of its stated identity is written,
+        and not what it refers to.
         """
         if value is None or type(value) in _CONSTANTS:
             return f"{type(value).__name__} {value!r}"
@@ -457,6 +467,9 @@ class _SourceText:
 
     def _written(self, value: Any, is_root: bool) -> str:
         """Return the text of a value that was not written before and is no constant.
+
+        The kinds of values are tried from the most special one on: containers, modules, what this library defines,
+        functions, classes, what states its identity, and last all other objects.
 
         Args:
             value: The value.
@@ -489,12 +502,14 @@ class _SourceText:
         return self._object(value, is_root)
 
     def _group(self, name: str, members: list[Any], with_callables: bool = False) -> str:
-        """Return the texts of several values with a name in front of them.
+        """Return the texts of several values with a name in front of them: "(list: int 1, int 2)".
+
+        A text with values has all of them; otherwise it has only the code among them, such as functions and classes.
 
         Args:
             name: The name.
-            members: The values. Without :attr:`_with_values`, only code among them is part of the text.
-            with_callables: Whether objects that can be called are part of it, too.
+            members: The values.
+            with_callables: Whether other objects that can be called count as code.
         """
         included = []
         for member in members:
@@ -513,14 +528,18 @@ class _SourceText:
         return self._group(name, list(referred(function)))
 
     def _class(self, cls: type) -> str:
-        """Return the text of a class: the source of it and its bases, and what their methods refer to."""
-        bases = [base for base in cls.__mro__ if not _is_installed(_file(base))]
-        sources = [_source(base) for base in bases]
+        """Return the text of a class: the source of it and its bases, and what their methods refer to.
+
+        Classes of installed packages and of Python are left out.
+        """
+        user_classes = [base for base in cls.__mro__ if not _is_installed(_file(base))]
+        sources = [_source(user_class) for user_class in user_classes]
         references: list[object] = []
-        for base in bases:
-            for member in vars(base).values():
+        for user_class in user_classes:
+            for member in vars(user_class).values():
                 references += _references_of_method(member)
-        return self._group(f"class {' '.join([cls.__qualname__, *sources])}", references)
+        name_and_sources = " ".join([cls.__qualname__, *sources])
+        return self._group(f"class {name_and_sources}", references)
 
     def _partial(self, function: functools.partial[Any]) -> str:
         """Return the text of a partial: the constants among its arguments, and its function."""

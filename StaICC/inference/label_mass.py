@@ -58,9 +58,10 @@ def low_mass_warning(predictions: Iterable[object]) -> str | None:
 
 
 def likely_tokens_hint(function: object, keys: Sequence[PromptKey], answers: Sequence[object]) -> str | None:
-    """Return what the model would rather write than a label, after the prompt with the least label mass.
+    """Return a sentence about what the model would rather write than a label, if the label mass is low.
 
-    It is for the log only: it needs the model, so a run whose predictions are all stored could not say it.
+    It names the most probable tokens after the prompt with the least label mass. The sentence is for the log only: it
+    needs the model, so a run whose predictions are all stored could not say it.
 
     Args:
         function: The inference function.

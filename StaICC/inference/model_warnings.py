@@ -130,7 +130,13 @@ def ending_warnings(limit: str, keys: Sequence[PromptKey], answers: Sequence[Ans
 
 
 def unlabelled_reply(answer: Answer | Failure, label_space: Sequence[str], prompt: Prompt) -> Text | None:
-    """Return the reply of a prediction if it has no label; ``None`` for all else, and for a withheld reply."""
+    """Return the reply of a query if it has no label; ``None`` for all other predictions, and for a withheld reply.
+
+    Args:
+        answer: The prediction, or the failure that a reply without a label is.
+        label_space: The labels of the query.
+        prompt: The prompt of the query, whose template a reply may repeat.
+    """
     if isinstance(answer, Text):  # a completion that the benchmark parses
         answer = read_reply(answer, label_space, unparsed="wrong", prompt=prompt)
     if not isinstance(answer, Failure):

@@ -58,19 +58,25 @@ class Pace:
     """
 
     def __init__(self, most: int, least: int = 1) -> None:
+        """Begin with small chunks, since the speed is not known."""
         self._most = most
         self._least = min(least, most)
         self.size = self._least
         """Queries of the next chunk. It starts small and is at most twice that of an evaluated chunk."""
 
     def note(self, queries: int, seconds: float) -> None:
-        """Take the time of a chunk of so many queries into account."""
-        fitting = self._most
+        """Set the size of the next chunk by the time that a chunk took.
+
+        Args:
+            queries: The number of queries of the chunk.
+            seconds: The time of its evaluation.
+        """
+        queries_in_time = self._most
         if seconds > 0:
-            fitting = int(queries * CHUNK_SECONDS / seconds)
-        # Chunks near the end of a part are small, and do not make the next ones smaller.
-        largest_growth = max(self.size, 2 * queries)
-        self.size = max(self._least, min(fitting, largest_growth, self._most))
+            queries_in_time = int(queries * CHUNK_SECONDS / seconds)
+        # At most twice as many as were evaluated. A small chunk, as at the end of a part, does not make the next small.
+        largest_size = min(self._most, max(self.size, 2 * queries))
+        self.size = max(self._least, min(queries_in_time, largest_size))
 
 
 class PendingQueries:
@@ -100,6 +106,7 @@ class PendingQueries:
         self._taken_of_first_block = 0
         """Number of queries of the first block that were taken."""
         self._left = sum(map(len, self._blocks))
+        """Number of queries that are not evaluated."""
         self._returned: deque[Sequence[PromptKey]] = deque()
         """Chunks that came back, or were postponed: they are taken first."""
         self._fixed = fixed
@@ -124,13 +131,16 @@ class PendingQueries:
         return self._left
 
     def take(self, most: int) -> Sequence[PromptKey] | None:
-        """Claim a chunk.
+        """Return the next chunk to evaluate, and claim its queries, so that no other run evaluates them.
+
+        A chunk with a query that another run has claimed is postponed. Queries whose predictions another run has
+        stored in the meantime are left out.
 
         Args:
             most: The most queries, unless chunks are fixed.
 
         Returns:
-            The next chunk; ``None`` if there is none, or other runs have claimed all that are left.
+            The chunk; ``None`` if no queries are left, or other runs have claimed all chunks that are left.
         """
         while self._returned or self._blocks:
             chunk = self._next_chunk(most)
@@ -139,13 +149,13 @@ class PendingQueries:
                 continue
             stored = self._newly_stored(chunk)
             self._left -= len(chunk)
-            missing = chunk
+            unevaluated = chunk
             if stored:
                 self._release(list(stored))
-                missing = [key for key in chunk if key not in stored]
-            if missing:
+                unevaluated = [key for key in chunk if key not in stored]
+            if unevaluated:
                 self._waiting_since = None
-                return missing
+                return unevaluated
         return None
 
     def _next_chunk(self, most: int) -> Sequence[PromptKey]:
@@ -185,7 +195,7 @@ class PendingQueries:
         return last_end
 
     def _newly_stored(self, chunk: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
-        """Return the predictions of a chunk that another run stored meanwhile; hand them on, too."""
+        """Return the predictions of a chunk that another run stored in the meantime; this run takes them, too."""
         if self._store is None or self._store.version() == self._stored_version:
             return {}
         stored = self._store.get_many(chunk)
@@ -204,13 +214,18 @@ class PendingQueries:
         self._finished.append(chunk)
 
     def release_finished(self) -> None:
-        """Give up the claims of evaluated chunks, whose predictions are stored."""
+        """Give up this run's claims on evaluated queries, once their predictions are stored.
+
+        Until then, another run that shares the store would evaluate them again.
+        """
         for chunk in self._finished:
             self._release(chunk)
         self._finished.clear()
 
     def wait_for_others(self) -> bool:
-        """Wait a moment for chunks that other runs have claimed.
+        """Wait a moment for chunks that other runs have claimed, after which :meth:`take` tries them again.
+
+        If the other runs store nothing for a long time, their claims are ignored from then on.
 
         Returns:
             Whether chunks are left, so that :meth:`take` may have one now.
@@ -220,9 +235,10 @@ class PendingQueries:
         version = None if self._store is None else self._store.version()
         others_stored_something = version != self._last_version
         self._last_version = version
+        now = time.monotonic()
         if self._waiting_since is None or others_stored_something:
-            self._waiting_since = time.monotonic()
-        if time.monotonic() - self._waiting_since > _PATIENCE_SECONDS:
+            self._waiting_since = now
+        if now - self._waiting_since > _PATIENCE_SECONDS:
             _LOG.warning("another run has claimed queries and stores nothing; they are evaluated here, too")
             self._ignores_claims = True
         else:
@@ -258,7 +274,14 @@ def blocks_of(groups: Iterable[Sequence[PromptKey]], cached: Mapping[PromptKey, 
 
 
 def divided(keys: Sequence[PromptKey], size: float, most_characters: float) -> list[list[PromptKey]]:
-    """Divide queries, in order, into lists of at most ``size`` queries and ``most_characters``, or of one query."""
+    """Divide queries, in order, into chunks.
+
+    Args:
+        keys: The queries.
+        size: The most queries of a chunk.
+        most_characters: The most characters that the prompts of a chunk have together; a chunk of a single query may
+            have more.
+    """
     chunks: list[list[PromptKey]] = []
     chunk: list[PromptKey] = []
     chunk_characters = 0

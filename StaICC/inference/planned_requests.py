@@ -99,6 +99,7 @@ class RequestCounter:
     """
 
     def __init__(self, counter: TokenCounter) -> None:
+        """Begin without a previous request."""
         self._count = counter.count
         self._previous_text = ""
         self._prefix_length = 0
@@ -107,7 +108,7 @@ class RequestCounter:
         """Number of tokens of this beginning."""
 
     def count(self, request: PlannedRequest) -> RequestTokens:
-        """Return the tokens of the next request."""
+        """Return the tokens of the next request, and those of its beginning that the request before has, too."""
         text = request.text
         shared_length = _at_boundary(text, common_length(self._previous_text, text))
         self._count_prefix(text, shared_length)
@@ -125,11 +126,11 @@ class RequestCounter:
         return RequestTokens(read=tokens, cached=_cached_part(shared_tokens))
 
     def _count_prefix(self, text: str, shared_length: int) -> None:
-        """Count the tokens of the beginning that a text shares with the one before, unless they are known.
+        """Count the tokens of the beginning of a text that the text before has, too; those of the last one are known.
 
         Args:
             text: The text.
-            shared_length: The characters of this beginning.
+            shared_length: The number of characters of this beginning.
         """
         if shared_length != self._prefix_length:
             self._prefix_length = shared_length
@@ -172,9 +173,9 @@ def common_length(first: str, second: str) -> int:
 
 
 def _at_boundary(text: str, length: int) -> int:
-    """Return where to divide a text before its first ``length`` characters end, so that no token is divided.
+    """Return a position of a text, at most ``length``, at which it can be divided so that no token is divided.
 
-    That is after the last line's end; if that is far away, in front of the last blank.
+    That is after the last line's end before ``length``; if that is far away, in front of the last blank.
     """
     line_end = text.rfind("\n", 0, length) + 1
     if length - line_end <= _LONGEST_LINE:

@@ -31,6 +31,7 @@ class Prices:
     """Tokens that it reads from the provider's prompt cache; ``None`` if this price is unknown."""
 
     def __post_init__(self) -> None:
+        """Refuse prices that are no numbers of at least 0."""
         prices = [self.input, self.output]
         if self.cached is not None:
             prices.append(self.cached)

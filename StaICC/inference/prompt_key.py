@@ -19,11 +19,17 @@ PromptKey = tuple[Prompt, tuple[str, ...]]
 
 
 def structured_key(key: PromptKey) -> PromptKey:
-    """Return the key of a prediction that depends on the parts of a prompt: it contains where each part ends."""
+    """Return the key of a prediction of a model that reads the parts of a prompt, and not only its text.
+
+    Such a model may predict differently for two prompts with one text, if they divide it into other parts (instruction,
+    demonstrations, question). So the key has the parts of each text in place of the text, written as JSON.
+    """
     prompt, label_space = key
     if isinstance(prompt, str):
         return _parts_as_json(prompt), label_space
-    return tuple(_parts_as_json(text) for text in prompt), label_space
+    # A prompt of the noisy channel has one text for each label.
+    parts_of_texts = tuple(_parts_as_json(text) for text in prompt)
+    return parts_of_texts, label_space
 
 
 def _parts_as_json(text: str) -> str:
@@ -40,16 +46,19 @@ def _parts_as_json(text: str) -> str:
 def refuse_other_parts(queries: Iterable[Query]) -> None:
     """Refuse queries whose texts are equal and whose parts are not: they would get one prediction.
 
+    Args:
+        queries: The queries of a model that reads the parts of prompts.
+
     Raises:
         ArgumentError: There are two such queries.
     """
-    first_structured: dict[PromptKey, PromptKey] = {}
+    # The parts of the first query with each text and label space.
+    parts_by_key: dict[PromptKey, PromptKey] = {}
     for query_index, query in enumerate(queries):
         key = (query.prompt, query.label_space)
-        structured = structured_key(key)
-        if key not in first_structured:
-            first_structured[key] = structured
-        elif structured != first_structured[key]:
+        parts = structured_key(key)
+        parts_of_first = parts_by_key.setdefault(key, parts)
+        if parts != parts_of_first:
             raise ArgumentError(
                 f"query {query_index} has the same text as an earlier one, divided into other parts. A kernel that "
                 "reads the parts would need two predictions; change the template so that the texts differ"

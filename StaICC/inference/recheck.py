@@ -104,9 +104,14 @@ def rechecks(function: Inference, setting: bool | None) -> bool:
 
 
 def difference(first: object, other: object) -> float:
-    """Return by how much two predictions differ: the largest difference of two numbers, relative to numbers above 1.
+    """Return by how much two predictions of a query differ: by the largest difference of their numbers.
 
-    Where they name different labels, the distance of these labels' scores counts, too.
+    Differences are relative to numbers above 1. Where the predictions name different labels, the distance of these
+    labels' scores counts, too.
+
+    Args:
+        first: A prediction: a number for each label, a label index, a text, or features.
+        other: The other prediction.
 
     Returns:
         The difference; infinity for different labels, texts or kinds of predictions.
@@ -198,13 +203,17 @@ class RunCounter:
         remark: str = "",
         budget: RecheckBudget | None = None,
     ) -> None:
+        """Begin with counts of 0, and without predictions to recheck."""
         self.counts = Counter[str]()
         self.replies = False
         self.tokens = (0, 0)
         self._tolerance = tolerance
+        """By how much rechecked numbers may differ; ``None`` if predictions may change, as those of a server."""
         self._recheck = recheck
         self._done = done
+        """How many predictions the run rechecked so far."""
         self._unidentified = unidentified
+        """Whether a run is rechecked even if it has no tolerance and all its predictions are stored."""
         self.remark = remark
         self.budget = RecheckBudget() if budget is None else budget
         self._required_in_part = 0
@@ -224,36 +233,45 @@ class RunCounter:
         self.replies |= other.replies
 
     def reuse(self, stored: Mapping[PromptKey, Answer], where: Callable[[PromptKey], str], size: int = 0) -> None:
-        """Count predictions that come from the store, and keep a sample of them to recheck.
+        """Count predictions that come from the store, and choose a random sample of them that may be rechecked.
 
         Args:
             stored: The predictions.
-            where: Names the place of a query.
+            where: Returns the place of a query, for messages: "Normal, TREC, query 17".
             size: Characters of all distinct prompts of the part, stored or not.
         """
         self.counts.update(reused=len(stored))
         self.budget.size += size
-        self._required_in_part = min(1, len(stored))
-        if self._recheck:
-            for key in _RANDOM.sample(list(stored), min(SAMPLE, len(stored))):
-                self._candidates.append(ReusedPrediction(key, stored[key], where(key)))
+        self._required_in_part = 1 if stored else 0
+        if not self._recheck:
+            return
+        sample_size = min(SAMPLE, len(stored))
+        for key in _RANDOM.sample(list(stored), sample_size):
+            self._candidates.append(ReusedPrediction(key, stored[key], where(key)))
 
     def due(self, parts_left: int, computes: bool) -> list[ReusedPrediction]:
-        """Return the reused predictions to compute again now.
+        """Choose the reused predictions that are computed again now, for comparison with the stored ones.
+
+        They are taken from the sample of :meth:`reuse`: as many as are due, as far as the budget of characters
+        suffices.
 
         Args:
-            parts_left: How many parts of the run come, this one included.
+            parts_left: How many parts of the run are left, this one included.
             computes: Whether new predictions of this part will be computed.
+
+        Returns:
+            The chosen predictions, which are no candidates any more.
         """
         if not self._candidates:
             return []
-        # A complete run of a model that may change its predictions sends no request.
-        if self._tolerance is None and not computes and not self._unidentified:
+        may_change = self._tolerance is None
+        if may_change and not computes and not self._unidentified:
+            # All predictions are stored, so the run needs no request to a server, and sends none.
             return []
 
-        most_queries = self._queries_due(parts_left, computes)
+        most_queries = self._most_queries(parts_left, computes)
         chosen: list[ReusedPrediction] = []
-        left_over: list[ReusedPrediction] = []
+        not_chosen: list[ReusedPrediction] = []
         for candidate in reversed(self._candidates):  # first those of this part
             prompt, _ = candidate.key
             size = characters(prompt)
@@ -263,23 +281,31 @@ class RunCounter:
                 chosen.append(candidate)
                 self.budget.spent += size
             else:
-                left_over.append(candidate)
-        self._candidates = left_over[::-1]
+                not_chosen.append(candidate)
+        self._candidates = list(reversed(not_chosen))
         self._done += len(chosen)
         return chosen
 
-    def _queries_due(self, parts_left: int, computes: bool) -> int:
-        """Return how many predictions are computed again now, if their prompts are short enough.
+    def _most_queries(self, parts_left: int, computes: bool) -> int:
+        """Return how many predictions are computed again in this part, if their prompts are short enough.
 
-        Before the first new prediction, it is all of the sample; else the sample is spread over the parts.
+        Before the first new prediction, it is all of the sample that is left: a difference should end the run before it
+        computes. Otherwise the sample is spread over the parts that are left. Arguments as for :meth:`due`.
         """
-        missing = SAMPLE - self._done
-        if not computes:
-            missing = math.ceil(missing / max(1, parts_left))
-        return max(self._required_in_part, missing)
+        left_of_sample = SAMPLE - self._done
+        if computes:
+            return max(self._required_in_part, left_of_sample)
+        share_of_part = math.ceil(left_of_sample / max(1, parts_left))
+        return max(self._required_in_part, share_of_part)
 
     def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
-        """Count a prediction that was computed again.
+        """Count a prediction that was computed again, and compare it with the stored one.
+
+        Args:
+            query: Prompt and label space.
+            stored: The stored prediction.
+            again: The prediction that was computed again.
+            where: The place of the query, for messages.
 
         Returns:
             A sentence, if it differs and the kernel's predictions may change; else ``None``.

@@ -106,7 +106,11 @@ def output_error(message: str, failure: Failure) -> errors.OutputError:
 
 
 def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
-    """Return whether a run ends after these predictions."""
+    """Return whether a run ends after these predictions.
+
+    It does after a failure that is final, and with ``on_error="raise"`` after every failed query. A reply without a
+    label that counts as wrong, or not at all, is no failed query.
+    """
     for answer in answers:
         if not isinstance(answer, Failure):
             continue
@@ -154,7 +158,12 @@ def _raised(source: str, error: BaseException) -> Failure:
 
 
 def _calling_hint(source: str, error: BaseException) -> str:
-    """Return how a function is called, if its parameters do not fit that; else an empty text."""
+    """Return how this library calls a function, if the parameters of the function do not allow that; else empty.
+
+    Args:
+        source: What raised the error: the function, or its batched form.
+        error: What it raised.
+    """
     trace = error.__traceback__
     # The call itself fails where no frame of the function is in the traceback.
     is_error_of_call = isinstance(error, TypeError) and trace is not None and trace.tb_next is None
@@ -226,13 +235,18 @@ def continue_without_labels() -> str:
 
 
 def unlabelled(reason: str) -> Failure:
-    """Return a reply without a label from its recorded reason: it is empty where the reason shows no text."""
+    """Return the failure of a reply without a label from its reason, which is all that a saved result has of it.
+
+    The reason is that of :func:`unparsed_reason`: "unparsed reply (no label): 'I do not know'". Only whether the reply
+    is empty can be read from it, so the failure has the end of the reason in place of another reply.
+    """
     beginning = "unparsed reply ("
-    rule_and_reply = reason.removeprefix(beginning)
-    shows_reply = reason.startswith(beginning) and not rule_and_reply.startswith("empty")
-    if not shows_reply:
+    is_unparsed = reason.startswith(beginning)
+    end_of_reason = reason.removeprefix(beginning)
+    is_empty = end_of_reason.startswith("empty")
+    if not is_unparsed or is_empty:  # a withheld reply is empty, too
         return Failure(reason, reply="")
-    return Failure(reason, reply=rule_and_reply)
+    return Failure(reason, reply=end_of_reason)
 
 
 def read_reply(
@@ -247,6 +261,7 @@ def read_reply(
         prompt: The prompt; a reply may repeat its template, if the prompt knows its parts.
     """
     if isinstance(answer, Failure) and answer.reply is not None and unparsed == "error":
+        # A reply that the server withheld counts as a failed query.
         return dataclasses.replace(answer, reply=None)
     if not isinstance(answer, str):
         return answer
@@ -257,9 +272,11 @@ def read_reply(
     parsed = parse_reply(answer, label_space, label_prefix, text_prefixes)
     if parsed.label is not None:
         return ReplyLabel(parsed.label, answer)
+
     reason = unparsed_reason(parsed.rule, answer)
     if unparsed != "error":
         return Failure(reason, reply=answer)
+    # The query fails, and the message says what to do.
     expected = f"expected one of {_first_labels(label_space)}"
     mentioned = first_mentioned_label(answer, label_space)
     if parsed.rule == "no label" and mentioned is not None:
@@ -354,7 +371,15 @@ def solver(
 def _solve_batch(
     batch: BatchForm, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError, with_parts: bool
 ) -> list[Answer | Failure]:
-    """Evaluate a chunk in one call; if it fails, halve it until the failing query is alone."""
+    """Evaluate queries in one call of a batched function; if it fails, halve them until the failing query is alone.
+
+    Args:
+        batch: The batched function.
+        prompts: The prompts.
+        label_space: Their label space.
+        on_error: Whether the run ends at the first failure, so that the queries after it are not evaluated.
+        with_parts: Whether the function reads the parts of prompts.
+    """
     answers = batch_answers(batch, prompts, label_space, with_parts)
     if not isinstance(answers, Failure):
         return answers

@@ -91,14 +91,24 @@ def parse_reply(
 
 
 def _may_be_cut_label(reply: str, label: int, label_space: Sequence[str]) -> bool:
-    """Return whether a reply that stopped at its maximum number of tokens may have begun another, longer label."""
+    """Return whether the label at the end of a reply may be the beginning of another one: "card" of "card arrival".
+
+    That may be if the reply stopped at its maximum number of tokens.
+
+    Args:
+        reply: The reply; how it ended is known only if it is a ``Text``.
+        label: The index of the label that it names.
+        label_space: The label names.
+    """
     if not isinstance(reply, Text) or reply.finish_reason != "length":
         return False
     names = [normalised(str(name)).strip().casefold() for name in label_space]
     label_name = names[label]
-    if not normalised(reply).casefold().endswith(label_name):
+    ends_in_label = normalised(reply).casefold().endswith(label_name)
+    if not ends_in_label:
         return False
-    return any(name.startswith(label_name) and name != label_name for name in names)
+    longer_names = [name for name in names if name.startswith(label_name) and name != label_name]
+    return bool(longer_names)
 
 
 def _parse(reply: str, label_space: Sequence[str], label_prefix: str, text_prefixes: Sequence[str]) -> ParsedReply:
@@ -145,6 +155,7 @@ class _Template:
     """
 
     def __init__(self, label_prefix: str, text_prefixes: Sequence[str]) -> None:
+        """Bring the prefixes into the form in which replies are read, and make the phrases that name the answer."""
         self._label_prefix = normalised(label_prefix).strip()
         prefixes = []
         for text_prefix in text_prefixes:

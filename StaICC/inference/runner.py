@@ -136,6 +136,11 @@ class RunOptions:
     """Called once with the first queries and their predictions: what is wrong with all of them is logged early."""
 
     def __post_init__(self) -> None:
+        """Refuse invalid values, and make a worker pool of an executor.
+
+        Raises:
+            ArgumentError: A value is invalid.
+        """
         if self.on_error not in ("raise", "collect"):
             raise ArgumentError(f"on_error must be 'raise' or 'collect', not {self.on_error!r}")
         if self.chunk_size is not None:
@@ -213,15 +218,18 @@ class _Evaluation:
     """The evaluation of the queries of a part; arguments as for :func:`predict_queries`."""
 
     def __init__(self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> None:
+        """Read what is stored of the queries; nothing is predicted yet."""
         self._function = function
         self._queries = queries
         self._part = part
         self._options = options
         self._numbers = _first_numbers(queries)
+        """The number of the first query with each key, for messages."""
         self._keys = distinct_keys(queries, options.group_prefixes)
         self._stored_meanwhile: dict[PromptKey, Answer] = {}
-        """Predictions that another run stored meanwhile."""
+        """Predictions that another run on the store makes while this one runs."""
         self._stored_version: object = None
+        """The version of the store when it was read; it changes when another run stores something."""
         self._reused = self._read_store()
         self._collector = AnswerCollector(
             options,
@@ -247,36 +255,47 @@ class _Evaluation:
         return [answers[query.prompt, query.label_space] for query in self._queries]
 
     def _read_store(self) -> dict[PromptKey, Answer]:
-        """Return the stored predictions, which the run reuses and may recheck."""
-        options = self._options
+        """Return the stored predictions of the queries, by their keys; the run reuses them, and counts them here."""
+        store = self._options.store
         reused: dict[PromptKey, Answer] = {}
-        if options.store is not None:
-            self._stored_version = options.store.version()
-            reused = options.store.get_many(self._keys)
+        if store is not None:
+            # Before the look-up: what another run stores from now on changes the version.
+            self._stored_version = store.version()
+            reused = store.get_many(self._keys)
         size = sum(characters(prompt) for prompt, _ in self._keys)
         self._count_reused(reused, size)
         return reused
 
     def _count_reused(self, stored: Mapping[PromptKey, Answer], size: int) -> None:
-        """Count predictions that come from the store, for the recheck too; warn if there is none.
+        """Count predictions that come from the store; some of them may be computed again as a check.
+
+        Where this check is off because requests may cost money, the run warns.
 
         Args:
             stored: The predictions.
             size: Characters of the distinct prompts that are not counted yet.
         """
-        options = self._options
-        options.counter.reuse(stored, lambda key: f"{self._part.name}, query {self._numbers[key]}", size)
-        if stored and options.counter.remark and options.warn is not None:
-            options.warn(options.counter.remark)
+
+        def place_of(key: PromptKey) -> str:
+            return f"{self._part.name}, query {self._numbers[key]}"
+
+        counter = self._options.counter
+        counter.reuse(stored, place_of, size)
+        warn = self._options.warn
+        if stored and counter.remark and warn is not None:
+            warn(counter.remark)
 
     def _commit_size(self) -> int:
-        """Return after how many predictions there is a commit in any case: a chunk of a batched kernel is one."""
+        """Return the number of predictions after which they are stored at once, however short the time was."""
         if _is_batched(self._function):
-            return 1
+            return 1  # so that each chunk is stored when it is complete
         return min(self._options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS)
 
     def _evaluate(self) -> None:
-        """Compute some of the reused predictions again, then the predictions that are not stored."""
+        """Predict what is not stored; before that, compute some of the stored predictions again, as a check.
+
+        Nothing is called, and no model is loaded, if there is neither of the two to do.
+        """
         options = self._options
         computes = len(self._reused) < len(self._keys) and not self._collector.ended
         if computes and options.store is not None:
@@ -290,10 +309,10 @@ class _Evaluation:
         if options.executor is None:  # else the workers load it
             _load_model(self._function, self._part, options, self._collector)
         if computes:
-            new_prompts = [prompt for prompt, label_space in self._keys if (prompt, label_space) not in self._reused]
-            announce_prompts(self._function, new_prompts)
-        if computes and options.before_predicting is not None:
-            options.before_predicting()
+            new_keys = [key for key in self._keys if key not in self._reused]
+            announce_prompts(self._function, [prompt for prompt, _ in new_keys])
+            if options.before_predicting is not None:
+                options.before_predicting()
         if rechecked:
             _recheck(self._function, self._part, options, rechecked)
         if computes:
@@ -317,7 +336,10 @@ class _Evaluation:
 
     @contextlib.contextmanager
     def _pending(self) -> Iterator[PendingQueries]:
-        """Give the queries that are not stored; other runs on the store see which of them this run evaluates."""
+        """Give the queries that are not stored, in a with block, after which other runs may evaluate what is left.
+
+        Until then, the other runs on the store see which of the queries this run evaluates.
+        """
         groups = _groups(self._keys, self._function, self._options)
         store = self._options.store
         claims = None if store is None else store.claims()
@@ -365,24 +387,39 @@ def _first_numbers(queries: Sequence[Query]) -> dict[PromptKey, int]:
 
 
 def _is_batched(function: Inference) -> bool:
-    """Return whether predictions of a function may depend on the batch, so that its chunks are fixed."""
-    return batch_form(function) is not None and queries_at_once(function) is None
+    """Return whether predictions of a function may depend on the other prompts of a batch, so that chunks are fixed."""
+    is_served = queries_at_once(function) is not None
+    return batch_form(function) is not None and not is_served
 
 
 def _groups(keys: Sequence[PromptKey], function: Inference, options: RunOptions) -> list[list[PromptKey]]:
-    """Return the distinct queries by label space, for a batched kernel divided into its chunks."""
+    """Return the distinct queries in groups with one label space; for a batched kernel, each group is one batch.
+
+    Args:
+        keys: The distinct queries.
+        function: The inference function.
+        options: How the run evaluates them.
+    """
     groups = by_label_space(keys)
     if not _is_batched(function):
         return groups
-    size = options.chunk_size or _BATCH
-    chunks = []
+    batch_size = options.chunk_size or _BATCH
+    batches = []
     for group in groups:
-        chunks += divided(group, size, _most_characters(options))
-    return chunks
+        batches += divided(group, batch_size, _most_characters(options))
+    return batches
 
 
 def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Sequence[ReusedPrediction]) -> None:
-    """Compute some of the reused predictions again, before the first new ones.
+    """Compute some predictions again that the run reuses from the store, and compare them with the stored ones.
+
+    If the predictions of the function may change (those of a server), differences and failures are warnings.
+
+    Args:
+        function: The inference function.
+        part: The part of the run.
+        options: How to evaluate queries.
+        chosen: The stored predictions.
 
     Raises:
         IdentityError: A prediction differs from the stored one by more than the tolerance.
@@ -411,6 +448,12 @@ def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Seque
 def _note_failed_recheck(failure: Failure, reused: ReusedPrediction, part: Part, options: RunOptions) -> None:
     """Warn of a stored prediction that could not be computed again, or end the run.
 
+    Args:
+        failure: Why it could not.
+        reused: The stored prediction, with the place of its query.
+        part: The part of the run.
+        options: Whether the run ends at a failure, and where warnings go.
+
     Raises:
         OutputError: The run ends at a failure.
     """
@@ -423,7 +466,10 @@ def _note_failed_recheck(failure: Failure, reused: ReusedPrediction, part: Part,
 def _predict_again(
     function: Inference, part: Part, options: RunOptions, chosen: Sequence[ReusedPrediction]
 ) -> Mapping[PromptKey, Answer | Failure]:
-    """Return predictions for some of the stored queries; none of them is stored, and replies are not parsed."""
+    """Return new predictions of some queries whose predictions are stored, for a comparison with these.
+
+    The new predictions are not stored, and replies stay texts, as in the store. Arguments as for :func:`_recheck`.
+    """
     options_of_recheck = replace(options, store=None, progress=None, free_text=True)
     collector = AnswerCollector(options_of_recheck, part, total=len(chosen), stored={})
     groups = _groups([reused.key for reused in chosen], function, options)
@@ -468,10 +514,12 @@ class AnswerCollector:
         queries: Sequence[Query] = (),
         prompts: Mapping[PromptKey, Prompt] | None = None,
     ) -> None:
+        """Begin with the stored predictions, and report the progress with them."""
         self._options = options
         self._part = part
         self._total = total
         self._stored_count = len(stored)
+        """For the progress: how many predictions came from the store."""
         self._commit_size = commit_size
         self._prompts = prompts or {}
         self._watched: list[Query] = []
@@ -485,6 +533,7 @@ class AnswerCollector:
         self.ended = False
         """Whether the run ends, after the chunks in flight."""
         self._uncommitted: list[tuple[PromptKey, Answer]] = []
+        """New predictions that are not stored yet."""
         self._last_commit = time.monotonic()
         self.after_commit: Callable[[], None] | None = None
         """Called when no prediction waits for its commit."""
@@ -533,45 +582,47 @@ class AnswerCollector:
         Raises:
             StaICCError: There is such a query.
         """
-        failure_by_number = {}
+        failures: dict[int, Failure] = {}
         for key, failure in self.failures.items():
             if ends([failure], self._options.on_error):
-                failure_by_number[numbers[key]] = failure
-        if not failure_by_number:
+                failures[numbers[key]] = failure
+        if not failures:
             for key, number in numbers.items():
                 if key not in self.answers:
-                    failure_by_number[number] = _LOST
-        if failure_by_number:
-            first = min(failure_by_number)
-            raise _error(f"{self._part.name}, query {first}", failure_by_number[first])
+                    failures[number] = _LOST
+        if failures:
+            first_number = min(failures)
+            raise _error(f"{self._part.name}, query {first_number}", failures[first_number])
 
     def _check_watched(self) -> None:
-        """Once all watched queries have a prediction, log what concerns the whole run."""
-        watched = self._watched
+        """Check the predictions of the first queries, once all of them have one, and log what is wrong.
+
+        So a mistake that concerns all queries, such as one predicted label, is seen long before the run ends.
+        """
+        first_queries = self._watched
         predictions = []
-        for query in watched:
+        for query in first_queries:
             prediction = self.answers.get((query.prompt, query.label_space))
             if prediction is None or isinstance(prediction, Failure):
                 return
             predictions.append(prediction)
-        self._watched = []
+        self._watched = []  # they are checked once
         for check in self._options.early_checks:
-            warning = check(watched, predictions)
+            warning = check(first_queries, predictions)
             if warning is not None and self._options.log is not None:
                 self._options.log(f"{self._options.watched}: {warning}")
 
     def deliver(
         self, keys: Sequence[PromptKey], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)
     ) -> None:
-        """Take the predictions of a chunk.
+        """Take the predictions of a chunk; they are stored now, or with those of later chunks.
 
         Args:
             keys: The queries of the chunk.
             predictions: Their predictions, in order; fewer if the chunk ended early.
-            usage: What a copy of the function counted.
+            usage: What a copy of the function in a worker process counted.
         """
-        # Adding counts field by field takes 12 microseconds, for each query of a plain function.
-        if any(usage):
+        if any(usage):  # adding nothing takes time, too: 12 microseconds for each query of a plain function
             self._options.counter.add(*usage)
         received = dict(zip(keys, predictions, strict=False))
         if self._options.store is not None:
@@ -625,7 +676,11 @@ class AnswerCollector:
 def _evaluate_in_one_call(
     function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
 ) -> list[Answer | Failure]:
-    """Pass the full list in one call: predictions may depend on the batch (batch calibration)."""
+    """Return the predictions of a function that gets all prompts in one call (``batched_inference=True``).
+
+    Its predictions may depend on the batch, as in batch calibration. So queries with equal prompts are not merged, and
+    nothing is read from the store or written to it. Arguments as for :func:`predict_queries`.
+    """
     if not queries:
         return []
     label_space = queries[0].label_space
@@ -682,7 +737,14 @@ def chunks_of(
 
 
 def _load_model(function: Inference, part: Part, options: RunOptions, collector: AnswerCollector) -> None:
-    """Load a model that is loaded when it is first needed, as a phase of its own: it may take a minute."""
+    """Load a model that would be loaded at the first query, so that the progress shows the loading: it may take long.
+
+    Args:
+        function: The inference function.
+        part: The part of the run.
+        options: Where the progress goes.
+        collector: Reports the progress when the model is loaded.
+    """
     kernel = loading_kernel(function)
     if kernel is None or kernel.is_loaded:
         return
@@ -696,6 +758,12 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
     """Evaluate queries in this process or through an executor, and store the predictions as they come.
 
     After a failure that ends the run, the chunks in flight are finished.
+
+    Args:
+        function: The inference function.
+        pending: The queries.
+        options: How to evaluate them.
+        collector: Receives the predictions.
     """
     collector.after_commit = pending.release_finished
     at_once = None
@@ -716,7 +784,17 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
 
 
 def _solve_here(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:
-    """Evaluate queries in this thread: of a batched kernel chunk by chunk, else one after the other."""
+    """Evaluate queries in this thread: of a batched kernel chunk by chunk, else one after the other.
+
+    It ends when no query is left, or after a failure that ends the run. Queries that another run evaluates now are
+    waited for.
+
+    Args:
+        function: The inference function.
+        pending: The queries.
+        options: How to evaluate them.
+        collector: Receives the predictions.
+    """
     solve = solver(function, options.on_error)
     is_batched = _is_batched(function)
     pace = Pace(min(options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS))
@@ -748,13 +826,20 @@ def _solve_served(
     A few queries come first: one alone, and then as many as the model wants to compare. Most faults are of all queries,
     so the first one shows them. And a provider that has read one long prompt reads what others have in common with it
     from its cache, at a lower price; prompts that are sent together all miss the cache.
+
+    Args:
+        function: The inference function.
+        pending: The queries.
+        options: How to evaluate them.
+        collector: Receives the predictions.
+        at_once: The number of threads.
     """
-    first_queries = first_batch(function)
-    is_one_first = options.on_error == "raise" or first_queries == 1
+    compared_queries = first_batch(function)
+    is_one_first = options.on_error == "raise" or compared_queries == 1
     if is_one_first and served_function(function) is not None:
-        _solve_first(function, pending, options, collector, 1)
-    if first_queries > 1:
-        _solve_first(function, pending, options, collector, first_queries)
+        _solve_first(function, pending, options, collector, number=1)
+    if compared_queries > 1:
+        _solve_first(function, pending, options, collector, number=compared_queries)
     threads = RequestThreads(at_once)
     try:
         solve_in_workers(WorkerPool(threads), function, pending, options.on_error, collector, size=1)
@@ -765,7 +850,15 @@ def _solve_served(
 def _solve_first(
     function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector, number: int
 ) -> None:
-    """Evaluate the first queries in one call."""
+    """Evaluate the first queries that are left in one call, in this thread.
+
+    Args:
+        function: The inference function.
+        pending: The queries.
+        options: How to evaluate them.
+        collector: Receives the predictions; nothing is evaluated if the run ends.
+        number: The most queries.
+    """
     if collector.ended:
         return
     chunk = pending.take(number)

@@ -59,6 +59,8 @@ _TABLES = [
     "CREATE TABLE predictions (model INTEGER NOT NULL, query BLOB NOT NULL, prediction NOT NULL, "
     "PRIMARY KEY (model, query)) WITHOUT ROWID",
 ]
+_NO_EDITIONS = "[]"
+"""The editions of a model that is not served, as the table has them."""
 _KEYS_PER_SELECT = 400
 _ROWS_PER_MERGE = 10_000
 _HEARD_AFTER = 0.2
@@ -216,11 +218,15 @@ def _decode(stored: bytes | str) -> Answer:
 
 
 def _decode_scores(stored: bytes) -> list[float]:
-    """Return label scores, with the facts about the prompt that follow them."""
-    remainder = len(stored) % _SIZE_OF_SCORE
-    if remainder == 0:
+    """Return the label scores of a row of the table, with the facts about the prompt that follow them in the row.
+
+    Scores have 8 bytes each, and facts have a size that is no multiple of 8. So what is left after division by 8 says
+    which facts there are: none, those of a local model, or those of a server.
+    """
+    bytes_after_scores = len(stored) % _SIZE_OF_SCORE
+    if bytes_after_scores == 0:
         return _numbers(stored)
-    if remainder == _FACTS_OF_SERVER.size % _SIZE_OF_SCORE:
+    if bytes_after_scores == _FACTS_OF_SERVER.size % _SIZE_OF_SCORE:
         scores, facts = stored[: -_FACTS_OF_SERVER.size], stored[-_FACTS_OF_SERVER.size :]
         label_mass, mass_without_text, dropped, unmeasured = _FACTS_OF_SERVER.unpack(facts)
         return ScoredLabels(
@@ -368,12 +374,15 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, timeout: float = 60.0) -> None:
+        """Open the file, create its tables if it is new, and check what it holds."""
         self.path = Path(os.path.abspath(path))
         self._log = _log_of(self.path)
         self.read_only = read_only
         self.timeout = timeout
         self._lock = threading.RLock()
+        """Held by the thread that uses the connection."""
         self._process = os.getpid()
+        """The process that opened the store: a connection of SQLite must not be used in a forked one."""
         self._has_warned = False
         """Whether the log says that predictions differ from the stored ones."""
         self._commits = 0
@@ -395,6 +404,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 raise
         self._may_have_log = not read_only
         self._file = self._file_id()
+        """Which file the path led to, so that a file that replaces it is noticed."""
 
     def _check_path(self) -> None:
         """Refuse a path that cannot be a store, before SQLite creates files."""
@@ -403,16 +413,16 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             raise ArgumentError(f"{path} cannot be a prediction store, which is a file in a folder that exists")
         if path.name.endswith(("-wal", "-shm", "-journal", "-claims")):
             raise ArgumentError(f"{path} has the name of a file that is kept next to a store; give another path")
-        if path.exists():
-            if not path.is_file():
-                raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
-            is_empty = path.stat().st_size == 0
-            if not is_empty and not is_database(path):  # SQLite would overwrite a file of one character
-                raise SchemaError(f"{path} is not a prediction store; give another path")
-        else:
+        if not path.exists():
             refuse_stray_log(path)
             if self.read_only:
                 raise ArgumentError(f"there is no prediction store at {path}")
+            return
+        if not path.is_file():
+            raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
+        is_empty = path.stat().st_size == 0
+        if not is_empty and not is_database(path):  # SQLite would overwrite a file of one character
+            raise SchemaError(f"{path} is not a prediction store; give another path")
 
     def _address(self) -> str:
         """Return the URI of the file, with the mode in which SQLite opens it."""
@@ -489,7 +499,10 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             raise self._damaged(f"no model is stored like this: {error}") from error
 
     def _use_log(self, connection: sqlite3.Connection) -> None:
-        """Use a write-ahead log. SQLite does not wait by itself when two processes open a new store at once."""
+        """Set the file to write-ahead logging, after waiting for a process that does the same.
+
+        Other than elsewhere, SQLite does not wait by itself here when two processes open a new store at once.
+        """
         import sqlite3
 
         end = time.monotonic() + self.timeout
@@ -689,7 +702,13 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         return insertion.kept
 
     def _insert(self, connection: sqlite3.Connection, model: int, rows: Sequence[_Row]) -> _Insertion:
-        """Insert rows of a model, where it has none with their keys."""
+        """Insert rows of a model whose keys have no prediction yet, and compare the others with what is stored.
+
+        Args:
+            connection: The store, open for writing.
+            model: The number of the model.
+            rows: Keys and encoded predictions.
+        """
         changes_before = connection.total_changes
         connection.executemany(f"INSERT OR IGNORE INTO predictions VALUES ({model}, ?, ?)", rows)
         added = connection.total_changes - changes_before
@@ -705,8 +724,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             stored_row = connection.execute(select, (key,)).fetchone()
             if stored_row == new_row:
                 continue
-            ((_, stored_prediction),) = self._decoded([stored_row])
-            ((_, new_prediction),) = self._decoded([new_row])
+            (_, stored_prediction), (_, new_prediction) = self._decoded([stored_row, new_row])
             kept[key] = stored_prediction
             # Equal replies may differ in how they ended.
             if stored_prediction != new_prediction:
@@ -726,7 +744,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             return connection.total_changes - before
 
     def add_edition(self, name: str, edition: str, allowed: bool) -> list[str]:
-        """Record an edition that serves a model, unless the model has predictions of others and that is not allowed.
+        """Record which edition of a served model makes the predictions, unless others made the stored ones.
+
+        Args:
+            name: The name of the model.
+            edition: The edition that its server names now.
+            allowed: Whether it is recorded even if others are.
 
         Returns:
             The other editions that were recorded before.
@@ -812,7 +835,9 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         with contextlib.suppress(OSError):
             if os.path.samefile(other, self.path):
                 raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
-        added = present = different = 0
+        added = 0
+        present = 0
+        different = 0
         source = PredictionStore(other, read_only=True, timeout=self.timeout)
         with source, source._using() as reading, self._writing() as connection:
             for source_model, name, editions in reading.execute("SELECT id, name, editions FROM models"):
@@ -826,15 +851,20 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         return MergeReport(added, present, different)
 
     def _merge_model(self, connection: sqlite3.Connection, name: bytes, editions: str) -> int:
-        """Return the number of a model, which another store has with these editions.
+        """Return the number that a model of another store has in this one, with the editions that served it there.
+
+        Args:
+            connection: This store, open for writing.
+            name: The name of the model.
+            editions: Its editions in the other store, as the JSON list of the table.
 
         Raises:
-            StoreError: This store has it with others.
+            StoreError: Both stores have editions of the model, and not the same ones.
         """
         model = self._model(connection, name)
-        if model.editions == "[]":
+        if model.editions == _NO_EDITIONS:
             connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model.number))
-        elif editions not in ("[]", model.editions):
+        elif editions not in (_NO_EDITIONS, model.editions):
             raise StoreError(
                 f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {model.editions}, "
                 f"the other in {editions}. Keep the stores apart"
@@ -885,6 +915,7 @@ class BoundStore:
     """
 
     def __init__(self, store: PredictionStore, name: str, with_parts: bool = False) -> None:
+        """Bind the store to one inference function; nothing is read or written yet."""
         self.store = store
         self.name = name
         self._with_parts = with_parts
@@ -932,7 +963,7 @@ class BoundStore:
             key = self._key(query)
             query_by_key[key] = query
             prediction_by_key[key] = prediction
-        # Before they are written: an interrupt may come right after they are on the disk.
+        # Noted before they are written, since an interrupt may come right after they are on the disk.
         self._written.update(prediction_by_key)
         write = partial(self.store.put_many, self.name, prediction_by_key.items())
         stored_by_others = self._write_when_unlocked(write, count=len(prediction_by_key))
@@ -961,7 +992,9 @@ class BoundStore:
         return removed
 
     def _write_when_unlocked(self, write: Callable[[float], _T], count: int) -> _T:
-        """Return what a function returns that writes to the store; while the store is locked, it is called again.
+        """Write to the store, again and again while another process has locked it, and return what that returns.
+
+        After Ctrl-C, it tries once more for a short time, so that an interrupted run loses no predictions.
 
         Args:
             write: Writes predictions, or removes some, all or none. Its argument is the number of seconds for which it
@@ -994,7 +1027,7 @@ class BoundStore:
         return result
 
     def _write_at_end(self, write: Callable[[float], _T], count: int, interrupt: KeyboardInterrupt) -> _T:
-        """Return what a function returns that writes to the store, called once while the run ends.
+        """Write to the store once, while an interrupted run ends, and return what that returns.
 
         Args:
             write: As for :meth:`_write_when_unlocked`.
@@ -1033,7 +1066,11 @@ class BoundStore:
     def _checked(
         self, query_by_key: Mapping[bytes, PromptKey], stored: Mapping[bytes, Answer]
     ) -> dict[PromptKey, Answer]:
-        """Return stored predictions, which are given by their cache keys, by their queries.
+        """Return stored predictions by their queries, after checking that each is a prediction for its query.
+
+        Args:
+            query_by_key: The query of each cache key.
+            stored: The stored predictions by cache key.
 
         Raises:
             OutputError: A prediction is none for its query: the store was written with other labels.

@@ -175,8 +175,14 @@ class _Solved(NamedTuple):
 
 
 def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
-    """Evaluate one chunk in a worker, or what it can evaluate of it in its time."""
-    # What is no copy is called by a thread of the process that runs.
+    """Return the predictions of a chunk, evaluated in a worker: of its first queries only if its time is over before.
+
+    Args:
+        remote: The inference function. In a worker process it is a copy, which counts its own requests and tokens. In
+            a thread of the process that runs it is none, and the run counts them.
+        chunk: The queries.
+        on_error: Whether the chunk ends at the first query without a prediction.
+    """
     function = remote.load() if remote.is_copy else remote.function
     if remote.stopped:
         return _Solved(predictions=[], usage=(0, 0, 0), seconds=0.0, is_cut=True)
@@ -190,7 +196,7 @@ def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
     predictions = solve(chunk)
     seconds = time.monotonic() - began
     usage_of_chunk: Usage = (0, 0, 0)
-    if remote.is_copy:  # of a function of this process, the run counts itself
+    if remote.is_copy:
         usage_of_chunk = _difference_of_usage(usage(function), usage_before)
     run_ends = ends(predictions, on_error)
     if run_ends and not remote.is_copy:
@@ -221,11 +227,12 @@ class WorkerPool:
     """
 
     def __init__(self, executor: Executor | Callable[[], Executor]) -> None:
+        """Keep the executor, or the function that makes one when the first chunk is submitted."""
         self._executor: Executor | None = None
         self._make: Callable[[], Executor] | None = None
         """Makes the executor; ``None`` if it is the user's own."""
         self._remotes: dict[int, RemoteFunction] = {}
-        """By id of the function, which they keep."""
+        """The form in which each inference function is submitted, by the id of the function."""
         if isinstance(executor, Executor):
             self._executor = executor
         elif callable(executor):
@@ -330,8 +337,9 @@ class WorkerPool:
 
 @contextlib.contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Deliver Ctrl-C and SIGHUP after this: processes that start here inherit the mask, and leave both to this one.
+    """Hold Ctrl-C and SIGHUP back within a with block that starts processes, and deliver them after it.
 
+    The processes that start here inherit this mask, so that the signals end this process only, which then ends them.
     Workers choose to ignore Ctrl-C only once they run; SIGHUP stays masked in them, and in the process with which
     ``multiprocessing`` keeps track of them.
     """
@@ -423,7 +431,7 @@ def solve_in_workers(
     """
     run = _WorkerRun(pool, function, pending, on_error, receiver, size)
     try:
-        while run.step():
+        while run.advance():
             pass
     except BaseException:
         run.end_early()
@@ -442,25 +450,37 @@ class _WorkerRun:
         receiver: Receiver,
         size: int | None,
     ) -> None:
+        """Begin without a chunk in flight; :meth:`advance` submits the first ones."""
         self._pool = pool
         self._function = function
         self._pending = pending
         self._on_error = on_error
         self._receiver = receiver
         self._in_flight: dict[Future[_Solved], Chunk] = {}
+        """The chunks that workers have, by the future of their predictions."""
         self._size = size
         self._pace = Pace(_MOST_QUERIES, _least_queries(function))
+        """How many queries a chunk has if no size is set."""
         self._without_workers_since: float | None = None
-        self._said_no_workers = False
+        """Since when the executor has had no workers; ``None`` while it has some."""
+        self._has_warned = False
+        """Whether the log says that there are no workers."""
 
-    def step(self) -> bool:
-        """Submit chunks to free workers, and receive what is done; return whether anything is left."""
+    def advance(self) -> bool:
+        """Submit chunks to free workers, and deliver the predictions that arrive within a moment.
+
+        Returns:
+            Whether the run goes on: chunks are in flight, or queries are left.
+        """
         self._submit_chunks()
         if not self._in_flight:
             self._receiver.commit()
-            return not self._receiver.ended and self._pending.wait_for_others()
+            if self._receiver.ended:
+                return False
+            return self._pending.wait_for_others()
         # With a timeout: a signal may arrive in another thread, and this one must notice it.
-        for future in wait(self._in_flight, _POLL_SECONDS, FIRST_COMPLETED).done:
+        completed = wait(self._in_flight, _POLL_SECONDS, FIRST_COMPLETED).done
+        for future in completed:
             self._receive(future)
         self._receiver.commit_if_due()
         return True
@@ -483,10 +503,17 @@ class _WorkerRun:
             self._in_flight[future] = chunk
 
     def _chunk_size(self, capacity: int) -> int:
-        """Return the most queries of the next chunk: near the end fewer, so that workers end together."""
+        """Return the most queries of the next chunk.
+
+        Args:
+            capacity: How many chunks can run at once.
+        """
         if self._size is not None:
             return self._size
-        return max(1, min(self._pace.size, len(self._pending) // (2 * capacity)))
+        # Near the end, chunks are small, so that the workers end at about the same time: each still gets two or more.
+        queries_left = len(self._pending)
+        share_of_rest = queries_left // (2 * capacity)
+        return max(1, min(self._pace.size, share_of_rest))
 
     def _warn_without_workers(self, workers: int | None) -> None:
         """Warn once if the executor has had no workers for some seconds.
@@ -500,12 +527,16 @@ class _WorkerRun:
         if self._without_workers_since is None:
             self._without_workers_since = time.monotonic()
         waited = time.monotonic() - self._without_workers_since
-        if waited > _NO_WORKERS_SECONDS and not self._said_no_workers:
-            self._said_no_workers = True
+        if waited > _NO_WORKERS_SECONDS and not self._has_warned:
+            self._has_warned = True
             _LOG.warning("the executor has no workers; the run waits for them")
 
     def _receive(self, future: Future[_Solved]) -> None:
-        """Deliver the predictions of a chunk; put back what its worker did not evaluate."""
+        """Deliver the predictions that a worker made of its chunk, and put its other queries back to the pending ones.
+
+        Args:
+            future: What the worker returned, which is there.
+        """
         chunk = self._in_flight[future]
         with _explained():
             solved = future.result()
@@ -519,16 +550,21 @@ class _WorkerRun:
             self._pending.give_back(chunk[predicted_count:])
 
     def end_early(self) -> None:
-        """Let the chunks in flight end, for a moment, and deliver what they have."""
+        """Deliver what the workers have predicted, when an error or Ctrl-C ends the run.
+
+        Chunks in flight have a moment to end; those that take longer are lost.
+        """
         self._pool.stop_threads()
         stop_requests(self._function)
         wait(self._in_flight, _GRACE_SECONDS)
         for future, chunk in self._in_flight.items():
             future.cancel()
-            if future.done() and not future.cancelled() and future.exception() is None:
-                with contextlib.suppress(Exception):  # the first error is the one to raise
-                    solved = future.result()
-                    self._receiver.deliver(chunk, solved.predictions, solved.usage)
+            has_ended = future.done() and not future.cancelled()
+            if not has_ended or future.exception() is not None:
+                continue
+            with contextlib.suppress(Exception):  # the error that ended the run is the one to raise
+                solved = future.result()
+                self._receiver.deliver(chunk, solved.predictions, solved.usage)
 
 
 def _least_queries(function: Any) -> int:
@@ -543,36 +579,39 @@ class RequestThreads(Executor):
     """Threads for requests. Nothing waits for them: neither the end of a run, nor the interpreter when it exits.
 
     Args:
-        number: How many.
+        max_workers: The largest number of threads.
     """
 
-    def __init__(self, number: int) -> None:
-        self._max_workers = number
-        self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._started = 0
+    def __init__(self, max_workers: int) -> None:
+        """Make an executor without threads; each of the first calls that are submitted starts one."""
+        self._max_workers = max_workers
+        self._running_threads = 0
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        """The submitted calls that no thread has begun, each with the future for its result. A thread that takes
+        ``None`` ends."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        """Let a thread call the function."""
+        """Return the future result of a function, which the next free thread calls."""
         future: Future[Any] = Future()
-        self._tasks.put((future, lambda: function(*arguments, **named)))
-        if self._started < self._max_workers:
-            self._started += 1
-            threading.Thread(target=self._work, daemon=True).start()
+        self._calls.put((future, lambda: function(*arguments, **named)))
+        if self._running_threads < self._max_workers:
+            self._running_threads += 1
+            threading.Thread(target=self._run_thread, daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let each thread end after its current call."""
-        for _ in range(self._started):
-            self._tasks.put(None)
-        self._started = 0
+        """Let each thread end after the calls that were submitted before; return at once, whatever ``wait`` says."""
+        for _ in range(self._running_threads):
+            self._calls.put(None)
+        self._running_threads = 0
 
-    def _work(self) -> None:
-        """Call functions, one after the other, until the shutdown; what a thread does."""
+    def _run_thread(self) -> None:
+        """Make the submitted calls, one after the other, until the shutdown. This runs in each thread."""
         while True:
-            task = self._tasks.get()
-            if task is None:
+            next_call = self._calls.get()
+            if next_call is None:
                 return
-            future, call = task
+            future, call = next_call
             if not future.set_running_or_notify_cancel():
                 continue
             try:
@@ -587,7 +626,10 @@ class RequestThreads(Executor):
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends, also if that is killed; a thread waits for it."""
+    """Wait until the parent of this process ends, also if it is killed, and end this process then.
+
+    A thread of each worker process runs this: without its parent, a worker would wait for chunks for ever.
+    """
     import multiprocessing
 
     parent = multiprocessing.parent_process()
@@ -597,10 +639,10 @@ def _end_with_parent() -> None:
 
 
 def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: bool) -> None:
-    """Prepare a worker process, before its first chunk.
+    """Prepare a worker process, before its first chunk: its device or threads, its signals, its end.
 
     Args:
-        begun: Number of worker processes that began before, in shared memory.
+        begun: Number of worker processes of the pool that began before this one, in shared memory.
         devices: The devices that are dealt to the workers in turn.
         threads: Number of threads of a worker without a device.
         on_command_line: Whether the messages of the parent name options of the command line.
@@ -653,6 +695,7 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
     threads = max(1, (os.cpu_count() or 1) // workers)
 
     def make() -> Executor:
+        """Make a pool of worker processes that are started anew, each prepared by :func:`_begin`."""
         import multiprocessing  # most runs do not need it
         from concurrent.futures import ProcessPoolExecutor
 

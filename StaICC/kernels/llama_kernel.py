@@ -53,6 +53,13 @@ _SHARD = re.compile(r"-\d{5}(-of-\d{5}\.gguf)$")
 Tokens = tuple[int, ...]
 
 
+def _without_number(name: str) -> str | None:
+    """Return the name of a file with a part of a model without the number of the part; ``None`` for other files."""
+    if _SHARD.search(name) is None:
+        return None
+    return _SHARD.sub(r"\1", name)
+
+
 def _library() -> Any:
     """Return the package llama_cpp."""
     return require("llama_cpp", "llama", "the llama.cpp kernel")
@@ -194,8 +201,8 @@ class LlamaKernel(EngineKernel):
         path = self._path()
         files = [path]
         if _SHARD.search(path.name):
-            pattern_of_shards = _SHARD.sub(r"-*\1", path.name)
-            files = sorted(path.parent.glob(pattern_of_shards))
+            name_of_model = _without_number(path.name)
+            files = sorted(file for file in path.parent.iterdir() if _without_number(file.name) == name_of_model)
         return {"model": "GGUF", "files": " ".join(digest_of_file(file) for file in files)}
 
     def engine(self, positions: int = SMALLEST) -> LlamaEngine:

@@ -90,7 +90,15 @@ def _effective_length_record(
     tallies: Mapping[str, Tallies],
     level: float | None,
 ) -> dict[str, Any]:
-    """Return the effective length of an experiment whose conditions are lengths."""
+    """Return the effective length of an experiment whose conditions are lengths.
+
+    Args:
+        experiment: The experiment, with the share of the score that counts as kept.
+        scored_items: The test items with their true labels.
+        items: The same test items.
+        tallies: The tallies of each condition; empty if a query failed.
+        level: Level of the bounds; ``None`` for none.
+    """
     guessing = guessing_scores(scored_items.card, items)
     # Both scores are None if a guess is undefined. A score above 0 is above guessing then.
     guessing_score = max(guessing.uniform or 0.0, guessing.majority or 0.0)
@@ -128,19 +136,20 @@ def _condition_records(
     for name, condition_tallies in tallies.items():
         condition_contexts = contexts[name]
         reference = condition_contexts.compared or first_condition
-        references = []
+        references: list[Tallies] = []
         if reference != name:  # the first condition has no reference
             references.append(tallies.get(reference, ()))  # a reference that the data cannot fill has no tallies
-        records[name] = {
-            **_shown_record(condition_contexts, scored_items.gold),
-            **_score_record(scored_items, condition_tallies, condition_contexts, level, condition_count=len(tallies)),
-            **_difference_record(scored_items, condition_tallies, references, level),
-            "p_value": None,
-        }
+        record = _shown_record(condition_contexts, scored_items.gold)
+        record |= _score_record(
+            scored_items, condition_tallies, condition_contexts, level, condition_count=len(tallies)
+        )
+        record |= _difference_record(scored_items, condition_tallies, references, level)
+        record["p_value"] = None
         # McNemar's test needs items that are correct or wrong. One with several labels can be correct in part.
         can_be_tested = not scored_items.card.structured
         if can_be_tested and _has_difference(condition_tallies, references):
-            records[name]["p_value"] = _p_value_by_row(scored_items.units, condition_tallies, references[0])
+            record["p_value"] = _p_value_by_row(scored_items.units, condition_tallies, references[0])
+        records[name] = record
     _correct_p_values(records)
     return records
 
@@ -205,12 +214,11 @@ def _part_records(
         for other_part, other_tallies in tallies_of_parts.items():
             if other_part != part:
                 other_parts.append(other_tallies)
-        records[part] = {
-            **_shown_record(order_contexts, gold),
-            **_score_record(scored_items, tallies, order_contexts, level, condition_count=len(tallies_of_parts)),
-            **_difference_record(scored_items, tallies, other_parts, level),
-            "p_value": None,
-        }
+        record = _shown_record(order_contexts, gold)
+        record |= _score_record(scored_items, tallies, order_contexts, level, condition_count=len(tallies_of_parts))
+        record |= _difference_record(scored_items, tallies, other_parts, level)
+        record["p_value"] = None
+        records[part] = record
     return records
 
 
@@ -219,6 +227,10 @@ def _part_records(
 
 def _shown_record(contexts: Contexts, gold: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     """Return what the contexts of a condition show.
+
+    Args:
+        contexts: The contexts of the condition.
+        gold: The true labels of each test item.
 
     Returns:
         ``demonstrations``, the coverage (:meth:`Contexts.coverage`), ``reference_tokens`` of the longest context, and
@@ -245,6 +257,13 @@ def _score_record(
     scored_items: ScoredItems, tallies: Tallies, contexts: Contexts, level: float | None, condition_count: int
 ) -> dict[str, Any]:
     """Return the scores of a condition. They are those of the items with a reply.
+
+    Args:
+        scored_items: The test items.
+        tallies: The tallies of the condition; empty if a query failed.
+        contexts: The contexts of the condition.
+        level: Level of the intervals; ``None`` for none.
+        condition_count: Number of conditions, for the limits of all scores together.
 
     Returns:
         ``items``, the number of items with a reply; ``score``, with ``score_low`` and ``score_high``; ``band_low`` and

@@ -61,12 +61,17 @@ class LongContextBenchmark(BaseBenchmark[LongICLExperimentor], ReadsItsData):
 
     @property
     def absent(self) -> Mapping[str, DatasetRun]:
-        """The skipped data sets, without scores."""
-        queries = self.experimentor[0].queries
-        names = [*map(round_name, queries.rounds), *queries.unavailable, "mean", "uniform", "majority"]
-        if self.experimentor[0].options.experiment is None:
-            names.append("nearest")
-        values: dict[str, float | None] = dict.fromkeys(names)
+        """For each skipped data set a run without queries: its scores are ``None``, its notes say why.
+
+        It has the same scores as the data sets that are evaluated: those of the rounds or conditions, their mean, and
+        the baselines.
+        """
+        first_experimentor = self.experimentor[0]
+        score_names = [round_name(number) for number in first_experimentor.rounds]
+        score_names += [*first_experimentor.queries.unavailable, "mean", "uniform", "majority"]
+        if first_experimentor.options.experiment is None:
+            score_names.append("nearest")
+        no_scores: dict[str, float | None] = dict.fromkeys(score_names)
         runs = {}
         for name, notes in self._notes.items():
             details = DatasetDetails(
@@ -79,7 +84,7 @@ class LongContextBenchmark(BaseBenchmark[LongICLExperimentor], ReadsItsData):
                 conditions=(),
                 notes=notes,
             )
-            runs[name] = DatasetRun(values, values, details, (), {}, ())
+            runs[name] = DatasetRun(no_scores, no_scores, details, (), {}, ())
         return runs
 
     def own_data(self) -> Sequence[Dataset]:

@@ -96,18 +96,23 @@ class LongICL(LongContextBenchmark):
         announce: Callable[[str], object] = show_notice,
     ) -> None:
         folder = default_folder() if data_dir is None else os.fspath(data_dir)
-        chosen = checked_experiment(experiment)
-        if datasets is None and chosen is not None:
+        chosen_experiment = checked_experiment(experiment)
+        if datasets is None and chosen_experiment is not None:
+            # Experiments are not defined for the items with several labels of the published data sets.
             datasets = [name for name, card in cards().items() if not card.structured]
         loaded, skipped = load_data(self.task_name, folder, datasets, verify=verify, announce=announce)
-        has_own_data = any(data.dataset is not None for data in loaded)
+        if limit == "default":
+            limit = default_limit(chosen_experiment)
+        if parsing is None:
+            has_own_data = any(data.dataset is not None for data in loaded)
+            parsing = default_parsing(chosen_experiment, has_own_data)
         options = LongICLOptions(
             rounds,
-            limit=default_limit(chosen) if limit == "default" else limit,
+            limit=limit,
             instruct=instruct,
-            parsing=default_parsing(chosen, has_own_data) if parsing is None else parsing,
+            parsing=parsing,
             unparsed=unparsed,
-            experiment=chosen,
+            experiment=chosen_experiment,
             statistics=statistics or Statistics(),
         )
         super().__init__([LongICLExperimentor(data, **vars(options)) for data in loaded], skipped)

@@ -35,7 +35,7 @@ def score_part(card: TaskCard, tallies: Tallies, level: float, units: Sequence[H
         level: Level of the limits.
         units: The unit of each item. Another sample of test items would draw other units.
     """
-    numerators: dict[Hashable, int] = {}
+    numerators: dict[Hashable, int] = {}  # sums of the items of each unit
     denominators: dict[Hashable, int] = {}
     for unit, tally in zip(units, scored(card.scoring, tallies), strict=False):
         if tally is None:
@@ -51,6 +51,7 @@ def score_part(card: TaskCard, tallies: Tallies, level: float, units: Sequence[H
     if len(denominators) < 2:
         return None
     term = ratio_part(list(numerators.values()), list(denominators.values()), level)
+    # Scores can be combined if they have influences of the same units. Units without a scored item get the influence 0.
     all_units = list(dict.fromkeys(units))
     return aligned(term, list(denominators), all_units)
 

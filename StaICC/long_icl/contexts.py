@@ -64,16 +64,17 @@ class Contexts(ABC):
         """
         if not any(dropped):
             return self
-        remaining_labels = []
+        remaining_labels = []  # of each test item
         dropped_total = 0
         for item_index, dropped_count in enumerate(dropped):
-            labels = self.shown_labels(item_index)
-            remaining_labels.append(labels[dropped_count:])
-            if len(labels) == self.demonstrations:
+            labels_of_demonstrations = self.shown_labels(item_index)
+            remaining_labels.append(labels_of_demonstrations[dropped_count:])
+            if len(labels_of_demonstrations) == self.demonstrations:
                 dropped_total += dropped_count
             else:
-                # Dialogues are merged, and the number of demonstrations is that of their labels.
-                dropped_total += _label_count(labels[:dropped_count])
+                # DialogRE merges the demonstrations of a dialogue. self.demonstrations counts them before that, one for
+                # each label.
+                dropped_total += _label_count(labels_of_demonstrations[:dropped_count])
 
         def remaining_context(item_index: int) -> PromptParts:
             return self.context_of(item_index).without_first(dropped[item_index])

@@ -170,6 +170,12 @@ def _is_above(scored_items: ScoredItems, tallies: Tallies, guessing_score: float
 
     The lower limit of the interval that results show for the score must be above it, with missing replies as wrong
     ones. Without a level, the score itself must be above it.
+
+    Args:
+        scored_items: The test items.
+        tallies: The tallies of the condition with the score.
+        guessing_score: The score of guessing.
+        level: Level of the interval; ``None`` for none.
     """
     if level is None:
         return _score(scored_items, tallies) > guessing_score

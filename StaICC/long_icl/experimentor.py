@@ -29,6 +29,7 @@ from StaICC.inference.forecast import forecast_prompts
 from StaICC.inference.replies import Failure, alike
 from StaICC.inference.runner import Part, RunOptions, predict_queries
 from StaICC.long_icl.analysis import analyse
+from StaICC.long_icl.condition_design import ConditionDesign
 from StaICC.long_icl.contexts import Contexts
 from StaICC.long_icl.loading import LongICLData
 from StaICC.long_icl.options import LongICLOptions
@@ -152,7 +153,7 @@ class LongICLExperimentor(BaseExperimentor):
         return self._prompt_digests
 
     def longest_prompts(self, measure: Callable[[str], int] = len) -> dict[int | str, int]:
-        """Return the length of each round's longest prompt, to compare with the context length of a model.
+        """Return for each round the length of its longest prompt, to compare with the context length of a model.
 
         Args:
             measure: Returns the length of a text: by default in characters; for tokens, pass
@@ -161,8 +162,9 @@ class LongICLExperimentor(BaseExperimentor):
         """
         lengths = {}
         for number in self.rounds:
-            prompts = (str(query.prompt) for query in self.round_queries(number))
-            lengths[number] = measure(max(prompts, key=len))
+            prompts = (str(query.prompt) for query in self.round_queries(number))  # not in memory together
+            longest_prompt = max(prompts, key=len)
+            lengths[number] = measure(longest_prompt)
         return lengths
 
     def settings(self) -> dict[str, Any]:
@@ -267,12 +269,22 @@ class LongICLExperimentor(BaseExperimentor):
     def _predict(
         self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
     ) -> list[Answer | Failure]:
-        """Return the predictions or failures of a round."""
+        """Return a prediction or a failure for each query of a round.
+
+        If a prompt is longer than the model's limit, all queries of the round have this failure. If items have several
+        labels, a prediction that is not text is a failure, too, unless the run stops at the first failure.
+
+        Args:
+            function: The inference function.
+            queries: The queries.
+            part: Name and number of this part of the run.
+            options: Options of the run.
+        """
         try:
             answers = list(predict_queries(function, queries, part, options))
         except PromptTooLongError as error:
             message = str(error).removeprefix(f"{part.name}, ")
-            ((reason, _),) = alike({message: 1})
+            ((reason, _),) = alike({message: 1})  # without the code location in the message
             _log.warning("%s: not scored: a prompt is longer than the model's limit: %s", part.name, reason)
             return [Failure(reason, is_too_long=True)] * len(queries)
         if options.on_error == "raise" or not self.card.structured:
@@ -335,9 +347,14 @@ class LongICLExperimentor(BaseExperimentor):
 
     def _further_values(self, outcomes: Sequence[LongICLOutcome]) -> dict[str, Any]:
         """Return what the result has next to the scores: the rounds, the settings, the analysis of an experiment."""
+        records = {}
+        for outcome in outcomes:
+            record = outcome.record()
+            record["nearest"] = self.task.nearest_score(outcome)  # of a baseline
+            records[outcome.condition.name] = record
         values: dict[str, Any] = {
             "metric": self.card.scoring.metric,
-            "rounds": {outcome.condition.name: self._record_of(outcome) for outcome in outcomes},
+            "rounds": records,
             **self.recorded_settings(),
         }
         majority_label = self.task.guessing.majority_label
@@ -347,25 +364,22 @@ class LongICLExperimentor(BaseExperimentor):
             # A reply has each label once at most. Comparisons need the limit for replies that are missing.
             values["most_labels_of_reply"] = len(self.card.labels)
         if self.options.experiment is not None:
-            contexts = {}
-            tallies: dict[str, Sequence[Tally | None]] = {}
-            for outcome in outcomes:
-                name = outcome.condition.name
-                contexts[name] = self.contexts[outcome.number].sent(outcome.dropped)
-                tallies[name] = ()
-                if outcome.value is not None:
-                    tallies[name] = outcome.tallies
-            level = None
-            if self.statistics.intervals:
-                level = self.statistics.level
-            values["experiment"] = analyse(
-                self.options.experiment, self.card, self.test_items, contexts, tallies, level
-            )
+            values["experiment"] = self._analysis(self.options.experiment, outcomes)
         return values
 
-    def _record_of(self, outcome: LongICLOutcome) -> dict[str, Any]:
-        """Return the record of a round: its counts and scores, with the score of the baseline ``nearest``."""
-        return {**outcome.record(), "nearest": self.task.nearest_score(outcome)}
+    def _analysis(self, experiment: ConditionDesign, outcomes: Sequence[LongICLOutcome]) -> dict[str, Any]:
+        """Return the scores of an experiment, their differences, and their tests (:func:`analyse`)."""
+        contexts = {}
+        tallies: dict[str, Sequence[Tally | None]] = {}
+        for outcome in outcomes:
+            name = outcome.condition.name
+            contexts[name] = self.contexts[outcome.number].sent(outcome.dropped)
+            if outcome.value is None:
+                tallies[name] = ()  # a query of the condition failed
+            else:
+                tallies[name] = outcome.tallies
+        level = self.statistics.level if self.statistics.intervals else None
+        return analyse(experiment, self.card, self.test_items, contexts, tallies, level)
 
     def _bounded_scores(self, outcomes: Sequence[LongICLOutcome]) -> list[str]:
         """Return the keys of the scores that have bounds, because replies without a label are left out."""
@@ -412,7 +426,12 @@ class LongICLExperimentor(BaseExperimentor):
         return len(tallies) - len(scored(self.card.scoring, tallies))
 
     def _notes(self, run: DatasetRun, warnings: Sequence[str]) -> tuple[str, ...]:
-        """Return warnings and facts that a reader of the scores needs."""
+        """Return warnings and facts that a reader of the scores needs.
+
+        Args:
+            run: The scored run of the data set.
+            warnings: The warnings.
+        """
         metric = self.card.scoring.metric.replace("micro_f1", "micro F1")
         notes = [f"the scores are {metric}", *warnings]
         if run.details.unparsed:
@@ -433,12 +452,9 @@ class LongICLExperimentor(BaseExperimentor):
         for outcome in run.outcomes:
             for position, item in enumerate(self.test_items):
                 response = outcome.responses[position]
-                reply = response
-                if isinstance(response, Failure):
-                    reply = None
-                ground_truth: str | list[str] = list(item.gold)
-                if len(item.gold) == 1:
-                    ground_truth = item.gold[0]
+                reply = None if isinstance(response, Failure) else response
+                has_one_label = len(item.gold) == 1
+                ground_truth = item.gold[0] if has_one_label else list(item.gold)
                 records.append(
                     {
                         "condition": outcome.condition.name,
@@ -446,7 +462,7 @@ class LongICLExperimentor(BaseExperimentor):
                         "row": item.row,
                         "ground_truth": ground_truth,
                         "prediction": outcome.parsed[position],
-                        "response": None,
+                        "response": None,  # unless the reply is text, which reply_record adds
                         **reply_record(reply),
                         "predicted_probabilities": _label_scores(response),
                     }
@@ -477,9 +493,15 @@ class LongICLExperimentor(BaseExperimentor):
         return recorded_tallies(self.card, self.test_items, self.options.parsing, details, scores)
 
     def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:
-        """Return a new prediction as results record it: a label, or a failure."""
-        condition, position = divmod(number, len(self.test_items))
-        return read_prediction(self.queries, self.options, self.rounds[condition], position, answer).answer
+        """Return a new prediction as results record it: a label, or a failure.
+
+        Args:
+            number: Which query of the data set it is for, counted over all rounds from 0.
+            answer: The prediction.
+        """
+        round_index, position = divmod(number, len(self.test_items))
+        reading = read_prediction(self.queries, self.options, self.rounds[round_index], position, answer)
+        return reading.answer
 
 
 def _digest_of_prompts(queries: Sequence[Query]) -> str:
@@ -491,7 +513,13 @@ def _digest_of_prompts(queries: Sequence[Query]) -> str:
 def _tokens_of_longest(
     function: Inference, queries: Sequence[Query], answers: Sequence[Answer | Failure]
 ) -> float | None:
-    """Return the tokens of the longest prompt, without what the model may generate; ``None`` if they are unknown."""
+    """Return the tokens of the longest prompt, without what the model may generate; ``None`` if they are unknown.
+
+    Args:
+        function: The inference function, which counts the tokens if it can.
+        queries: The queries of a condition.
+        answers: Their predictions. If all are texts, the model generated them.
+    """
     longest = max(queries, key=lambda query: len(query.prompt))
     cost = forecast_prompts(function, [longest.prompt], longest.label_space)
     if cost.longest_prompt is None:

@@ -94,16 +94,24 @@ class Experiment:
     share: float = DEFAULT_SHARE
 
     def __post_init__(self) -> None:
+        """Check the options, and refuse those that the experiment does not have.
+
+        An option with its default value counts as one that was not given.
+        """
         design = DESIGNS[known_name("experiment", self.name, DESIGNS)]
-        object.__setattr__(self, "levels", _checked_levels(self.name, design, self.levels))
-        object.__setattr__(self, "shots", validate_integer("shots", self.shots, minimum=1))
-        object.__setattr__(self, "seed", validate_integer("seed", self.seed, minimum=0, maximum=_LARGEST_OPTION))
-        is_shots_or_seed_given = self.shots != _DEFAULT_SHOTS or self.seed != _DEFAULT_SEED
-        if is_shots_or_seed_given and not design.has_shots:
+        levels = _checked_levels(self.name, design, self.levels)
+        shots = validate_integer("shots", self.shots, minimum=1)
+        seed = validate_integer("seed", self.seed, minimum=0, maximum=_LARGEST_OPTION)
+        if not design.has_shots and (shots != _DEFAULT_SHOTS or seed != _DEFAULT_SEED):
             raise ArgumentError(f"the experiment {self.name} has no options shots and seed. Use levels")
-        object.__setattr__(self, "share", checked_share(self.share))
-        if not design.has_lengths and self.share != DEFAULT_SHARE:
+        share = checked_share(self.share)
+        if not design.has_lengths and share != DEFAULT_SHARE:
             raise ArgumentError(f"the experiment {self.name} has no option share: it has no effective length")
+        # The class is frozen, so its fields can be set in no other way.
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "shots", shots)
+        object.__setattr__(self, "seed", seed)
+        object.__setattr__(self, "share", share)
 
     @property
     def has_lengths(self) -> bool:

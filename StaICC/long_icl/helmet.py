@@ -187,19 +187,26 @@ class HELMET(LongContextBenchmark):
         options = self.experimentor[0].options
         design = options.experiment
         assert isinstance(design, HelmetLengths)
+        datasets = None  # all five
+        if self.dataset_names != list(cards("HELMET")):
+            datasets = "+".join(escaped(name) for name in self.dataset_names)
+        limit = None
+        if self._recorded_limit() is not None:
+            limit = str(self._recorded_limit())
         named_options = design.options()
         if options.parsing == "library":
             named_options |= {"parsing": "library", "parser": PARSER_VERSION}
-        is_complete = self.dataset_names == list(cards("HELMET"))
-        limit = self._recorded_limit()
+        unparsed = None
+        if options.unparsed != "wrong":
+            unparsed = options.unparsed
         return Signature(
             {
                 "benchmark": self.task_name,
-                "datasets": None if is_complete else "+".join(map(escaped, self.dataset_names)),
+                "datasets": datasets,
                 "data": self._data_digest(),
-                "limit": None if limit is None else str(limit),
-                "options": ",".join(f"{key}={value}" for key, value in named_options.items()),
-                "unparsed": None if options.unparsed == "wrong" else options.unparsed,
+                "limit": limit,
+                "options": ",".join(f"{name}={value}" for name, value in named_options.items()),
+                "unparsed": unparsed,
                 "statistics": options.statistics.for_signature(),
                 **self.common_fields(runs, predictions),
             }

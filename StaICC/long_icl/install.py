@@ -78,21 +78,23 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
 
 
 def _status_of(card: TaskCard, folder: Path, verify: bool) -> TableStatus:
-    """Return whether a data set is installed in a folder.
+    """Return the state of a data set in a folder: ``missing``, ``installed``, ``verified`` or ``damaged``.
 
     Args:
         card: Card of the data set.
         folder: The folder.
-        verify: Whether the files are read and compared with the published ones.
+        verify: Whether the files are read and compared with the published ones. Otherwise a data set is ``installed``
+            if all of its files exist.
     """
     files = find(card.name, folder)
-    state = "installed"
     reason = ""
     digests = None
     if len(files) < len(card.files):
         state = "missing"
         reason = card.instructions()
-    elif verify:
+    elif not verify:
+        state = "installed"
+    else:
         digests = "+".join(file_digest(path) for path in files.values())
         try:
             data = load(card.name, folder, announce=_show_no_notice)
@@ -100,8 +102,7 @@ def _status_of(card: TaskCard, folder: Path, verify: bool) -> TableStatus:
             state = "damaged"
             reason = str(error)
         else:
-            if data.verified:
-                state = "verified"
+            state = "verified" if data.verified else "installed"  # else no published digest is known
 
     published_digests = []
     for spec in card.files.values():
@@ -131,6 +132,10 @@ def _copy(data: LongICLData, folder: Path) -> None:
 
     The data set is loaded, so its files are known to be the published ones. A file that is already in the folder with
     the same content is not written again.
+
+    Args:
+        data: The data set, which was loaded from another folder.
+        folder: The folder; it is made if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for file in (data.train_file, data.test_file):
@@ -335,6 +340,10 @@ def _labels_in_schema(metadata: Mapping[bytes, bytes] | None, column: str) -> li
     """Return the label names that a Parquet file of the hub states for a column; ``None`` if it states none.
 
     The hub writes the type of each column ("feature") as JSON into the metadata of the file.
+
+    Args:
+        metadata: The metadata of the file.
+        column: The name of the column.
     """
     if metadata is None:
         return None

@@ -158,25 +158,22 @@ class LongICLData:
         if not labels_with_few:
             return
 
-        rarest = min(labels_with_few, key=lambda label: counts[label])
+        lack = f"fewer than {demonstrations_per_label} demonstrations"
         if demonstrations_per_label == 1:
             lack = "no demonstration"
-        else:
-            lack = f"fewer than {demonstrations_per_label} demonstrations"
+        labels_and_verb = f"{len(labels_with_few)} have"
         if len(labels_with_few) == 1:
-            label_count = "1 has"
-        else:
-            label_count = f"{len(labels_with_few)} have"
+            labels_and_verb = "1 has"
+        rarest = min(labels_with_few, key=lambda label: counts[label])
+        first_remedy = f"Choose rounds up to {counts[rarest]}"
         if counts[rarest] == 0:
-            alternative = "Remove labels without demonstrations"
-        else:
-            alternative = f"Choose rounds up to {counts[rarest]}"
-        remedy = self.remedy_for_few_rows
+            first_remedy = "Remove labels without demonstrations"
+        second_remedy = self.remedy_for_few_rows
         if self.dataset.card.split.stratified:
-            remedy = f"{remedy} of these labels (12 of each are enough for all rounds)"
+            second_remedy += " of these labels (12 of each are enough for all rounds)"
         raise ArgumentError(
-            f"{self.card.title}: of {len(self.card.labels)} labels, {label_count} {lack}, such as {rarest!r} with "
-            f"{counts[rarest]}. {alternative}, or {remedy}"
+            f"{self.card.title}: of {len(self.card.labels)} labels, {labels_and_verb} {lack}, such as {rarest!r} with "
+            f"{counts[rarest]}. {first_remedy}, or {second_remedy}"
         )
 
     @property
@@ -367,7 +364,9 @@ def _refuse_known_difference(file: LoadedFile, card: TaskCard, row_count: int) -
 
 
 def _warn_of_row_count(file: LoadedFile, card: TaskCard, row_count: int) -> None:
-    """Log a warning if a file has another number of rows than the published one, whose digest is not known.
+    """Log a warning if a file has another number of rows than the published one.
+
+    This is the only check of data sets for which no digest of the published file is known.
 
     Args:
         file: The file.

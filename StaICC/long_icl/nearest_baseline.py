@@ -52,15 +52,18 @@ class NearestBaseline:
         if not texts:
             return None
 
+        # Test items whose prompts lost equally many demonstrations are compared with the same texts.
         item_indices_by_dropped: dict[int, list[int]] = {}
         for item_index, dropped_count in enumerate(dropped):
             item_indices_by_dropped.setdefault(dropped_count, []).append(item_index)
         shown_labels = contexts.shown_labels(0)
-        predicted_labels: dict[int, tuple[str, ...]] = {}
+        predicted_labels: dict[int, tuple[str, ...]] = {}  # by test item
         for dropped_count, item_indices in item_indices_by_dropped.items():
-            nearest = self._nearest(texts[dropped_count:], item_indices)
+            remaining_texts = texts[dropped_count:]
+            remaining_labels = shown_labels[dropped_count:]
+            nearest = self._nearest(remaining_texts, item_indices)
             for item_index, demonstration_index in nearest.items():
-                predicted_labels[item_index] = shown_labels[dropped_count + demonstration_index]
+                predicted_labels[item_index] = remaining_labels[demonstration_index]
 
         tallies = []
         for item_index, item in enumerate(self._items):
@@ -91,6 +94,10 @@ class NearestBaseline:
         """Return for each of some test items the texts with the highest score: several if they are equal.
 
         They do not depend on the order of the texts, so that conditions with the same demonstrations share them.
+
+        Args:
+            texts: The texts of demonstrations.
+            item_indices: The indices of the test items.
         """
         comparison = (tuple(sorted(texts)), tuple(item_indices))
         if comparison not in self._most_similar_texts:

@@ -140,6 +140,10 @@ def _gold_distances(items: Sequence[Item], contexts: Contexts) -> dict[int, _Gol
     """Return the distances of the gold demonstrations by the index of the test item.
 
     Test items whose label the context does not show are left out.
+
+    Args:
+        items: The test items.
+        contexts: The contexts of the condition.
     """
     searched_context = _SearchedContext(contexts, 0)
     distances = {}

@@ -51,6 +51,7 @@ class LongICLOptions:
     """Options of the confidence intervals and baselines."""
 
     def __post_init__(self) -> None:
+        """Check the options."""
         self.rounds = _checked_rounds(self.rounds)
         if self.limit is not None:
             self.limit = validate_integer("limit", self.limit, 1)

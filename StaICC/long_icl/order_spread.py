@@ -210,29 +210,35 @@ def _centred_covariance(influences: Sequence[Sequence[float]]) -> list[list[floa
 def _deviation_limits(
     sum_of_squares: float, noise: _Noise, order_count: int, range_high: float, level: float
 ) -> tuple[float, float]:
-    """Return the confidence limits of the deviation: those under which S is at its upper and at its lower quantile.
+    """Return the confidence limits of the deviation of the expected scores.
+
+    With k orders and the scale g of the noise, ``S / g`` is taken as a noncentral chi-square variable with
+    ``trace(C) / g`` degrees of freedom and the noncentrality ``(k - 1) * deviation^2 / g``. The lower limit is the
+    deviation under which the observed ``S / g`` is the upper quantile of this variable, the upper limit that under
+    which it is the lower quantile.
 
     Args:
-        sum_of_squares: The sum of squares S of the scores.
-        noise: Their noise.
-        order_count: Number of orders.
-        range_high: The upper limit of the range. No deviation is larger than that of scores of which half are at each
-            end of the range.
+        sum_of_squares: The sum of squares S of the scores about their mean.
+        noise: The noise of the scores, with trace(C) and the scale g.
+        order_count: Number k of orders.
+        range_high: The upper limit of the range. It bounds the deviation if no item differs between the orders: no
+            deviation is larger than that of scores of which half are at each end of the range.
         level: Level of the limits.
     """
-    largest = range_high / 2.0 * math.sqrt(order_count / (order_count - 1))
     if noise.trace < _NEGLIGIBLE:  # no item differs between the orders
-        return 0.0, largest
+        largest_deviation = range_high / 2.0 * math.sqrt(order_count / (order_count - 1))
+        return 0.0, largest_deviation
     statistic = sum_of_squares / noise.scale
     degrees_of_freedom = noise.trace / noise.scale
-    scale_of_deviation = noise.scale / (order_count - 1)
-
     # Without a spread, the statistic has the expected value degrees_of_freedom. A smaller one is chance, and would make
     # the upper limit too low.
     statistic_for_high = max(statistic, degrees_of_freedom)
-    low = _noncentrality(statistic, degrees_of_freedom, (1.0 + level) / 2.0)
-    high = _noncentrality(statistic_for_high, degrees_of_freedom, (1.0 - level) / 2.0)
-    return math.sqrt(low * scale_of_deviation), math.sqrt(high * scale_of_deviation)
+    low_noncentrality = _noncentrality(statistic, degrees_of_freedom, quantile=(1.0 + level) / 2.0)
+    high_noncentrality = _noncentrality(statistic_for_high, degrees_of_freedom, quantile=(1.0 - level) / 2.0)
+    squared_deviation_per_noncentrality = noise.scale / (order_count - 1)
+    low = math.sqrt(low_noncentrality * squared_deviation_per_noncentrality)
+    high = math.sqrt(high_noncentrality * squared_deviation_per_noncentrality)
+    return low, high
 
 
 def _noncentrality(statistic: float, degrees_of_freedom: float, quantile: float) -> float:
@@ -306,24 +312,31 @@ def noncentral_chi_square_probability(x: float, degrees_of_freedom: float, nonce
 
 
 def _range_limits(scored_items: ScoredItems, orders: Sequence[Tallies], level: float) -> tuple[float, float]:
-    """Return the confidence limits of the range of the expected scores.
+    """Return the confidence limits of the range: of the largest difference between the expected scores of two orders.
 
-    Each limit has half of the error probability. That of the lower limit is divided among all pairs of orders.
+    The limits of the range are the largest lower and the largest upper limit of the differences of all pairs of orders,
+    in both directions. Each has half of the error probability. Any pair can make the lower limit too high, so its error
+    probability is divided among the pairs (Bonferroni). Only the pair with the true range can make the upper limit too
+    low.
+
+    Args:
+        scored_items: The test items.
+        orders: The tallies of each order.
+        level: Level of the limits.
     """
     pairs = list(combinations(orders, 2))
     corrected_level = 1.0 - (1.0 - level) / (2.0 * len(pairs))
     low = 0.0
     high = 0.0
     for pair in pairs:
-        corrected = scored_items.weighted_sum(pair, [1.0, -1.0], corrected_level)
-        uncorrected = scored_items.weighted_sum(pair, [1.0, -1.0], level)
-        if corrected is None or uncorrected is None:
+        difference_for_low = scored_items.weighted_sum(pair, [1.0, -1.0], corrected_level)
+        difference_for_high = scored_items.weighted_sum(pair, [1.0, -1.0], level)
+        if difference_for_low is None or difference_for_high is None:
             continue
-        # The range is at least the difference of a pair in either direction.
-        first_minus_second_low = corrected.value - corrected.below
-        second_minus_first_low = -(corrected.value + corrected.above)
+        first_minus_second_low = difference_for_low.value - difference_for_low.below
+        second_minus_first_low = -(difference_for_low.value + difference_for_low.above)
         low = max(low, first_minus_second_low, second_minus_first_low)
-        first_minus_second_high = uncorrected.value + uncorrected.above
-        second_minus_first_high = -(uncorrected.value - uncorrected.below)
+        first_minus_second_high = difference_for_high.value + difference_for_high.above
+        second_minus_first_high = -(difference_for_high.value - difference_for_high.below)
         high = max(high, first_minus_second_high, second_minus_first_high)
     return low, min(1.0, high)

@@ -67,6 +67,7 @@ class LongICLOutcome(Outcome):
         self._source = queries
         self._options = options
 
+        # What is read of each response, and how it is scored.
         readings = []
         for position, response in enumerate(responses):
             readings.append(read_prediction(queries, options, self.number, position, response))
@@ -76,6 +77,7 @@ class LongICLOutcome(Outcome):
         self.published_reads = sum(reading.published_reads is True for reading in readings)
         self.library_reads = sum(_is_read_by_library(reading) for reading in readings)
 
+        # A failure without a reply is a failed query, one with a reply is a response without a label.
         failures = [answer for answer in self.answers if isinstance(answer, Failure)]
         failed_queries = [failure for failure in failures if failure.reply is None]
         self.failed = Counter(failure.reason for failure in failed_queries)
@@ -98,21 +100,24 @@ class LongICLOutcome(Outcome):
         Args:
             position: The test item.
             reading: What was read of its prediction.
-            assume: How responses without a label are scored. As a wrong prediction, they have the tally that was read.
+            assume: How a response without a label is scored: ``"wrong"``, ``"right"``, or not at all (``None``).
 
         Raises:
             OutputError: The response has no label and ``unparsed="error"``.
         """
-        failure = reading.answer
-        if not isinstance(failure, Failure) or failure.reply is None or assume == "wrong":
+        answer = reading.answer
+        if not isinstance(answer, Failure):
             return reading.tally
+        is_failed_query = answer.reply is None
+        if is_failed_query or assume == "wrong":
+            return reading.tally  # None; of a response without a label, a tally without predicted labels
         if self._options.unparsed == "error":
             place = self._source.place_of(self.number, position)
-            raise OutputError(f"{place}: {failure.reason}. {continue_without_labels()}")
+            raise OutputError(f"{place}: {answer.reason}. {continue_without_labels()}")
         if assume is None:
             return None
         gold = self._source.test_items[position].gold
-        return Tally(gold, gold, gold)  # as if the response were right
+        return Tally(gold, predicted=gold, correct=gold)  # as if the response were right
 
     @property
     def scored(self) -> int:

@@ -175,6 +175,10 @@ def _demonstrations(dataset: Dataset, split: TripletSplit) -> SubsetView:
     If the user named the sizes of the split, these are the rows of the demonstration set. With the default split, which
     is stratified, all other rows follow, except test rows and rows with the texts of a test row. They come last, so
     that they are selected only if the demonstration set has too few rows of a label.
+
+    Args:
+        dataset: The data set.
+        split: Its demonstration set and its test set.
     """
     demonstration_set = split.demonstration
     is_default_split = dataset.card.split.stratified
@@ -197,6 +201,10 @@ def _demonstrations_of_rounds(demonstrations: SubsetView, card: Card) -> tuple[i
     Each round has one turn more than the round before, and a turn shows every label once. If a text has one label, a
     turn has as many demonstrations as there are labels. A text with several labels shows all of them, so turns of such
     texts have fewer demonstrations.
+
+    Args:
+        demonstrations: The rows that demonstrations are selected from.
+        card: Card of the data set.
 
     Returns:
         The numbers of round 1, 2 and so on, such as 77, 154, 231, 308, 385 for 77 labels.
@@ -263,6 +271,11 @@ def _item(rows: SubsetView, position: int, card: Card) -> Item:
     An item has one text. So the input texts of the row are joined, with the prefixes and affixes of the template
     between them. The first prefix and the last affix belong to the prompt template of the task. In a response, parsers
     search for the text with both, because the text alone may be one letter, which is found everywhere.
+
+    Args:
+        rows: The rows of the data set.
+        position: The position of the row.
+        card: Card of the data set, with the template.
     """
     prefixes = card.template.input_text_prefixes
     affixes = _text_affixes(card.template)
@@ -300,6 +313,10 @@ def _prompt_template(card: Card, answers: AnswerFormat) -> PromptTemplate:
 
     An instruction of the user is written unchanged. Without one, the prompts begin as the published ones do: "Given the
     ..., please predict the ... The examples are as follows:".
+
+    Args:
+        card: Card of the data set, with the template of the user.
+        answers: How responses are parsed, with the separator of labels.
     """
     template = card.template
     if template.instruction:

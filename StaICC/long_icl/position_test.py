@@ -91,19 +91,21 @@ def position_p_value(
     block_of_each_label = list(blocks.values())
     part_count = max(block_of_each_label) + 1
 
-    # A label that is equally often correct in all conditions adds the same to all parts, whatever its block is.
+    # A label that is equally often correct in all conditions adds the same to all parts, whatever its block is. So only
+    # the other labels are counted.
     changing_labels = [label for label in blocks if len(set(correct[label])) > 1]
     counts_by_block = []  # for each changing label and each block it may have: the correct predictions in each part
     for label in changing_labels:
         counts_by_block.append([_counts_by_part(correct[label], block, part_count) for block in range(part_count)])
 
-    observed = _sum_of_squared_counts(counts_by_block, [blocks[label] for label in changing_labels])
+    observed_blocks = [blocks[label] for label in changing_labels]
+    observed_statistic = _sum_of_squared_counts(counts_by_block, observed_blocks)
     extreme_count = 0
     for _ in range(redraws):
+        # A random order of the blocks of all labels. The first ones are assigned to the changing labels.
         numbered_blocks = sorted((generator.random(), block) for block in block_of_each_label)
         redrawn_blocks = [block for _, block in numbered_blocks]
-        # Only the first ones are used: those of the changing labels.
-        if _sum_of_squared_counts(counts_by_block, redrawn_blocks) >= observed:
+        if _sum_of_squared_counts(counts_by_block, redrawn_blocks) >= observed_statistic:
             extreme_count += 1
     return (1 + extreme_count) / (1 + redraws)
 

@@ -68,6 +68,11 @@ def _one_label(card: TaskCard, response: str, item: Item) -> str:
     - It repeats the query: the first line after the cue that follows the query is the answer.
     - It repeats the query, but no cue follows: the first line after the query is the answer. The published parser does
       not search for the marker then.
+
+    Args:
+        card: Card of the data set, with cue and marker.
+        response: The generated text.
+        item: The test item, whose ``needle`` is the text of the query.
     """
     cue = card.answers.cue
     marker = card.answers.marker

@@ -165,10 +165,10 @@ class LongICLQueries:
             number: The round, or the name of a condition.
             position: The test item.
         """
-        kind = "condition"
-        if isinstance(number, int):
-            kind = "round"
-        return f"{self.card.title}, {kind} {number}, query {position} (row {self.test_items[position].row})"
+        is_round = isinstance(number, int)  # the condition of an experiment has a name
+        kind = "round" if is_round else "condition"
+        row = self.test_items[position].row
+        return f"{self.card.title}, {kind} {number}, query {position} (row {row})"
 
 
 def _contexts_of(material: Material, options: LongICLOptions) -> Mapping[int | str, Contexts | UnavailableCondition]:

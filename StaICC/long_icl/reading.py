@@ -35,28 +35,30 @@ class Reading:
 def read_prediction(
     queries: LongICLQueries, options: LongICLOptions, number: int | str, position: int, prediction: Any
 ) -> Reading:
-    """Return what is read of a prediction.
+    """Return the tally, the parsed answer and the label of a prediction.
 
     Args:
         queries: The queries of the data set.
         options: The options of the run.
         number: The round, or the name of the condition.
-        position: The test item.
-        prediction: The prediction. A failed query has neither tally nor answer. A reply that the server withheld is a
-            failure with an empty reply. For verification, a prediction is the tally that the result recorded.
+        position: The index of the test item.
+        prediction: One of these:
+
+            - a text, a label index, or one score for each label;
+            - a failure without a reply: the query failed;
+            - a failure with an empty reply: the server withheld the reply, which counts as an empty text;
+            - a tally, which a result recorded: verification reads it again.
 
     Raises:
         OutputError: The prediction cannot be scored.
     """
     if isinstance(prediction, Tally):
         return Reading(prediction, text=None, answer=prediction)  # type: ignore[arg-type]  # it was read in the run
-    has_failed = isinstance(prediction, Failure) and prediction.reply is None
-    if has_failed:
+    is_failure = isinstance(prediction, Failure)
+    if is_failure and prediction.reply is None:
         return Reading(tally=None, text=None, answer=prediction)
-    is_withheld = isinstance(prediction, Failure)
-    scored_prediction = prediction
-    if is_withheld:
-        scored_prediction = ""  # as published: a withheld reply counts as an empty one
+    is_withheld = is_failure
+    scored_prediction: Any = "" if is_withheld else prediction
 
     card = queries.card
     item = queries.test_items[position]
@@ -75,10 +77,11 @@ def read_prediction(
         published_reads = len(published_tally.predicted) > 0
 
     answer: Answer | Failure
-    if _is_unparsed(scored_prediction, item, tally):
+    is_unparsed = _is_unparsed(scored_prediction, item, tally)
+    if is_unparsed and is_withheld:
         answer = prediction
-        if not is_withheld:
-            answer = Failure(unparsed_reason(_why_unparsed(prediction), prediction), reply=prediction)
+    elif is_unparsed:
+        answer = Failure(unparsed_reason(_why_unparsed(prediction), prediction), reply=prediction)
     elif card.structured:
         answer = scored_prediction
     else:

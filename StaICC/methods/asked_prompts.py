@@ -31,33 +31,39 @@ from StaICC.results.signature import digest
 
 @dataclass(frozen=True)
 class AskedFunction:
-    """An inference function whose predictions a method asked: a model, or a function that calls it."""
+    """An inference function that a method sent prompts to: a model, or a function that calls the model."""
 
     cache: FeatureCache
-    """The cache of the model."""
-    feature: Any = MODEL_ITSELF
-    """The function as a feature, such as the noisy channel; :data:`MODEL_ITSELF` for the model."""
+    """The cache of the model, which also has the functions that call the model."""
+    feature: Any
+    """:data:`MODEL_ITSELF` for the model; otherwise the function without its model, such as that of the noisy
+    channel."""
 
     @property
     def inference(self) -> Inference:
-        """The inference function."""
+        """The function with its model."""
         return self.cache.function(self.feature)
 
 
 @dataclass(frozen=True)
 class AskedRequest:
-    """A request that was computed."""
+    """A request of a method, computed by a model."""
 
     request: Request
     cache: FeatureCache
-    """That of the model that was asked."""
+    """The cache of the model."""
 
     @property
     def function(self) -> AskedFunction:
-        """The function that was asked: the model itself computes the features that have a name."""
-        if is_named(self.request.feature):
-            return AskedFunction(self.cache)
-        return AskedFunction(self.cache, self.request.feature)
+        """The inference function that computed the request.
+
+        A feature with a name, such as ``"hidden"``, is computed by the model itself. Any other feature is a function
+        that calls the model.
+        """
+        feature = self.request.feature
+        if is_named(feature):
+            feature = MODEL_ITSELF
+        return AskedFunction(self.cache, feature)
 
 
 @dataclass
@@ -65,25 +71,26 @@ class AskedPrompts:
     """The requests of a method on a data set that were computed."""
 
     requests: list[AskedRequest] = field(default_factory=list)
-    """In the order in which they were asked."""
+    """The requests in their order."""
     predicted: dict[AskedFunction, dict[PromptKey, Any]] = field(default_factory=dict)
     """For each inference function its prompts with their predictions; ``None`` for a prompt of which only other
-    features of the model were asked."""
+    features, such as the hidden state, were requested."""
 
     def add(self, cache: FeatureCache, request: Request, rows: Sequence[Any]) -> None:
-        """Add a request with its rows. Of these, only predictions are kept, since other features are large.
+        """Add a request that was computed. Of its rows, only predictions are kept, since other features are large.
 
         Args:
-            cache: The cache of the model that was asked.
+            cache: The cache of the model that computed it.
             request: The request.
-            rows: Its rows.
+            rows: The feature of each prompt of the request.
         """
-        asked = AskedRequest(request, cache)
-        self.requests.append(asked)
+        asked_request = AskedRequest(request, cache)
+        self.requests.append(asked_request)
         if not of_kernel(request.feature):
-            return  # no inference function was asked
-        function = asked.function
+            return  # a text encoder computed it, which is no inference function
+        function = asked_request.function
         predictions = self.predicted.setdefault(function, {})
+        # If the model itself computed another feature than its predictions, the rows are that feature.
         rows_are_predictions = request.feature == function.feature
         for key, row in zip(request.keys, rows, strict=True):
             if rows_are_predictions:
@@ -92,15 +99,20 @@ class AskedPrompts:
                 predictions.setdefault(key, None)
 
     def number_of_texts(self, role: Role) -> int:
-        """Return how many distinct texts the models read: in the noisy channel, a prompt has one for each label.
+        """Return how many distinct texts the models read in the requests of a role.
 
-        Features of one prompt count once, since they come from one run of the model.
+        A prompt is one text; in the noisy channel, it is one text for each label. If several features of a prompt were
+        requested, it counts once, because one run of the model computes them.
+
+        Args:
+            role: ``"train"`` or ``"test"``.
         """
-        distinct: set[tuple[AskedFunction, PromptKey]] = set()
-        for asked in self.requests:
-            if asked.request.role == role:
-                distinct.update((asked.function, key) for key in asked.request.keys)
-        return sum(text_count(prompt) for _, (prompt, _) in distinct)
+        distinct_prompts: set[tuple[AskedFunction, PromptKey]] = set()
+        for asked_request in self.requests:
+            if asked_request.request.role == role:
+                for key in asked_request.request.keys:
+                    distinct_prompts.add((asked_request.function, key))
+        return sum(text_count(prompt) for _, (prompt, _) in distinct_prompts)
 
     def warnings(self) -> list[str]:
         """Return the warnings of the inference functions about the prompts that they were asked."""
@@ -110,51 +122,56 @@ class AskedPrompts:
         return warnings
 
     def tokens_alone(self) -> float:
-        """Return the tokens that all requests read, and generate at most, if nothing is cached; NaN if unknown."""
+        """Return how many tokens the models would read and at most generate if this method were run without a cache.
+
+        The number is NaN if that of a model is unknown.
+        """
         requests_by_model: dict[FeatureCache, list[Request]] = {}
-        for asked in self.requests:
-            if of_kernel(asked.request.feature):
-                requests_by_model.setdefault(asked.cache, []).append(asked.request)
-        return sum(_tokens_of(requests, cache.kernel) for cache, requests in requests_by_model.items())
+        for asked_request in self.requests:
+            if of_kernel(asked_request.request.feature):
+                requests_by_model.setdefault(asked_request.cache, []).append(asked_request.request)
+        return sum(_forecast_tokens(requests, cache.kernel) for cache, requests in requests_by_model.items())
 
     def demonstrations_per_query(self, data: BaseExperimentor) -> list[int] | None:
-        """Return how many distinct demonstrations the model was shown for each query, in all its prompts.
+        """Return for each query of a data set how many distinct demonstrations its prompts show together.
 
-        A query is a test row with its list of demonstrations. Conditions ask it with other templates or other labels of
-        the same demonstrations.
+        A method may send several prompts about a query, such as with different demonstrations. The conditions of a
+        benchmark repeat a query (the same test row and the same repeat) with other templates or labels. All prompts of
+        such queries are counted together.
 
         Args:
             data: The data set with the prompts that the predictions answer.
 
         Returns:
-            A number for each query; ``None`` if it is unknown: a prompt does not know its parts, or shows rows of the
-            demonstration set and was asked without the query that it is about.
+            A number for each query. ``None`` if it is unknown, because the parts of a prompt are unknown, or the query
+            of a prompt that shows rows of the demonstration set.
         """
-        queries = self._queries_asked(data)
+        queries = self._test_queries(data)
         if queries is None:
             return None
-        rows_shown: defaultdict[tuple[int, int], set[object]] = defaultdict(set)  # by test row and repeat
+        demonstrations_of_query: defaultdict[tuple[int, int], set[object]] = defaultdict(set)  # by row and repeat
         for query in queries:
             if query.parts is None:
                 return None
-            rows_shown[query.row, query.repeat].update(_rows_shown(query.parts))
-        return [len(rows_shown[query.row, query.repeat]) for query in data.all_queries()]
+            demonstrations_of_query[query.row, query.repeat].update(_distinct_demonstrations(query.parts))
+        return [len(demonstrations_of_query[query.row, query.repeat]) for query in data.all_queries()]
 
-    def _queries_asked(self, data: BaseExperimentor) -> Iterator[Query | UnlabelledQuery] | None:
-        """Return the queries that the test prompts are about.
+    def _test_queries(self, data: BaseExperimentor) -> Iterator[Query | UnlabelledQuery] | None:
+        """Return the queries whose prompts are in requests of the role ``"test"``, with these prompts.
 
-        A prompt that was asked without its query is about the query of the data set with this prompt.
+        A request may have prompts without queries. Such a prompt is taken for that of each query of the data set with
+        the same prompt.
 
         Args:
             data: The data set with the prompts that the predictions answer.
 
         Returns:
-            The queries; ``None`` if a prompt shows rows of the demonstration set, and its query is unknown.
+            The queries; ``None`` if a prompt shows rows of the demonstration set, and no query has it.
         """
         queries_of_requests: list[Sequence[Query | UnlabelledQuery]] = []
         prompts_without_query: set[Prompt] = set()
-        for asked in self.requests:
-            request = asked.request
+        for asked_request in self.requests:
+            request = asked_request.request
             if request.role != "test":
                 continue
             if isinstance(request.prompts, BaseExperimentor):
@@ -165,47 +182,50 @@ class AskedPrompts:
                 prompts_without_query.update(prompt for prompt, _ in request.prompts)
 
         if prompts_without_query:
-            queries_of_prompts = [query for query in data.all_queries() if query.prompt in prompts_without_query]
-            queries_of_requests.append(queries_of_prompts)
-            unknown_prompts = prompts_without_query.difference(query.prompt for query in queries_of_prompts)
+            queries_with_prompt = [query for query in data.all_queries() if query.prompt in prompts_without_query]
+            queries_of_requests.append(queries_with_prompt)
+            unknown_prompts = prompts_without_query - {query.prompt for query in queries_with_prompt}
             if any(_shows_known_rows(prompt) for prompt in unknown_prompts):
                 return None
         return itertools.chain.from_iterable(queries_of_requests)
 
-    def asks(self, kernel: Inference) -> bool:
-        """Return whether any request is about this model."""
-        return any(asked.cache.kernel is kernel for asked in self.requests)
+    def asks(self, model: Inference) -> bool:
+        """Return whether a model computed any of the requests."""
+        return any(asked_request.cache.kernel is model for asked_request in self.requests)
 
     def digest(self) -> str:
-        """Return the digest of all that was asked: features, roles, models, prompts with their labels."""
+        """Return a digest of the requests: of their features, roles, models, and prompts with their labels."""
         facts = []
-        for asked in self.requests:
-            request = asked.request
-            facts.append([_feature_text(request.feature), request.role, asked.cache.digest, request.keys])
+        for asked_request in self.requests:
+            request = asked_request.request
+            facts.append([_feature_text(request.feature), request.role, asked_request.cache.digest, request.keys])
         return digest(facts)
 
 
 def _shows_known_rows(prompt: Prompt) -> bool:
-    """Return whether a prompt shows rows of the demonstration set that are known."""
+    """Return whether a demonstration of a prompt is known to be a row of the demonstration set."""
     parts = parts_of_prompt(prompt)
     if parts is None:
         return False
     return any(demonstration.position is not None for demonstration in parts.demonstrations)
 
 
-def _rows_shown(parts: PromptParts) -> set[object]:
-    """Return the demonstrations of a prompt: the rows of the demonstration set, or else what is shown."""
-    rows: set[object] = set()
+def _distinct_demonstrations(parts: PromptParts) -> set[object]:
+    """Return what tells the demonstrations of a prompt apart.
+
+    That is the position in the demonstration set; for a demonstration from elsewhere, the demonstration itself.
+    """
+    distinct: set[object] = set()
     for demonstration in parts.demonstrations:
         if demonstration.position is None:
-            rows.add(demonstration)
+            distinct.add(demonstration)
         else:
-            rows.add(demonstration.position)
-    return rows
+            distinct.add(demonstration.position)
+    return distinct
 
 
 def _feature_text(feature: Any) -> str:
-    """Return what a feature is, without the kernel that computes it."""
+    """Return a text that identifies a feature, without the kernel that computes it, for a digest."""
     if is_named(feature):
         return feature
     if isinstance(feature, KernelFunction):
@@ -216,10 +236,14 @@ def _feature_text(feature: Any) -> str:
     return code_mark(feature)
 
 
-def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
-    """Return the tokens that a kernel reads, and generates at most, for requests; NaN if that is unknown."""
+def _forecast_tokens(requests: Sequence[Request], kernel: Inference) -> float:
+    """Return how many tokens a kernel would read and at most generate for requests; NaN if that is unknown.
+
+    An empty cache collects the distinct calls of the kernel that the requests need. Their tokens are forecast, so the
+    model computes nothing.
+    """
     tasks = Tasks(kernel)
-    empty_cache = FeatureCache(kernel, compute=partial(_only_add_to, tasks))
+    empty_cache = FeatureCache(kernel, compute=partial(_collect_queries, tasks))
     empty_cache.rows(requests)
     try:
         forecast = tasks.forecast(ForecastOptions(probe_seconds=0))
@@ -232,9 +256,12 @@ def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
     return forecast.tokens + forecast.output_tokens
 
 
-def _only_add_to(
+def _collect_queries(
     tasks: Tasks, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
 ) -> list[Failure]:
-    """Add queries to the calls of a forecast, in the place of the runner; none of them is predicted."""
+    """Add the queries of a call to a forecast, and return a failure in the place of each prediction.
+
+    It takes the place of :func:`StaICC.inference.runner.predict_queries`, whose arguments follow the first one.
+    """
     tasks.add(function, queries, options)
     return [Failure("it is only counted")] * len(queries)

@@ -52,9 +52,14 @@ class _PartialAssignment:
         self._prices = numpy.zeros(size)
 
     def add(self, new_row: int) -> None:
-        """Assign one more row; rows that were added before may get other columns."""
-        distances = self._costs[new_row] - self._prices  # what it adds if the chain reaches each column
-        column_before = numpy.full(len(distances), NONE)  # in the chain to each column
+        """Assign one more row at the smallest additional cost; rows that were added before may get other columns.
+
+        The chain begins with a column that the new row takes, and ends with a free column. Dijkstra's algorithm finds
+        the shortest one: again and again, it visits the nearest column that was not visited. If that column is
+        assigned, its row may take any other column, so these may become nearer.
+        """
+        distances = self._costs[new_row] - self._prices  # the additional cost of a chain up to each column
+        column_before = numpy.full(len(distances), NONE)  # in the shortest chain to each column
         visited = numpy.zeros(len(distances), bool)
 
         column = _nearest(distances, visited)

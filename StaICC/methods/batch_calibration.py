@@ -32,10 +32,10 @@ class BatchOptions:
 
 
 def batch_calibrated(rows: Sequence[Any], batch_size: int = 128) -> list[list[float]]:
-    """Return calibrated probabilities, one row for each prompt.
+    r"""Return predictions divided by the mean prediction of their batch: :math:`p_{iy} / \bar p_y`, divided by the sum.
 
-    Batches are in order; a last batch that is not full takes the mean of the last ``batch_size`` predictions, since the
-    mean of a few says nothing. A label that has probability 0 throughout a batch keeps it.
+    Batches are consecutive predictions. A last batch that is not full takes the mean of the last ``batch_size``
+    predictions, since the mean of a few says nothing. A label that has probability 0 throughout a batch keeps it.
 
     Args:
         rows: One row for each prompt: probabilities or logits.
@@ -65,20 +65,23 @@ def batch_calibrated(rows: Sequence[Any], batch_size: int = 128) -> list[list[fl
 
     calibrated = []
     for batch in in_batches(probabilities, size):
-        if len(batch) == size:
-            mean = mean_row(batch)
-        else:
-            mean = mean_row(probabilities[-size:])  # the last batch, with predictions before it
+        is_full = len(batch) == size
+        rows_of_mean = batch if is_full else probabilities[-size:]
+        mean = mean_row(rows_of_mean)
         calibrated += [divided(row, mean) for row in batch]
     return calibrated
 
 
 def batch_calibration(data: MethodData) -> Steps:
-    """Calibrate the predictions of each condition."""
+    """Divide each prediction by the mean prediction of a batch, each condition of the benchmark alone."""
     (rows,) = yield [data.ask()]
+
+    def calibrate(known_rows: list[Any]) -> list[list[float]]:
+        return batch_calibrated(known_rows, data.options.batch_size)
+
     calibrated: list[Any] = []
-    for condition_rows in data.rows_by_condition(rows):
-        calibrated += apply_present(condition_rows, lambda present: batch_calibrated(present, data.options.batch_size))
+    for rows_of_condition in data.rows_by_condition(rows):
+        calibrated += apply_present(rows_of_condition, calibrate)  # failures keep their places
     return data.predictions(calibrated)
 
 

@@ -14,15 +14,19 @@ from StaICC.methods.requests import CAPABILITIES, Feature
 def compute_features(
     kernel: Any, features: Collection[Feature], prompts: list[Any], label_space: list[str]
 ) -> Mapping[Feature, Any]:
-    """Return a sequence of rows for each feature: from one run of the model if there are several.
+    """Return for each feature its rows: the value of the feature for each prompt.
+
+    A kernel has a method for each single feature. Several features, and log-probabilities, are computed by its method
+    ``features``, in one run of the model.
 
     Args:
-        kernel: A kernel with the features; several, or log-probabilities, are among its joint features.
+        kernel: A kernel that can compute the features.
         features: The features.
         prompts: The prompts.
         label_space: The labels.
     """
-    if len(features) > 1 or "log_probabilities" in features:
+    are_joint = len(features) > 1 or "log_probabilities" in features
+    if are_joint:
         rows = kernel.features(prompts, label_space, set(features))
         return {feature: rows[feature] for feature in features}
     return {feature: features_of(kernel, prompts, label_space, feature) for feature in features}
@@ -48,22 +52,24 @@ def features_of(function: Any, prompts: Sequence[Any], label_space: Sequence[str
     method = protocol.method_of(function, capability)
     if method is not None:
         return method(list(prompts))
-    answers = _answers(function, prompts, label_space)
+    returned_values = _returned_values(function, prompts, label_space)
     if feature == "probabilities":
-        return answers
+        return returned_values
     rows = []
-    for answer in answers:
-        if not isinstance(answer, tuple) or len(answer) < 2:
-            got = f"it returned a {type(answer).__name__}, expected a tuple of label probabilities and features"
+    for returned in returned_values:
+        if not isinstance(returned, tuple) or len(returned) < 2:
+            got = f"it returned a {type(returned).__name__}, expected a tuple of label probabilities and features"
             name = protocol.kernel_name(function)
             raise ArgumentError(f"{name} does not provide {capability.value}: {got}. {protocol.USE_LOCAL_MODEL}")
-        # The logits are last; the hidden state follows the label probabilities.
-        rows.append(answer[1] if feature == "hidden" else answer[-1])
+        if feature == "hidden":
+            rows.append(returned[1])  # the hidden state follows the label probabilities
+        else:
+            rows.append(returned[-1])  # the logits are last
     return rows
 
 
-def _answers(function: Any, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
-    """Return what an inference function returns for prompts, batched if it can be."""
+def _returned_values(function: Any, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
+    """Return what an inference function returns for each prompt, from one call if the function takes several."""
     batch = batch_form(function)
     if batch is not None:
         return list(check_batch(batch(list(prompts), list(label_space)), len(prompts)))

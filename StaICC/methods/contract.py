@@ -214,13 +214,16 @@ class MethodData:
         Raises:
             ArgumentError: The data set does not allow it.
         """
-        changed = self._experimentor
-        template_settings = dict(self._template_settings)
+        template_settings = dict(self._template_settings)  # those of earlier calls
         if template is not None:
-            template_settings |= prompt_views.template_settings(changed, template)
+            template_settings |= prompt_views.template_settings(self._experimentor, template)
         if instruction is not None:
             template_settings["instruction"] = instruction
-        if noisy_channel:  # first, since its own affixes would take the place of those of the template
+        if options is None:
+            options = self.options
+
+        changed = self._experimentor
+        if noisy_channel:  # first, since it sets affixes, which the template may set again
             changed = prompt_views.clean_copy(changed, noisy_channel=True)
         if template_settings:
             changed = prompt_views.with_settings(changed, **template_settings)
@@ -229,12 +232,7 @@ class MethodData:
             changed = prompt_views.with_demonstrations(changed, demonstrations)
         if query_texts is not None:
             changed = changed.with_query(query_texts)
-        return dataclasses.replace(
-            self,
-            _experimentor=changed,
-            _template_settings=template_settings,
-            options=self.options if options is None else options,
-        )
+        return dataclasses.replace(self, _experimentor=changed, _template_settings=template_settings, options=options)
 
     def templates(self) -> list[MethodData]:
         """Return the data with each template that its conditions have, for training prompts (:meth:`write`).
@@ -287,14 +285,15 @@ class MethodData:
         """
         if prompts is None:
             return Request(feature, self._experimentor, role, ahead, kernel)
-        are_queries = all(isinstance(prompt, UnlabelledQuery) for prompt in prompts)
-        queries = tuple(prompts) if are_queries else ()
-        depends_on_labels = of_kernel(feature) and feature != "losses" and not _writes_text(feature)
+        queries: Sequence[UnlabelledQuery] = ()
+        if all(isinstance(prompt, UnlabelledQuery) for prompt in prompts):
+            queries = tuple(prompts)
+        is_text = _writes_text(feature)
+        depends_on_labels = of_kernel(feature) and feature != "losses" and not is_text
         label_space = self.label_space if depends_on_labels else ()
-        if queries and _writes_text(feature):
-            keys = prompt_keys([query.prompt for query in queries], label_space)
-        else:
-            keys = prompt_keys(prompts, label_space)  # queries with their own label space
+        if queries and is_text:
+            prompts = [query.prompt for query in queries]  # without their label space
+        keys = prompt_keys(prompts, label_space)
         return Request(feature, keys, role, ahead, kernel, queries)
 
     def predictions(self, rows: Sequence[Any]) -> Predictions:
@@ -311,13 +310,17 @@ class MethodData:
         return Predictions(rows, self)
 
     def rows_by_condition(self, rows: Sequence[Any]) -> list[list[Any]]:
-        """Return the rows of each condition.
+        """Return rows in lists, one for each condition of the benchmark.
 
         Args:
-            rows: One row for each query of this data.
+            rows: One row for each query of this data, in the order of :attr:`queries`: condition by condition.
         """
-        remaining = iter(rows)
-        return [list(itertools.islice(remaining, len(condition.queries))) for condition in self.conditions]
+        remaining_rows = iter(rows)
+        rows_of_conditions = []
+        for condition in self.conditions:
+            rows_of_condition = itertools.islice(remaining_rows, len(condition.queries))
+            rows_of_conditions.append(list(rows_of_condition))
+        return rows_of_conditions
 
     # -- what is recorded
 
@@ -335,7 +338,10 @@ class MethodData:
 
 
 def experimentor_of(data: MethodData) -> Experimentor:
-    """Return the data set with the prompts of some data, for the harness; a method changes prompts by :meth:`on`."""
+    """Return the data set behind the data of a method, with its present prompts.
+
+    Only the harness needs it. A method changes prompts by :meth:`MethodData.on`.
+    """
     return data._experimentor
 
 
@@ -387,6 +393,7 @@ class MethodSpec:
     ``data.options`` is an instance. Values other than the defaults are part of the signature."""
 
     def __post_init__(self) -> None:
+        """Refuse options that are no dataclass, and capabilities that are no frozenset."""
         is_record = isinstance(self.options, type) and dataclasses.is_dataclass(self.options)
         if not is_record:
             raise ArgumentError(f"method {self.name!r}: got the options {self.options!r}, expected a dataclass")
@@ -409,11 +416,12 @@ class MethodSpec:
         Raises:
             ArgumentError: The variant is ``"0.1.1"``, and the release does not have this method.
         """
-        own_data = data.on(options=make_options(self.name, self.options, options))
-        predictions = yield from data.steps_of(self, data.variant)(own_data)
-        if isinstance(predictions, Predictions):
-            return predictions
-        return own_data.predictions(predictions)
+        data_with_options = data.on(options=make_options(self.name, self.options, options))
+        generator_function = data.steps_of(self, data.variant)
+        returned = yield from generator_function(data_with_options)
+        if isinstance(returned, Predictions):
+            return returned
+        return data_with_options.predictions(returned)  # it returned a plain list
 
     @property
     def needs(self) -> str:

@@ -31,14 +31,23 @@ QUERY_MARK = "\N{REPLACEMENT CHARACTER}"
 
 
 def domain_premise(source: TrainingSource) -> str:
-    """Return the text between query and label; an empty one if there is none, as in the noisy channel."""
+    """Return the text that prompts have between query and label; empty in the noisy channel, which has none.
+
+    A prompt is written about a mark in the place of the query. The text is what follows the last mark.
+    """
     prompt = source.write([], [QUERY_MARK] * source.text_count)
-    if not isinstance(prompt, str):  # one prompt for each label
+    if not isinstance(prompt, str):  # the noisy channel has a text for each label
         return ""
-    return str(prompt).rpartition(QUERY_MARK)[2]
+    _, _, text_after_mark = str(prompt).rpartition(QUERY_MARK)
+    return text_after_mark
 
 
 def _write_prompts(premise: str | None, source: TrainingSource) -> TrainingPrompts:
+    """Return the only training prompt: the domain premise, by default the text between query and label.
+
+    Raises:
+        ArgumentError: The premise is no text, or is blank.
+    """
     if premise is None:
         premise = domain_premise(source)
     if not isinstance(premise, str) or not premise.strip():

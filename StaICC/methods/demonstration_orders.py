@@ -24,54 +24,56 @@ def first_orders(candidates: int, k: int, number: int) -> list[Order]:
 
 
 def random_orders(queries: int, candidates: int, k: int, number: int, nearest_last: bool = False) -> list[list[Order]]:
-    """Draw orders of ``k`` of the candidates for each query, all different.
+    """Return for each query random orders of ``k`` of its candidates, all different.
 
     Args:
         queries: How many queries.
         candidates: How many candidates each query has, the nearest first.
         k: How many of them a prompt has.
-        number: How many orders. If fewer exist, all of them, in lexicographic order.
+        number: How many orders each query has. If fewer exist, all of them, in lexicographic order.
         nearest_last: Whether the last order is not drawn, but that of TopK: the ``k`` nearest, the nearest next to the
             query.
 
     Returns:
         The orders of each query. They do not depend on how many queries come after it.
     """
-    if math.perm(candidates, k) <= number:
+    order_count = math.perm(candidates, k)
+    if order_count <= number:
         all_orders = first_orders(candidates, k, number)
         return [all_orders for _ in range(queries)]
-    fixed: list[Order] = []
+    last_orders: list[Order] = []  # those that are not drawn
     if nearest_last:
-        fixed.append(tuple(reversed(range(k))))
+        last_orders.append(tuple(reversed(range(k))))
     generator = StableRandom()
     orders_of_queries = []
     for _ in range(queries):
         drawn: list[Order] = []
-        while len(drawn) < number - len(fixed):
+        while len(drawn) < number - len(last_orders):
             order = tuple(generator.sample_indexes(candidates, k))
-            if order not in drawn and order not in fixed:
+            if order not in drawn and order not in last_orders:
                 drawn.append(order)
-        orders_of_queries.append(drawn + fixed)
+        orders_of_queries.append(drawn + last_orders)
     return orders_of_queries
 
 
 def in_each_order(
     data: MethodData, candidates: Sequence[Sequence[int]], orders_of_queries: Sequence[Sequence[Order]]
 ) -> list[MethodData]:
-    """Return the data with the demonstrations in each order.
+    """Return copies of the data of a method whose prompts show demonstrations in different orders.
 
     Args:
         data: The data of the method.
-        candidates: For each test row, positions of the demonstration set.
-        orders_of_queries: The orders of each test row, equally many.
+        candidates: For each test row the candidates, as positions of the demonstration set.
+        orders_of_queries: For each test row its orders of the candidates, equally many.
 
     Returns:
-        One for each order: the first has the first order of each test row, and so on.
+        A copy for each number of an order: the first one shows each test row its first order, and so on.
     """
     views = []
-    for number in range(len(orders_of_queries[0])):
-        shown = []
+    order_count = len(orders_of_queries[0])
+    for number in range(order_count):
+        demonstrations = []
         for positions, orders in zip(candidates, orders_of_queries, strict=True):
-            shown.append([positions[place] for place in orders[number]])
-        views.append(data.on(demonstrations=shown))
+            demonstrations.append([positions[place] for place in orders[number]])
+        views.append(data.on(demonstrations=demonstrations))
     return views

@@ -30,26 +30,27 @@ class ShapleyOptions:
 def demonstration_shapley(data: MethodData) -> Steps:
     """Show all test examples the ``k`` demonstrations with the highest Shapley values, the highest first.
 
-    The accuracy is that on ``calibration_number`` calibration rows.
+    Random candidates are added to prompts one after the other, in several random orders. The value of a candidate is
+    the mean change of the accuracy when it is added, on ``calibration_number`` calibration rows.
     """
     data.refuse_several_lists()
     if not data.k:
         raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to choose")
-    pool = len(data.demonstration_set)
-    number = min(validate_integer("candidates", data.options.candidates, data.k), pool)
-    permutations = validate_integer("permutations", data.options.permutations, 1)
-    if number < data.k:
-        raise ArgumentError(f"got {number} demonstrations, expected at least k = {data.k}")
+    set_size = len(data.demonstration_set)
+    candidate_count = min(validate_integer("candidates", data.options.candidates, data.k), set_size)
+    order_count = validate_integer("permutations", data.options.permutations, 1)
+    if candidate_count < data.k:
+        raise ArgumentError(f"got {candidate_count} demonstrations, expected at least k = {data.k}")
 
     generator = StableRandom()
-    candidates = generator.sample_indexes(pool, number)
-    orders = [generator.sample_indexes(number, number) for _ in range(permutations)]
-    accuracy_of = yield from accuracies_of_prefixes(data, candidates, orders)
-    values = shapley_values(orders, accuracy_of)
+    positions = generator.sample_indexes(set_size, candidate_count)  # of the candidates, in the demonstration set
+    orders = [generator.sample_indexes(candidate_count, candidate_count) for _ in range(order_count)]
+    accuracy_of_prefix = yield from accuracies_of_prefixes(data, positions, orders)
+    values = shapley_values(orders, accuracy_of_prefix)
 
-    by_value = sorted(range(number), key=lambda candidate: (-values[candidate], candidate))
-    best = [candidates[candidate] for candidate in by_value[: data.k]]
-    view = data.on(demonstrations=[best for _ in data.demonstrations])
+    highest_first = sorted(range(candidate_count), key=lambda candidate: (-values[candidate], candidate))
+    chosen_positions = [positions[candidate] for candidate in highest_first[: data.k]]
+    view = data.on(demonstrations=[chosen_positions for _ in data.demonstrations])
     (rows,) = yield [view.ask()]
     return view.predictions(rows)
 
@@ -57,22 +58,22 @@ def demonstration_shapley(data: MethodData) -> Steps:
 def accuracies_of_prefixes(
     data: MethodData, candidates: Sequence[int], orders: Sequence[Sequence[int]]
 ) -> Generator[Sequence[Request], list[list[Any]], dict[tuple[int, ...], float]]:
-    """Return the accuracy of prompts with the first demonstrations of each order, from none to all.
+    """Return the accuracy of prompts with the first demonstrations of each order (a prefix), from none to all.
 
     Args:
         data: The data of the method.
-        candidates: Positions of the demonstration set.
-        orders: Orders of all candidates.
+        candidates: The position of each candidate in the demonstration set.
+        orders: Orders of the candidates, which are numbered from 0.
 
     Returns:
-        The accuracy on calibration rows of the prompts with these candidates, in this order.
+        For each prefix the accuracy on calibration rows of prompts that show these candidates in this order.
     """
     rows = data.calibration_set
-    count = min(validate_integer("calibration_number", data.calibration_number, 1), len(rows))
-    if not count:
+    query_count = min(validate_integer("calibration_number", data.calibration_number, 1), len(rows))
+    if not query_count:
         raise ArgumentError("the calibration set is empty")
-    queries = StableRandom().sample_indexes(len(rows), count)
-    labels = [rows[position].label for position in queries]
+    query_positions = StableRandom().sample_indexes(len(rows), query_count)
+    labels = [rows[position].label for position in query_positions]
 
     prefixes: dict[tuple[int, ...], None] = {}  # each once, in their order
     for order in orders:
@@ -80,11 +81,14 @@ def accuracies_of_prefixes(
             prefixes[tuple(order[:size])] = None
     requests = []
     for prefix in prefixes:
-        shown = [data.demonstration_set[candidates[candidate]] for candidate in prefix]
-        prompts = [data.write(shown, rows[position].texts) for position in queries]
+        demonstrations = [data.demonstration_set[candidates[candidate]] for candidate in prefix]
+        prompts = [data.write(demonstrations, rows[position].texts) for position in query_positions]
         requests.append(data.ask(prompts=prompts, role="train"))
-    answers = yield requests
-    return {prefix: accuracy(answer, labels) for prefix, answer in zip(prefixes, answers, strict=True)}
+    predictions_of_prefixes = yield requests
+    accuracy_of_prefix = {}
+    for prefix, predictions in zip(prefixes, predictions_of_prefixes, strict=True):
+        accuracy_of_prefix[prefix] = accuracy(predictions, labels)
+    return accuracy_of_prefix
 
 
 def shapley_values(orders: Sequence[Sequence[int]], value_of: dict[tuple[int, ...], float]) -> list[float]:

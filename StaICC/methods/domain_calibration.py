@@ -54,8 +54,11 @@ def one_prior(sample_length: int = SHARED_LENGTH) -> Calibration:
 def domain_calibration(data: MethodData) -> Steps:
     """Correct each prediction by those for random words after the same demonstrations, or by one prior."""
     length = data.options.sample_length
-    if data.variant != "paper" or data.options.shared_contexts:
-        return (yield from calibrate(data, one_prior(SHARED_LENGTH if length is None else length)))
+    has_one_prior = data.variant != "paper" or data.options.shared_contexts
+    if has_one_prior and length is None:
+        return (yield from calibrate(data, one_prior()))
+    if has_one_prior:
+        return (yield from calibrate(data, one_prior(length)))
     texts = domain_texts(checked_rows(data), data.options.texts, length)
     return (yield from calibrate_in_context(data, texts, divided))
 

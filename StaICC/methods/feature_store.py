@@ -39,7 +39,11 @@ class FeatureStore:
         self._needed = needed
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
-        """Return the stored features of the prompts that have all."""
+        """Return the features of each prompt of which the stores have all needed features.
+
+        Args:
+            queries: The prompts with their labels.
+        """
         features_of_prompts = {prompt: Features() for prompt in queries}
         for feature, store in self._stores.items():
             prompts = [prompt for prompt in queries if feature in self._needed[prompt]]
@@ -57,10 +61,17 @@ class FeatureStore:
         return complete
 
     def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
-        """Store features; return those that differ from what is kept.
+        """Store the computed features of prompts, and return those that differ from what was stored earlier.
 
-        Another run or process may have stored a feature earlier. Prompts that differ in their labels only share a
-        feature of their text. All of them then have the value that the store keeps.
+        Another run or process may have stored a feature earlier, and prompts that differ in their labels only share a
+        feature of their text. In both cases the value that was stored first counts. It replaces the computed one in
+        the given features, too.
+
+        Args:
+            answers: Prompts, each with its computed features. Failures are not stored.
+
+        Returns:
+            The features of each prompt of which a feature was replaced.
         """
         computed = {prompt: features for prompt, features in answers if isinstance(features, Features)}
         changed: dict[PromptKey, Answer] = {}
@@ -112,6 +123,12 @@ class FeatureCounter(RunCounter):
 
     def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
         """Count features that were computed again.
+
+        Args:
+            query: The prompt.
+            stored: Its stored features.
+            again: The features that were computed again.
+            where: Which query it is, for messages.
 
         Returns:
             A warning, if they differ and the kernel's predictions may change; else ``None``.

@@ -41,7 +41,7 @@ AT_ONCE = 256
 _MEMORY = 1 << 30
 """Bytes of full-vocabulary logits that are kept in memory; a store keeps them all."""
 
-Slot = tuple[Any, PromptKey]
+CacheKey = tuple[Any, PromptKey]
 """A feature of a prompt: the feature, then the prompt with the labels if the feature depends on them."""
 
 
@@ -68,6 +68,11 @@ class _FeatureCall:
     """Joint features of the kernel, or one other feature."""
     needed: dict[PromptKey, set[Any]]
     """For each prompt, those of the features that are needed."""
+
+
+def _cache_key(feature: Any, prompt: PromptKey) -> CacheKey:
+    """Return the key of a feature of a prompt. Prompts that differ in labels only share features of their text."""
+    return (feature, stored_key(feature, prompt))
 
 
 def text_count(prompt: Prompt) -> int:
@@ -100,8 +105,8 @@ class FeatureCache:
         self.computed = 0
         self.reused = 0
         self._compute_queries = compute
-        self._memory: dict[Slot, Any] = {}
-        self._warnings: dict[Slot, tuple[str, ...]] = {}  # of the call that computed what is in memory
+        self._memory: dict[CacheKey, Any] = {}
+        self._warnings: dict[CacheKey, tuple[str, ...]] = {}  # of the call that computed what is in memory
         self._bytes_in_memory = 0
         self._functions: dict[Any, Inference] = {MODEL_ITSELF: kernel}
         self._tokens_of_workers = Tokens(0, 0)
@@ -119,7 +124,11 @@ class FeatureCache:
         return self._tokens_of_workers.plus(Tokens(*used))
 
     def function(self, feature: Any) -> Inference:
-        """Return the inference function of a feature, under whose identity a store keeps it."""
+        """Return the inference function that computes a feature. A store keeps the feature under its identity.
+
+        Args:
+            feature: The name of a feature, such as ``"hidden"``; or an inference function without its kernel.
+        """
         if feature not in self._functions:
             if is_named(feature):
                 self._functions[feature] = FeatureFunction(self.kernel, {feature})
@@ -130,6 +139,9 @@ class FeatureCache:
     def start(self, context: RunContext, recheck: bool | None = None, unparsed: Unparsed = "error") -> None:
         """Use the store, the workers and the policies of a run from now on.
 
+        Features in memory are kept if the kernel is known to be the same as before. If its identity is incomplete, it
+        may have changed since an earlier run.
+
         Args:
             context: The context of the run, with its store and workers.
             recheck: Whether reused predictions are rechecked; ``None``: unless requests may cost money.
@@ -137,8 +149,8 @@ class FeatureCache:
         """
         identity = context.identity_of(self.kernel)
         is_another_run = context is not self._context
-        may_be_another_model = is_another_run and not identity.complete
-        if identity.digest != self.digest or may_be_another_model:
+        may_have_changed = is_another_run and not identity.complete
+        if identity.digest != self.digest or may_have_changed:
             self.digest = identity.digest
             self._bytes_in_memory = 0
             self._memory.clear()
@@ -149,12 +161,15 @@ class FeatureCache:
         self.predictor = self.kernel
 
     def rows(self, requests: Sequence[Request], part: Part | None = None, policy: OnError | None = None) -> list[Any]:
-        """Return the rows of each request; features are computed together, so that prompts share prefixes.
+        """Return the rows of each request: for each prompt the requested feature.
+
+        Features that are neither in memory nor in the store are computed, those of all requests together. So prompts
+        with a common beginning can follow each other.
 
         Args:
             requests: The requests.
-            part: For messages and progress.
-            policy: What to do about failures, where it is not that of the run.
+            part: Name and number of this part of the run, for messages and progress.
+            policy: What to do about failures; ``None`` for the policy of the run.
 
         Returns:
             For each request its rows; a :class:`Failure` where there is none and the run collects failures.
@@ -162,36 +177,31 @@ class FeatureCache:
         Raises:
             OutputError: A prompt has no feature, and the run stops at the first failure.
         """
-        prompt_of_slot: dict[Slot, PromptKey] = {}
+        prompts: dict[CacheKey, PromptKey] = {}
         for request in requests:
-            self._set_predictor(request.feature)
-            for key in request.keys:
-                slot = (request.feature, stored_key(request.feature, key))
-                prompt_of_slot.setdefault(slot, key)
+            if isinstance(request.feature, KernelFunction):
+                self.predictor = self.function(request.feature)
+            for prompt in request.keys:
+                prompts.setdefault(_cache_key(request.feature, prompt), prompt)
 
-        row_of_slot = self._remembered(prompt_of_slot)
-        missing: dict[PromptKey, dict[Any, None]] = {}  # a dictionary keeps the order of the features
-        for slot, key in prompt_of_slot.items():
-            if slot not in row_of_slot:
-                feature, _ = slot
-                missing.setdefault(key, {})[feature] = None
+        rows = self._rows_in_memory(prompts)
+        missing: dict[PromptKey, dict[Any, None]] = {}  # by prompt its features; a dictionary keeps their order
+        for cache_key, prompt in prompts.items():
+            if cache_key not in rows:
+                feature, _ = cache_key
+                missing.setdefault(prompt, {})[feature] = None
         for call in self._calls(missing):
-            row_of_slot |= self._compute(call, part or Part("features"), len(requests) > 1, policy)
+            rows |= self._compute(call, part or Part("features"), len(requests) > 1, policy)
 
         rows_of_requests = []
         for request in requests:
-            rows = [row_of_slot[request.feature, stored_key(request.feature, key)] for key in request.keys]
-            rows_of_requests.append(apply_present(rows, list))  # copies: a method may change its rows
+            rows_of_request = [rows[_cache_key(request.feature, prompt)] for prompt in request.keys]
+            rows_of_requests.append(apply_present(rows_of_request, list))  # copies: a method may change its rows
         return rows_of_requests
 
-    def _set_predictor(self, feature: Any) -> None:
-        """Take a function that calls the kernel otherwise, such as its noisy channel, for who predicts."""
-        if isinstance(feature, KernelFunction):
-            self.predictor = self.function(feature)
-
-    def _remembered(self, slots: Iterable[Slot]) -> dict[Slot, Any]:
+    def _rows_in_memory(self, cache_keys: Iterable[CacheKey]) -> dict[CacheKey, Any]:
         """Return the rows that are in memory, count them as reused, and repeat the warnings of their computation."""
-        rows = {slot: self._memory[slot] for slot in slots if slot in self._memory}
+        rows = {cache_key: self._memory[cache_key] for cache_key in cache_keys if cache_key in self._memory}
 
         reused_of_features = Counter(feature for feature, _ in rows)
         for feature, number in reused_of_features.items():
@@ -201,58 +211,65 @@ class FeatureCache:
 
         if self._context is not None:
             warnings: dict[str, None] = {}  # each once, in their order
-            for slot in rows:
-                warnings.update(dict.fromkeys(self._warnings.get(slot, ())))
+            for cache_key in rows:
+                warnings.update(dict.fromkeys(self._warnings.get(cache_key, ())))
             self._context.warn(*warnings)
         return rows
 
     def _calls(self, missing: Mapping[PromptKey, Collection[Any]]) -> list[_FeatureCall]:
-        """Return what one run of the model computes of which prompts.
+        """Return the runs of the model that compute missing features.
 
-        These are joint features together and every other feature alone, texts and noisy channels apart.
+        A run computes several features of a prompt if the kernel can (its joint features), otherwise one. Prompts that
+        are a text and those of the noisy channel, which are several texts, are in different runs.
 
         Args:
             missing: For each prompt, the features that are to be computed.
         """
         groups = self._groups_of_features(missing)
         calls = []
-        for prompt_type in (str, tuple):  # texts, then noisy channels
-            keys = [key for key in missing if isinstance(key[0], prompt_type)]
+        for prompt_type in (str, tuple):  # texts, then prompts of the noisy channel
+            keys_of_type = [key for key in missing if isinstance(key[0], prompt_type)]
             for group in groups:
                 needed = {}
-                for key in keys:
-                    needed_of_prompt = set(group).intersection(missing[key])
-                    if needed_of_prompt:
-                        needed[key] = needed_of_prompt
+                for key in keys_of_type:
+                    features_of_prompt = set(group).intersection(missing[key])
+                    if features_of_prompt:
+                        needed[key] = features_of_prompt
                 if needed:
                     calls.append(_FeatureCall(group, needed))
         return calls
 
     def _groups_of_features(self, missing: Mapping[PromptKey, Collection[Any]]) -> list[list[Any]]:
-        """Return the features that are to be computed, in groups of which each needs one run of the model."""
+        """Return the missing features in groups. One run of the model can compute the features of a group together.
+
+        Args:
+            missing: For each prompt, the features that are to be computed.
+        """
         features: dict[Any, None] = {}  # a dictionary keeps their order
         for features_of_prompt in missing.values():
             features.update(dict.fromkeys(features_of_prompt))
+        joint_features = sorted(protocol.joint_features_of(self.kernel).intersection(features))
+        # The kernel has a method for each single feature, except for log-probabilities: these are always computed as
+        # joint features.
+        if len(joint_features) == 1 and joint_features != ["log_probabilities"]:
+            joint_features = []
+
         groups = []
-        joint = sorted(protocol.joint_features_of(self.kernel).intersection(features))
-        # The kernel computes log-probabilities only as a joint feature, and any other single feature by itself.
-        if len(joint) > 1 or "log_probabilities" in joint:
-            groups.append(joint)
-        else:
-            joint = []
+        if joint_features:
+            groups.append(joint_features)
         for feature in features:
-            if feature not in joint:
+            if feature not in joint_features:
                 groups.append([feature])
         return groups
 
-    def _compute(self, call: _FeatureCall, part: Part, grouped: bool, policy: OnError | None) -> dict[Slot, Any]:
-        """Compute and remember the rows of a call.
+    def _compute(self, call: _FeatureCall, part: Part, grouped: bool, policy: OnError | None) -> dict[CacheKey, Any]:
+        """Compute the rows of a call, and keep them in memory.
 
         Args:
-            call: The call.
-            part: For messages and progress.
+            call: The features and the prompts.
+            part: Name and number of this part of the run, for messages and progress.
             grouped: Whether prompts with a common prefix follow each other.
-            policy: What to do about failures, where it is not that of the run.
+            policy: What to do about failures; ``None`` for the policy of the run.
         """
         feature = call.features[0]
         if not of_kernel(feature):
@@ -268,14 +285,20 @@ class FeatureCache:
         answers = self._predict(self.function(feature), call, part, options)
         return self._remember(call, answers, tuple(warnings), stored_features=())
 
-    def _compute_named(self, call: _FeatureCall, part: Part, grouped: bool, policy: OnError | None) -> dict[Slot, Any]:
-        """Compute features that the kernel itself has, and remember their rows; arguments as for :meth:`_compute`."""
+    def _compute_named(
+        self, call: _FeatureCall, part: Part, grouped: bool, policy: OnError | None
+    ) -> dict[CacheKey, Any]:
+        """Compute features that have a name, such as ``"hidden"``: the kernel itself computes these.
+
+        Predictions alone are computed as in a run without a method, with the same store. Arguments as for
+        :meth:`_compute`.
+        """
         warnings: list[str] = []
         options = _keeping_warnings(self._options(call.features[0]), warnings)
         options = replace(options, group_prefixes=grouped, on_error=policy or options.on_error)
         stores = self._stores(call.features)
         if call.features == [MODEL_ITSELF]:
-            function = self.function(MODEL_ITSELF)  # with the store of plain predictions
+            function = self.function(MODEL_ITSELF)
         else:
             function = self._joint_function(call)
             store_of_features = FeatureStore(stores, call.needed) if stores else None
@@ -293,27 +316,34 @@ class FeatureCache:
         return stores
 
     def _joint_function(self, call: _FeatureCall) -> FeatureFunction:
-        """Return the function that computes the features of a call, and of each prompt only those that it needs."""
-        fewer = {}
+        """Return the function that computes the features of a call, of each prompt only those that it needs."""
+        features_of_prompts_with_fewer = {}
         for (prompt, labels), needed in call.needed.items():
             if len(needed) < len(call.features):
-                fewer[query_key(prompt, labels)] = needed
-        return FeatureFunction(self.kernel, call.features, fewer)
+                features_of_prompts_with_fewer[query_key(prompt, labels)] = needed
+        return FeatureFunction(self.kernel, call.features, fewer=features_of_prompts_with_fewer)
 
-    def _encode(self, function: Callable[[list[str]], Any], call: _FeatureCall) -> list[Any]:
-        """Return the vectors that a function of texts, which is no inference function, returns."""
+    def _encode(self, encoder: Callable[[list[str]], Any], call: _FeatureCall) -> list[Any]:
+        """Return the vector of each prompt of a call from a text encoder, which is no inference function."""
         texts = [str(prompt) for prompt, _ in call.needed]
         vectors: list[Any] = []
         for some_texts in in_batches(texts, AT_ONCE):
-            vectors.extend(function(list(some_texts)))
+            vectors.extend(encoder(list(some_texts)))
         self.computed += len(texts)
         return vectors
 
     def _predict(self, function: Inference, call: _FeatureCall, part: Part, options: RunOptions) -> Sequence[Any]:
-        """Evaluate a function on the prompts of a call, and count what was computed."""
+        """Return what an inference function predicts for the prompts of a call, and count what was computed.
+
+        Args:
+            function: The inference function.
+            call: The prompts.
+            part: Name and number of this part of the run, for messages and progress.
+            options: The options of the run for this function.
+        """
         queries = []
         for number, (prompt, labels) in enumerate(call.needed):
-            # Features do not depend on the true label; the prompts are numbered in the place of test rows.
+            # The runner takes queries. No prediction depends on the true label or the row that they have here.
             queries.append(Query(prompt, labels, label=0, row=number, repeat=0))
         counter_of_run = options.counter
         counter_of_call = FeatureCounter(
@@ -361,45 +391,57 @@ class FeatureCache:
         answers: Iterable[Any],
         warnings: tuple[str, ...],
         stored_features: Collection[Any],
-    ) -> dict[Slot, Any]:
-        """Return the rows of what was computed, and keep them in memory.
+    ) -> dict[CacheKey, Any]:
+        """Return the rows that were computed, and keep them in memory, but for failures.
 
         Args:
-            call: What was computed.
-            answers: The answer for each of its prompts.
+            call: The features and prompts that were computed.
+            answers: For each prompt a failure, its features, or the value of the only feature.
             warnings: The warnings of the computation.
             stored_features: The features that a store keeps.
         """
-        rows: dict[Slot, Any] = {}
-        for (key, needed), answer in zip(call.needed.items(), answers, strict=True):
+        rows: dict[CacheKey, Any] = {}
+        for (prompt, needed), answer in zip(call.needed.items(), answers, strict=True):
             for feature in needed:
-                slot = (feature, stored_key(feature, key))
+                cache_key = _cache_key(feature, prompt)
                 if isinstance(answer, Failure):
-                    rows[slot] = answer
+                    rows[cache_key] = answer
                 else:
                     value = answer[feature] if isinstance(answer, Features) else answer
-                    rows[slot] = unpacked_row(feature, value)
-                    self._keep(slot, rows[slot], warnings, is_stored=feature in stored_features)
+                    row = unpacked_row(feature, value)
+                    rows[cache_key] = row
+                    self._keep(cache_key, row, warnings, is_stored=feature in stored_features)
         return rows
 
-    def _keep(self, slot: Slot, row: Any, warnings: tuple[str, ...], is_stored: bool) -> None:
+    def _keep(self, cache_key: CacheKey, row: Any, warnings: tuple[str, ...], is_stored: bool) -> None:
         """Keep a row in memory, with the warnings of its computation.
 
         Logits of the full vocabulary are large. They are kept only if no store has them and there is room.
+
+        Args:
+            cache_key: The feature and the prompt of the row.
+            row: The row.
+            warnings: The warnings of the computation.
+            is_stored: Whether a store has the row.
         """
-        feature, _ = slot
+        feature, _ = cache_key
         if feature == "vocabulary":
             has_room = self._bytes_in_memory + row.nbytes <= _MEMORY
             if is_stored or not has_room:
                 return
             self._bytes_in_memory += row.nbytes
-        self._memory[slot] = row
+        self._memory[cache_key] = row
         if warnings:
-            self._warnings[slot] = warnings
+            self._warnings[cache_key] = warnings
 
 
 def _keeping_warnings(options: RunOptions, kept: list[str]) -> RunOptions:
-    """Return options whose warnings of what went wrong in the run are also added to a list."""
+    """Return options with which each warning of a run is also appended to a list.
+
+    Args:
+        options: The options of the run.
+        kept: Gets the warnings.
+    """
 
     def warn(warning: str) -> None:
         kept.append(warning)

@@ -96,11 +96,13 @@ def forecast_method(
         for benchmark in benchmarks:
             runs.append(_PlannedRun(method, benchmark))
     runs_on_members = _runs_on_members(runs)
-    first = _tasks_of(runs, runs_on_members, _FIRST, forecast_options)
-    second = _tasks_of(runs, runs_on_members, _SECOND, forecast_options)
-    first_prompts = [call.chunk for call in first.new_calls]
-    second_prompts = [call.chunk for call in second.new_calls]
-    return first.forecast(forecast_options, certain=first_prompts == second_prompts)
+    first_tasks = _tasks_of(runs, runs_on_members, _FIRST, forecast_options)
+    second_tasks = _tasks_of(runs, runs_on_members, _SECOND, forecast_options)
+    first_prompts = [call.chunk for call in first_tasks.new_calls]
+    second_prompts = [call.chunk for call in second_tasks.new_calls]
+    # If other features lead to the same prompts, these do not depend on what the model computes.
+    prompts_are_known = first_prompts == second_prompts
+    return first_tasks.forecast(forecast_options, certain=prompts_are_known)
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,12 @@ def _check_benchmarks(benchmarks: Sequence[Any], n_methods: int) -> None:
 
 
 def _runs_on_members(runs: Sequence[_PlannedRun]) -> list[_PlannedRun]:
-    """Return runs with single benchmarks in the place of groups, those that their method can run on.
+    """Return the runs of which a set of runs consists: for each benchmark of a group, a run of its own.
+
+    Benchmarks on which the method cannot run are left out.
+
+    Args:
+        runs: The runs, on benchmarks or groups.
 
     Raises:
         ArgumentError: No method can run on any of its benchmarks; the first reason is raised.
@@ -148,12 +155,12 @@ def _tasks_of(
     variation: _Variation,
     options: ForecastOptions,
 ) -> Tasks:
-    """Return what the methods of some runs compute, with made-up features.
+    """Return the calls of the model that some runs would need; the methods run with made-up features.
 
     Args:
-        runs: The runs, all with the same kernel. Their methods share features.
-        runs_on_members: The same on single benchmarks, one after the other.
-        variation: How the features are chosen.
+        runs: The runs, all with the same kernel. What their methods need first is computed for all together.
+        runs_on_members: The runs of which these consist, each on a single benchmark (:func:`_runs_on_members`).
+        variation: How the features are made up.
         options: The options of the forecast.
     """
     kernel = runs[0].method.kernel
@@ -174,7 +181,17 @@ def _tasks_of(
 
 
 class _MadeUp:
-    """Predictions in the place of those of a model: what the store has, and random features for all else."""
+    """A function that takes the place of the runner: it collects queries, and makes up predictions for them.
+
+    A prediction is the stored one if a store has it; otherwise it is random.
+
+    Args:
+        kernel: The kernel that is not run.
+        variation: How the predictions are chosen.
+
+    Attributes:
+        tasks: The queries that were collected, as calls of the kernel.
+    """
 
     def __init__(self, kernel: Inference, variation: _Variation) -> None:
         self.kernel = kernel
@@ -187,8 +204,12 @@ class _MadeUp:
     def __call__(
         self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
     ) -> list[Answer | Failure]:
-        """Count the queries, and make up predictions of them."""
-        stored = self.tasks.add(function, queries, options, part.parts - part.number)
+        """Add queries to the tasks, and return a prediction for each.
+
+        The arguments are those of :func:`StaICC.inference.runner.predict_queries`.
+        """
+        remaining_parts = part.parts - part.number
+        stored = self.tasks.add(function, queries, options, remaining_parts)
         predictions: list[Answer | Failure] = []
         for query in queries:
             key = (query.prompt, query.label_space)
@@ -196,7 +217,13 @@ class _MadeUp:
         return predictions
 
     def _prediction(self, function: Inference, key: PromptKey) -> Answer:
-        """Return a prediction of the kind that an inference function returns: features, a text or probabilities."""
+        """Return a made-up prediction of the kind that an inference function returns.
+
+        Args:
+            function: The inference function. One that computes features gets features, one that generates text gets
+                random digits, and any other one gets random probabilities.
+            key: The prompt with its labels.
+        """
         if isinstance(function, FeatureFunction):
             prompt, label_space = key
             features = Features()
@@ -210,7 +237,12 @@ class _MadeUp:
         return probabilities
 
     def _row(self, feature: Feature, key: PromptKey) -> Any:
-        """Return a row of a feature for a prompt."""
+        """Return a made-up feature of a prompt: numbers in the form that the feature has.
+
+        Args:
+            feature: The name of the feature.
+            key: The prompt with its labels.
+        """
         prompt, label_space = key
         if feature == "losses":
             self._loss_count += 1

@@ -51,7 +51,7 @@ class GenerationOptions:
     """Tokens of a text at most; none: 16, with reasoning 128."""
 
     def writers(self) -> list[TextInference]:
-        """Return the features of the samples.
+        """Return the functions that generate the texts of a query: one for each sample, which differ in its number.
 
         Raises:
             ArgumentError: An option is invalid.
@@ -75,10 +75,10 @@ class GenerationOptions:
 
 
 def generate(data: MethodData) -> Steps:
-    """Predict the share of samples that name each label.
+    """Let the model write texts after each query, and predict the share of these that name each label.
 
-    Samples that name no label have no vote. Of labels with equally many votes, the one that was sampled first wins. If
-    no sample names a label, the query is an unparsed reply.
+    Texts that name no label do not count. Of labels with equal shares, the one that was named first wins. If no text
+    names a label, the prediction is a text, which is scored as a reply without a label.
     """
     rows = yield from sampled_shares(data, data.options)
     return data.predictions(rows)
@@ -87,11 +87,15 @@ def generate(data: MethodData) -> Steps:
 def sampled_shares(
     data: MethodData, options: GenerationOptions
 ) -> Generator[Sequence[Request], list[list[Any]], list[Answer | Failure]]:
-    """Generate texts after each query, and return the share of them that name each label.
+    """Let the model write texts after each query, and return the share of these that name each label.
 
     Args:
         data: The data of the method.
-        options: How texts are generated.
+        options: How many texts, and how they are generated.
+
+    Returns:
+        For each query one share for each label; a text if none of its texts names a label; a failure if it has no text
+        (:func:`shares`).
     """
     if data.is_noisy:
         raise ArgumentError("the noisy channel has no text to generate: got noisy_channel=True, expected False")
@@ -102,31 +106,33 @@ def sampled_shares(
 
     queries = data.queries
     starts = [_start_of_text(query.prompt, options.reasoning) for query in queries]
-    start_queries = [query.with_prompt(start) for query, start in zip(queries, starts, strict=True)]
-    samples = yield [data.ask(writer, start_queries) for writer in writers]
+    queries_with_starts = [query.with_prompt(start) for query, start in zip(queries, starts, strict=True)]
+    samples = yield [data.ask(writer, queries_with_starts) for writer in writers]  # of each writer a text by query
     if options.reasoning:
         samples = yield from _answers_after_reasoning(data, queries, starts, samples)
 
-    rows = []
-    incomplete = 0
+    shares_of_queries = []
+    incomplete_count = 0
     for query, *texts in zip(queries, *samples, strict=True):
-        rows.append(shares(texts, query.label_space, query.prompt))
-        n_generated = sum(isinstance(text, str) for text in texts)
-        if 0 < n_generated < len(texts):
-            incomplete += 1
-    if incomplete:
+        shares_of_queries.append(shares(texts, query.label_space, query.prompt))
+        generated_count = sum(isinstance(text, str) for text in texts)
+        if 0 < generated_count < len(texts):
+            incomplete_count += 1
+    if incomplete_count:
         data.warn(
-            f"{incomplete} of {len(queries)} predictions count fewer than {len(samples)} texts, because others could "
-            "not be generated"
+            f"{incomplete_count} of {len(queries)} predictions count fewer than {len(samples)} texts, because others "
+            "could not be generated"
         )
-    return rows
+    return shares_of_queries
 
 
 def _start_of_text(prompt: Prompt, reasoning: bool) -> str:
-    """Return the prompt after which the model writes."""
+    """Return the prompt after which the model writes: without its last blank, and with the call to reason if wanted."""
     assert isinstance(prompt, str)  # the noisy channel is refused
     start = without_blank(prompt)
-    return extended(start, f" {REASONING}") if reasoning else start
+    if reasoning:
+        return extended(start, f" {REASONING}")
+    return start
 
 
 def _answers_after_reasoning(
@@ -146,19 +152,25 @@ def _answers_after_reasoning(
     Returns:
         For each sample, the answer to each query; failures keep their places.
     """
-    answers_of_samples = [list(reasonings) for reasonings in samples]  # each answer takes the place of its reasoning
-    prompts = []
-    places = []  # of the answers: the number of the sample and of the query
-    for sample, reasonings in enumerate(samples):
-        for number, (query, start, reasoning) in enumerate(zip(queries, starts, reasonings, strict=True)):
+    queries_with_reasoning = []  # sample by sample; their prompts end with the reasoning and the call to answer
+    for reasonings in samples:
+        for query, start, reasoning in zip(queries, starts, reasonings, strict=True):
             if isinstance(reasoning, str):
-                request_for_answer = ANSWER.format(labels=", ".join(query.label_space))
-                prompts.append(query.with_prompt(extended(start, reasoning + request_for_answer)))
-                places.append((sample, number))
+                call_to_answer = ANSWER.format(labels=", ".join(query.label_space))
+                prompt = extended(start, reasoning + call_to_answer)
+                queries_with_reasoning.append(query.with_prompt(prompt))
 
-    (answers,) = yield [data.ask(TextInference(None, ANSWER_TOKENS, ("\n",)), prompts)]
-    for (sample, number), answer in zip(places, answers, strict=True):
-        answers_of_samples[sample][number] = answer
+    (answers,) = yield [data.ask(TextInference(None, ANSWER_TOKENS, ("\n",)), queries_with_reasoning)]
+    remaining_answers = iter(answers)
+    answers_of_samples = []
+    for reasonings in samples:
+        answers_of_sample = []
+        for reasoning in reasonings:
+            if isinstance(reasoning, str):
+                answers_of_sample.append(next(remaining_answers))
+            else:
+                answers_of_sample.append(reasoning)  # a failure
+        answers_of_samples.append(answers_of_sample)
     return answers_of_samples
 
 

@@ -29,23 +29,47 @@ class CalibratedGenerationOptions(GenerationOptions):
 
 
 def generation_calibration(data: MethodData) -> Steps:
-    """Divide the share of samples that name each label by its mean; queries without a label stay unparsed."""
-    options = replace(data.options, samples=validate_integer("samples", data.options.samples, 2))
-    rows = yield from sampled_shares(data, options)
-    calibrated: list[Any] = []
-    for rows_of_condition in data.rows_by_condition(rows):
-        calibrated += apply_present(rows_of_condition, lambda present_rows: _calibrated(data, present_rows))
-    return data.predictions(calibrated)
+    r"""Predict labels from the texts that the model writes, with batch calibration.
+
+    The model writes several texts after each query. With :math:`s_y` the share of them that name the label :math:`y`,
+    and :math:`\bar s_y` the mean share in a batch of queries, the predictions are :math:`s_y / \bar s_y`, divided by
+    their sum. Batches have queries of one condition of the benchmark.
+    """
+    sample_count = validate_integer("samples", data.options.samples, 2)
+    shares_of_queries = yield from sampled_shares(data, replace(data.options, samples=sample_count))
+
+    def calibrate(shares: list[Any]) -> list[Any]:
+        return _calibrated_shares(data, shares)
+
+    predictions: list[Any] = []
+    for shares_of_condition in data.rows_by_condition(shares_of_queries):
+        # Queries without any text have a failure, which is their prediction.
+        predictions += apply_present(shares_of_condition, calibrate)
+    return data.predictions(predictions)
 
 
-def _calibrated(data: MethodData, rows: Sequence[Any]) -> list[Any]:
-    """Return the predictions of a condition, calibrated; replies without a label stay as they are."""
-    scored = [row for row in rows if not isinstance(row, str)]
-    if len(scored) == 1:
+def _calibrated_shares(data: MethodData, shares: Sequence[Any]) -> list[Any]:
+    """Return the shares of queries, divided by their mean in a batch (:func:`batch_calibrated`).
+
+    Args:
+        data: The data of the method; it gets a warning if a single query has shares.
+        shares: For each query the share of each label among its texts; a text if none of them names a label.
+
+    Returns:
+        The predictions. A text stays as it is: it is scored as a reply without a label.
+    """
+    positions = []  # of the queries that have shares
+    for position, row in enumerate(shares):
+        if not isinstance(row, str):
+            positions.append(position)
+    predictions = list(shares)
+    if len(positions) == 1:
         data.warn("one reply only has a label, so it is not calibrated: there is no mean of a batch")
-        return list(rows)
-    calibrated = iter(batch_calibrated(scored, data.options.batch_size))
-    return [row if isinstance(row, str) else next(calibrated) for row in rows]
+        return predictions
+    calibrated = batch_calibrated([shares[position] for position in positions], data.options.batch_size)
+    for position, prediction in zip(positions, calibrated, strict=True):
+        predictions[position] = prediction
+    return predictions
 
 
 GENERATION_CALIBRATION = MethodSpec(

@@ -1,4 +1,4 @@
-"""Runs the steps of a method on a data set: one loop serves what it asks."""
+"""Runs a method on a data set: computes the requests that its generator function yields, until it returns."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ ROLES: tuple[Role, ...] = ("train", "test")
 
 
 class RunningSteps:
-    """The steps of a method on a data set: what it asks now, or what it returned.
+    """The generator of a method on a data set, at one of its ``yield`` statements or at its end.
+
+    The part of a method between two ``yield`` statements is a step.
 
     Args:
-        title: Its name, for messages.
-        steps: Its steps.
-        kernel: The kernel that answers it.
+        title: Name of the method, for messages.
+        steps: The generator.
+        kernel: The kernel that computes its requests.
 
     Attributes:
-        requests: What it asks; ``None`` when it has returned.
+        requests: The requests that it yielded; ``None`` when it has returned.
         returned: What it returned.
 
     Raises:
@@ -56,20 +58,20 @@ class RunningSteps:
 
     @property
     def role(self) -> Role:
-        """The role of the present step: ``"train"`` if any of its requests is about prompts to learn from."""
+        """The role of the present requests: ``"train"`` if any of them is about prompts to learn from."""
         for request in self.requests or ():
             if request.role == "train":
                 return "train"
         return "test"
 
     def advance(self, rows: list[list[Any]] | None) -> None:
-        """Give the method the rows that it asked for, and take what it asks next.
+        """Send the method the rows of its requests, and take its next requests or what it returns.
 
         Args:
-            rows: For each request its rows; ``None`` for the first step.
+            rows: For each request its rows; ``None`` to start the method.
 
         Raises:
-            ArgumentError: The kernel counted tokens meanwhile, which no request says.
+            ArgumentError: The kernel counted tokens during this step: the method called it without a request.
             OutputError: The method cannot go on without the rows that are missing.
         """
         for rows_of_request in rows or ():
@@ -88,10 +90,13 @@ class RunningSteps:
         self.requests = requests
 
     def _requests_after(self, rows: list[list[Any]] | None) -> Sequence[Request]:
-        """Return what the method asks when it has some rows.
+        """Return the next requests of the method, after sending it the rows of the present ones.
 
-        A method to which too few rows are left, such as training prompts of which none has some label, cannot finish
-        because of the missing ones. Its arguments are not wrong.
+        A method raises a TooFewRowsError if it cannot learn from so few rows. If rows are missing because queries
+        failed, the failures are the cause, so an OutputError takes its place.
+
+        Args:
+            rows: For each request its rows; ``None`` to start the method.
 
         Raises:
             StopIteration: The method returned.
@@ -109,21 +114,29 @@ class RunningSteps:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a method reads the predictions of the model, and how the benchmark reads those of the method."""
+    """Converts the predictions of the model for the method, and those of the method for the benchmark.
+
+    Methods compute with probabilities. A benchmark may state that outputs are logits.
+    """
 
     outputs: Kind
-    """How the data set states rows of numbers to be read."""
+    """What numbers of a prediction are, as the benchmark states: ``"probabilities"``, ``"logits"`` or ``"auto"``."""
     unchanged: bool
-    """Whether the method is the model itself, so that the benchmark reads its outputs as they are."""
+    """Whether nothing is converted, because the method is the model itself (vanilla inference)."""
 
     def rows(self, request: Request, rows: list[Any]) -> list[Any]:
-        """Return the rows of a request as the method gets them: probabilities, where a kind is stated."""
+        """Return the rows of a request as the method gets them: predictions as probabilities."""
         if request.feature != "probabilities" or self.unchanged:
             return rows
         return as_probabilities(rows, self.outputs)
 
     def predictions(self, returned: Any, data: MethodData) -> Predictions:
-        """Return what a method returned as predictions of the stated kind, for the queries that they answer."""
+        """Return the predictions of a method as the benchmark reads them.
+
+        Args:
+            returned: What the method returned: predictions, or a plain list of one for each query of the data.
+            data: The data that the method got.
+        """
         predictions = returned if isinstance(returned, Predictions) else data.predictions(returned)
         if self.unchanged:
             return predictions
@@ -142,31 +155,36 @@ def serve(
     reading: Reading,
     asked: AskedPrompts,
 ) -> None:
-    """Answer what a method asks until it returns.
+    """Compute the requests that a method yields, and send it their rows, until it returns.
+
+    Requests that are ahead (:attr:`Request.ahead`) are not computed: the method gets an empty list for each of them.
 
     Args:
-        steps: The steps of the method.
-        data: What it knows.
-        caches: Compute the features.
-        part: For messages and progress.
+        steps: The generator of the method, which has yielded its first requests.
+        data: The data that the method got. It is warned of training prompts that failed.
+        caches: Compute the requests.
+        part: Name and number of this part of the run, for messages and progress.
         costs: Get the seconds and tokens of each phase.
-        reading: How the method reads predictions.
-        asked: Gets what it asks.
+        reading: Converts predictions of the model for the method.
+        asked: Gets the requests that were computed.
 
     Raises:
         OutputError: A prompt has no feature, and the run stops at the first failure.
     """
     while steps.requests is not None:
         requests = steps.requests
-        rows_of_requests: list[list[Any]] = [[] for _ in requests]  # a request that is ahead gets no rows
+        rows_of_requests: list[list[Any]] = [[] for _ in requests]
         for role in ROLES:
-            positions = _positions_to_answer(requests, role)
+            positions = []  # of the requests of this role
+            for position, request in enumerate(requests):
+                if request.role == role and not request.ahead:
+                    positions.append(position)
             if not positions:
                 continue
-            shown_phase = PHASES[role] if role == "train" else ""
-            computed = caches.rows([requests[position] for position in positions], replace(part, phase=shown_phase))
-            for position, rows in zip(positions, computed, strict=True):
-                request = requests[position]
+            phase_in_progress = PHASES[role] if role == "train" else ""
+            requests_of_role = [requests[position] for position in positions]
+            computed = caches.rows(requests_of_role, replace(part, phase=phase_in_progress))
+            for position, request, rows in zip(positions, requests_of_role, computed, strict=True):
                 asked.add(caches.cache_of(request), request, rows)
                 rows_of_requests[position] = reading.rows(request, rows)
                 if role == "train":
@@ -175,20 +193,16 @@ def serve(
 
         phase_of_step = PHASES[steps.role]
         steps.advance(rows_of_requests)
-        costs.charge(phase_of_step)  # what the method made of the rows
-
-
-def _positions_to_answer(requests: Sequence[Request], role: Role) -> list[int]:
-    """Return the positions of the requests of a role that are answered now: all that are not ahead."""
-    positions = []
-    for position, request in enumerate(requests):
-        if request.role == role and not request.ahead:
-            positions.append(position)
-    return positions
+        costs.charge(phase_of_step)  # the time in which the method learned from the rows
 
 
 def _warn_of_failures(data: MethodData, rows: Sequence[Any]) -> None:
-    """Warn if some training prompts have no row."""
+    """Add a warning to the data of a method if some of its training prompts failed, but not all.
+
+    Args:
+        data: The data of the method.
+        rows: For each training prompt its feature, or a failure.
+    """
     failed = sum(isinstance(row, Failure) for row in rows)
     if 0 < failed < len(rows):
         data.warn(f"{failed} of {len(rows)} training prompts have no prediction and are left out")
@@ -197,16 +211,19 @@ def _warn_of_failures(data: MethodData, rows: Sequence[Any]) -> None:
 def prompts_of_method(
     steps: RunningSteps, caches: ModelCaches, part: Part, reading: Reading
 ) -> BaseExperimentor | None:
-    """Return the data set with the prompts that a method chose: those of the first step without prompts to learn from.
+    """Return the data set with the prompts that a method writes for the test queries; none of these is computed.
+
+    The method is run until its requests have no more prompts to learn from. Of the requests that follow, the first one
+    about all queries has the data set.
 
     Args:
-        steps: The steps of the method.
-        caches: Compute the features that it learns from.
-        part: For messages and progress.
-        reading: How the method reads predictions, as in a run.
+        steps: The generator of the method, which has yielded its first requests.
+        caches: Compute the requests that it learns from.
+        part: Name and number of this part of the run, for messages and progress.
+        reading: Converts predictions of the model for the method, as in a run.
 
     Returns:
-        The data set, without labels of test rows; ``None`` if this step has no request about all queries.
+        The data set, without labels of test rows; ``None`` if there is no request about all queries.
 
     Raises:
         OutputError: The kernel has no features of a training prompt.

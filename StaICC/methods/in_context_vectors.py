@@ -49,23 +49,33 @@ def in_context_vectors(data: MethodData) -> Steps:
             f"the kernel cannot steer its layers: got no method {method}, or a class that overrides other methods, "
             "which steered might not use. Use a local model, such as hf:NAME"
         )
-    steered_models = []
+    steered_models = []  # one for each template
     for templated in data.templates():
         vectors = yield from learn_vectors(templated)
         vectors_of_layers = tuple(tuple(vector) for vector in vectors.tolist())
         steered_models.append(SteeredModel(vectors_of_layers, strength))
 
-    bare = data.on(demonstrations=[[] for _ in data.demonstrations])
+    zero_shot = data.on(demonstrations=[[] for _ in data.demonstrations])
     requests = []
-    # One model for each condition, or one for all of them if their templates do not differ.
-    for condition, model in zip(bare.conditions, itertools.cycle(steered_models)):
-        requests.append(bare.ask(model, prompts=condition.queries))
-    answers = yield requests
-    return bare.predictions([row for rows in answers for row in rows])
+    # Each condition of the benchmark has its template. If all have the same one, cycle repeats the only model.
+    for condition, model in zip(zero_shot.conditions, itertools.cycle(steered_models)):
+        requests.append(zero_shot.ask(model, prompts=condition.queries))
+    rows_of_conditions = yield requests
+    return zero_shot.predictions(list(itertools.chain.from_iterable(rows_of_conditions)))
 
 
 def learn_vectors(data: MethodData) -> Generator[Any, Any, Any]:
-    """Return a vector for each layer, learned from calibration rows: an array (layers, width)."""
+    """Return a vector for each layer that points from the states of inputs to those of their answers.
+
+    Each calibration row gives two prompts: its input, and its label alone. The vectors are the main direction of the
+    differences between the states of both.
+
+    Args:
+        data: The data with the template of the prompts.
+
+    Returns:
+        An array (layers, width).
+    """
     if data.calibration_number < 2:
         raise ArgumentError(f"calibration_number: got {data.calibration_number}, expected at least 2, for a direction")
     inputs, labels = labelled_prompts(SameDemonstrations(data, []))
@@ -75,31 +85,33 @@ def learn_vectors(data: MethodData) -> Generator[Any, Any, Any]:
         data.ask("layers", prompts=inputs, role="train"),
         data.ask("layers", prompts=answers, role="train"),
     ]
+    # Rows are left out if the prompt of the input failed, then if that of the answer did.
     input_states, answer_states = without_failures(input_states, answer_states)
     answer_states, input_states = without_failures(answer_states, input_states)
     return main_direction(numpy.stack(answer_states) - numpy.stack(input_states))
 
 
-def main_direction(steps: Any) -> Any:
-    """Return the main direction of steps in the states of all layers together.
+def main_direction(differences: Any) -> Any:
+    """Return the main direction of differences between the states of answers and inputs, of all layers together.
 
-    It is the mean step plus the unit vector of the first principal component, as in the authors' code. The sign of the
-    component is that of its largest score (scikit-learn's ``svd_flip``).
+    It is the mean difference plus the unit vector of the first principal component, as in the authors' code. A
+    principal component has no sign of its own. It gets the one with which the score of largest size is positive
+    (scikit-learn's ``svd_flip``); a score is the coordinate of an example on the component.
 
     Args:
-        steps: An array (examples, layers, width).
+        differences: An array (examples, layers, width).
 
     Returns:
         An array (layers, width).
     """
-    rows = steps.reshape(len(steps), -1)
+    rows = differences.reshape(len(differences), -1)  # the layers of an example one after the other
     mean = rows.mean(0)
     scores, _, components = numpy.linalg.svd(rows - mean, full_matrices=False)
     component = components[0]
     largest_score = max(scores[:, 0], key=abs)
     if largest_score < 0:
         component = -component
-    return (mean + component).reshape(steps.shape[1:])
+    return (mean + component).reshape(differences.shape[1:])
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class KernelFunction:
         return tolerance_of(self.kernel)
 
     def forecast_prompts(self, prompts: Sequence[Any], label_space: Sequence[str], **kept: Any) -> Forecast:
-        """Return the forecast of the prompts."""
+        """Return what predictions for prompts would cost, without computing them."""
         return forecast.forecast_prompts(self.kernel, prompts, label_space, **kept)
 
     def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
@@ -99,7 +99,7 @@ class FeatureFunction(KernelFunction):
         return "features", Identity({"names": " ".join(sorted(self.wanted))})
 
     def features(self, prompt: Any, label_space: Sequence[str]) -> Collection[Feature]:
-        """Return the features of a prompt that are wanted."""
+        """Return the names of the features that are computed of a prompt."""
         if not self.fewer:
             return self.wanted
         return self.fewer.get(query_key(prompt, label_space), self.wanted)
@@ -112,23 +112,31 @@ class FeatureFunction(KernelFunction):
         return frozenset(names)
 
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
-        """Return the features of each prompt; an exception where one of them is invalid."""
+        """Return the features of each prompt as JSON values.
+
+        Args:
+            prompts: The prompts.
+            label_space: The labels.
+
+        Returns:
+            One :class:`Features` for each prompt; an exception in its place if one of the features is invalid, so that
+            the other prompts have theirs.
+        """
         names = self._features_of_any(prompts, label_space)
-        rows_of_features = compute_features(self.kernel, names, list(prompts), list(label_space))
+        rows_by_feature = compute_features(self.kernel, names, list(prompts), list(label_space))
         answers: list[Any] = []
-        for prompt, *rows in zip(prompts, *rows_of_features.values(), strict=True):
-            row_of_feature = dict(zip(rows_of_features, rows, strict=True))
-            wanted = sorted(self.features(prompt, label_space))
+        for prompt, *rows_of_prompt in zip(prompts, *rows_by_feature.values(), strict=True):
+            row_by_feature = dict(zip(rows_by_feature, rows_of_prompt, strict=True))
             try:
-                answer = Features()
-                for name in wanted:
-                    answer[name] = packed_row(name, row_of_feature[name], label_space)
-                answers.append(answer)
-            except Exception as error:  # in the place of the answer, so that the other prompts have theirs
+                features = Features()
+                for name in sorted(self.features(prompt, label_space)):
+                    features[name] = packed_row(name, row_by_feature[name], label_space)
+                answers.append(features)
+            except Exception as error:
                 answers.append(error)
         return answers
 
     def forecast_prompts(self, prompts: Sequence[Any], label_space: Sequence[str], **kept: Any) -> Forecast:
-        """Return the forecast of the features of the prompts."""
+        """Return what computing the features of prompts would cost, without computing them."""
         names = self._features_of_any(prompts, label_space)
         return forecast.forecast_prompts(self.kernel, prompts, label_space, 0, names, **kept)

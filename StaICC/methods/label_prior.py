@@ -69,7 +69,14 @@ def learn_prior(rows: Sequence[Any], label_space: Sequence[str]) -> PriorState:
 def corrected_by_prior(
     state: PriorState, rows: Sequence[Any], label_space: Sequence[str], correct: Correct = divided
 ) -> list[list[float]]:
-    """Return the predictions, each corrected by the prior."""
+    """Return the predictions, each corrected by one prior.
+
+    Args:
+        state: The prior.
+        rows: The prediction for each query: probabilities or logits, as those that the prior was learned from.
+        label_space: The labels.
+        correct: Corrects the probabilities of one query by the prior.
+    """
     probabilities = probabilities_as(rows, len(label_space), state.read_as)
     return [correct(row, state.prior) for row in probabilities]
 
@@ -78,23 +85,28 @@ def corrected_by_prior(
 
 
 def calibrate_in_context(data: MethodData, texts: Sequence[Sequence[str]], correct: Correct) -> Steps:
-    """Calibrate each query by the predictions on other texts after its own demonstrations.
+    """Calibrate each query by the predictions for content-free texts after its own demonstrations.
+
+    The prompts about a content-free text are those of the queries with this text in the place of the query's.
 
     Args:
         data: The method's data.
-        texts: The content-free texts, each the input texts of a query.
-        correct: Corrects one prediction by a prior.
+        texts: The content-free texts, each in the form of a row: one text for each input text.
+        correct: Corrects the probabilities of one query by its prior.
     """
-    logarithms = "log_probabilities" in data.provides and not data.is_noisy
-    if not logarithms:
+    has_log_probabilities = "log_probabilities" in data.provides and not data.is_noisy
+    if has_log_probabilities:
+        feature = "log_probabilities"
+    else:
+        feature = "probabilities"
         data.warn(
             "log-probabilities of the labels over the vocabulary are not known here, so the predictions on "
             "content-free texts are normalised before they are averaged"
         )
-    feature = "log_probabilities" if logarithms else "probabilities"
-    about_texts = [data.on(query_texts=text).ask(feature) for text in texts]
-    rows, *content_free = yield [data.ask(), *about_texts]
-    calibrated = calibrated_in_context(rows, content_free, correct, len(data.label_space), logarithms)
+    request = data.ask()
+    requests_about_texts = [data.on(query_texts=text).ask(feature) for text in texts]
+    rows, *content_free = yield [request, *requests_about_texts]
+    calibrated = calibrated_in_context(rows, content_free, correct, len(data.label_space), has_log_probabilities)
     return data.predictions(calibrated)
 
 
@@ -124,44 +136,46 @@ def calibrated_in_context(
     Raises:
         OutputError: A prediction is not a row of numbers.
     """
-    answers_of_queries: list[Any] = []  # a failure for a query that lacks any of its predictions
-    for answers in zip(rows, *content_free, strict=True):
-        failures = [answer for answer in answers if isinstance(answer, Failure)]
+    # For each query its prediction and those for the content-free texts; a failure if any of these is missing.
+    predictions_of_queries: list[Any] = []
+    for predictions in zip(rows, *content_free, strict=True):
+        failures = [prediction for prediction in predictions if isinstance(prediction, Failure)]
         if failures:
-            answers_of_queries.append(failures[0])
+            predictions_of_queries.append(failures[0])
         else:
-            answers_of_queries.append(answers)
+            predictions_of_queries.append(predictions)
 
     calibrate = partial(_calibrated_complete, correct=correct, width=width, logarithms=logarithms)
-    return apply_present(answers_of_queries, calibrate)
+    return apply_present(predictions_of_queries, calibrate)
 
 
 def _calibrated_complete(
-    answers_of_queries: Sequence[Sequence[Any]], correct: Correct, width: int, logarithms: bool
+    predictions_of_queries: Sequence[Sequence[Any]], correct: Correct, width: int, logarithms: bool
 ) -> list[list[float] | Failure]:
-    """Calibrate queries that have all their predictions.
+    """Return the calibrated predictions for queries of which no prediction is missing.
 
     Args:
-        answers_of_queries: For each query its prediction, followed by its prediction on each content-free text.
-        correct: As for :func:`calibrated_in_context`.
-        width: As there.
-        logarithms: As there.
+        predictions_of_queries: For each query its prediction, followed by its prediction for each content-free text.
+        correct: Corrects the probabilities of one query by its prior.
+        width: How many labels there are.
+        logarithms: Whether the predictions for content-free texts are log-probabilities over the vocabulary. If not,
+            they are label probabilities or logits, as the predictions for the queries.
     """
-    predictions, *predictions_on_texts = zip(*answers_of_queries, strict=True)
+    predictions, *predictions_by_text = zip(*predictions_of_queries, strict=True)
     scores = label_rows(predictions, width, "prediction")
-    scores_on_texts = [label_rows(answers, width, "prediction") for answers in predictions_on_texts]
+    scores_by_text = [label_rows(for_text, width, "prediction") for for_text in predictions_by_text]
     if logarithms:
         probabilities, _ = read_probabilities(scores, "auto")
     else:
         # All rows are read together, so that all are probabilities or all are logits.
-        all_scores = itertools.chain(scores, *scores_on_texts)
-        all_probabilities, _ = read_probabilities(list(all_scores), "auto")
-        probabilities, *scores_on_texts = map(list, in_batches(all_probabilities, len(scores)))
+        all_scores = list(itertools.chain(scores, *scores_by_text))
+        all_probabilities, _ = read_probabilities(all_scores, "auto")
+        probabilities, *scores_by_text = map(list, in_batches(all_probabilities, len(scores)))
 
     calibrated: list[list[float] | Failure] = []
     for query, row in enumerate(probabilities):
-        query_scores_on_texts = [scores_on_text[query] for scores_on_text in scores_on_texts]
-        prior = _prior_of_texts(query_scores_on_texts, logarithms)
+        scores_of_query = [scores_for_text[query] for scores_for_text in scores_by_text]
+        prior = _prior_of_texts(scores_of_query, logarithms)
         if prior is None:
             reason = "a label has probability 0 on all content-free texts; there is nothing to divide by"
             calibrated.append(Failure(reason))
@@ -171,7 +185,10 @@ def _calibrated_complete(
 
 
 def _prior_of_texts(rows: Sequence[Sequence[float]], logarithms: bool) -> list[float] | None:
-    """Return the prior of one query: the sum of its rows for the texts, normalised to 1.
+    r"""Return the label prior of one query: the mean of its rows for content-free texts, normalised to 1.
+
+    With the row :math:`P(y \mid t)` of each text :math:`t`, the prior of the label :math:`y` is
+    :math:`\sum_t P(y \mid t) / \sum_{t, y'} P(y' \mid t)`.
 
     Args:
         rows: For each content-free text, a probability of each label.
@@ -183,7 +200,7 @@ def _prior_of_texts(rows: Sequence[Sequence[float]], logarithms: bool) -> list[f
     if logarithms:
         largest = max(max(row) for row in rows)  # a common factor, which the division by the total removes
         rows = [[math.exp(value - largest) for value in row] for row in rows]
-    sums = [math.fsum(column) for column in zip(*rows, strict=True)]
+    sums = [math.fsum(column) for column in zip(*rows, strict=True)]  # by label
     if min(sums) <= 0:
         return None
     total = math.fsum(sums)

@@ -127,9 +127,18 @@ def load_state(path: str | os.PathLike[str], *state_classes: type[Any]) -> Saved
 
 
 def _read_state(content: bytes, classes: Mapping[str, type[Any]]) -> SavedState:
-    """Return the state that a file contains, one of these classes (by name); its values are checked."""
-    is_zip_file = content.startswith(b"PK")
-    if is_zip_file:
+    """Return the state that a file contains, after checking its values.
+
+    Args:
+        content: The content of the file: NPZ, which is a ZIP file, or JSON.
+        classes: The classes that the state may be of, by name.
+
+    Raises:
+        SchemaError: The format is newer, or the state is of another class.
+        ValueError: A value does not fit its field. Other errors are possible if the file is damaged.
+    """
+    is_npz = content.startswith(b"PK")  # as every ZIP file
+    if is_npz:
         with numpy.load(io.BytesIO(content), allow_pickle=False) as packed:
             head = parse_json(str(packed["head"][()]), "its head")
             arrays = {name: packed[name] for name in packed.files if name != "head"}
@@ -163,9 +172,15 @@ def parts_of_state(state: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def state_digest(state: Any, facts: Mapping[str, Any]) -> str:
-    """Return a digest of everything in a state, with facts that belong to it."""
+    """Return a digest of the values of a state and of facts that belong to it.
+
+    Args:
+        state: A frozen dataclass.
+        facts: JSON values.
+    """
     plain, arrays = parts_of_state(state)
-    digest = hashlib.sha256(json.dumps([dict(facts), type(state).__name__, plain], sort_keys=True).encode())
+    described = json.dumps([dict(facts), type(state).__name__, plain], sort_keys=True)
+    digest = hashlib.sha256(described.encode())
     for name in sorted(arrays):
         exact = arrays[name].astype("float64")  # a JSON file keeps the values, not the number type
         digest.update(f"{name}{exact.shape}".encode() + exact.tobytes())
@@ -193,7 +208,16 @@ def _checked_label_space(label_space: Any) -> list[str]:
 
 
 def _checked_state(state_class: type[Any], values: Mapping[str, Any], label_count: int) -> Any:
-    """Return the state with these values; ValueError where one does not fit its field."""
+    """Return a state with the values of a file.
+
+    Args:
+        state_class: The class of the state, whose fields say which values fit (:func:`learned`).
+        values: The value of each field, by its name.
+        label_count: Number of labels, which is the size of some dimensions.
+
+    Raises:
+        ValueError: A value does not fit its field, is missing, or has no field.
+    """
     hints = get_type_hints(state_class)
     names = {declared.name for declared in fields(state_class)}
     if set(values) != names:
@@ -285,7 +309,13 @@ def _sizes(value: Any) -> tuple[int, ...] | None:
 
 
 def _fits(sizes: tuple[int, ...] | None, shape: Sequence[int | str], label_count: int) -> bool:
-    """Return whether sizes are those that :func:`learned` declares for a field."""
+    """Return whether the dimensions of a value are those that :func:`learned` declares for its field.
+
+    Args:
+        sizes: The size of each dimension of the value; ``None`` if members of a tuple differ in size.
+        shape: The declared dimensions: numbers, :data:`LABELS` or :data:`ANY`.
+        label_count: Number of labels.
+    """
     if sizes is None or len(sizes) != len(shape):
         return False
     for size, expected in zip(sizes, shape, strict=True):

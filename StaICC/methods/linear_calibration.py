@@ -82,6 +82,11 @@ def descent(probe: Probe, rows: Sequence[LabelledRow], rate: float) -> Iterator[
 
     For one row with the label :math:`y`, the gradient of the cross-entropy by the weights of label :math:`i` is
     :math:`(q_i - [i = y]) \, (p, 1)`, with :math:`q = \operatorname{softmax}(A p + b)`.
+
+    Args:
+        probe: The map before the first epoch.
+        rows: The labelled rows, each used once in an epoch, in random order.
+        rate: The step size.
     """
     current = [list(weights) for weights in probe]
     generator = StableRandom()
@@ -99,8 +104,14 @@ def descent(probe: Probe, rows: Sequence[LabelledRow], rate: float) -> Iterator[
 
 
 def contextual_probe(content_free: Sequence[Sequence[float]], width: int) -> Probe:
-    """Return the map of contextual calibration, with which training begins."""
-    if not content_free:  # all of these prompts failed
+    r"""Return the linear map of contextual calibration, :math:`A = \operatorname{diag}(\hat p)^{-1}` and :math:`b = 0`.
+
+    Args:
+        content_free: The probabilities for content-free prompts, whose mean is :math:`\hat p`. If all of these prompts
+            failed, it is uniform.
+        width: How many labels there are.
+    """
+    if not content_free:
         content_free = [[1 / width] * width]
     means = [math.fsum(column) / len(content_free) for column in zip(*content_free, strict=True)]
     probe = []
@@ -116,35 +127,40 @@ def best_setting(
 ) -> tuple[float, int]:
     """Return the step size and the number of epochs with the lowest loss in cross-validation, the first of equals.
 
+    The rows are divided into :data:`FOLDS` parts. For each part, the map is trained on the other rows, and the loss is
+    that of the part. The losses of all parts are added.
+
     Args:
         start: The map with which each training begins.
-        rows: The labelled rows. Every :data:`FOLDS`-th of them is left out of a training, and the loss is theirs.
+        rows: The labelled rows.
         rates: The step sizes that are tried.
         epochs: The numbers of epochs that are tried.
     """
     settings = list(itertools.product(rates, epochs))
     most_epochs = max(epochs)
     nothing_to_choose = len(settings) == 1 or most_epochs == 0
-    if nothing_to_choose or len(rows) == 1:
+    if nothing_to_choose or len(rows) == 1:  # one row leaves none to train on
         return settings[0]
     losses = dict.fromkeys(settings, 0.0)
     for rate in rates:
         for fold in range(min(FOLDS, len(rows))):
-            left_out = rows[fold::FOLDS]
-            kept = [row for position, row in enumerate(rows) if position % FOLDS != fold]
-            probes_after_epochs = itertools.islice(descent(start, kept, rate), most_epochs)
+            left_out_rows = rows[fold::FOLDS]
+            training_rows = [row for position, row in enumerate(rows) if position % FOLDS != fold]
+            # One training gives the losses of all numbers of epochs: the map is yielded after each epoch.
+            probes_after_epochs = itertools.islice(descent(start, training_rows, rate), most_epochs)
             for epoch, probe in enumerate(probes_after_epochs, 1):
                 if epoch in epochs:
-                    losses[rate, epoch] += _loss(probe, left_out)
+                    losses[rate, epoch] += _loss(probe, left_out_rows)
     return min(settings, key=losses.__getitem__)
 
 
 def _loss(probe: Probe, rows: Sequence[LabelledRow]) -> float:
-    """Return the negative log-likelihood of the labels."""
+    """Return the negative log-likelihood of the labels of rows under a linear map."""
     losses = []
     for row in rows:
         predicted = softmax(scores_of(probe, row.probabilities))
-        losses.append(-logarithms(predicted)[row.label])
+        log_likelihood = logarithms(predicted)[row.label]
+        losses.append(-log_likelihood)
     return sum(losses)
 
 
@@ -156,28 +172,31 @@ def learn(
     learning_rate: float | None = None,
     epochs: int | None = None,
 ) -> LinearState:
-    """Return the map that is trained on labelled prompts.
+    """Return the linear map that is trained on labelled prompts, beginning with that of contextual calibration.
 
     Args:
-        content_free: The predictions for content-free prompts.
+        content_free: The predictions for content-free prompts, which contextual calibration needs.
         rows: The predictions for labelled prompts.
         labels: The label index of each labelled prompt.
         label_space: The labels.
-        learning_rate: Step size; ``None`` to choose it.
-        epochs: How often each row is used; ``None`` to choose it.
+        learning_rate: Step size; ``None`` to choose it by cross-validation.
+        epochs: How often each row is used; ``None`` to choose it by cross-validation.
     """
     width = len(label_space)
+    # All are read together, so that all are probabilities or all are logits.
     probabilities, read_as = training_probabilities([*content_free, *rows], width)
-    count = len(content_free)
-    labelled = [LabelledRow(row, label) for row, label in zip(probabilities[count:], labels, strict=True)]
-    start = contextual_probe(probabilities[:count], width)
+    content_free_count = len(content_free)
+    start = contextual_probe(probabilities[:content_free_count], width)
+    labelled_rows = []
+    for row, label in zip(probabilities[content_free_count:], labels, strict=True):
+        labelled_rows.append(LabelledRow(row, label))
 
     rates = RATES if learning_rate is None else (learning_rate,)
     numbers_of_epochs = EPOCHS if epochs is None else (epochs,)
-    rate, number_of_epochs = best_setting(start, labelled, rates, numbers_of_epochs)
+    rate, number_of_epochs = best_setting(start, labelled_rows, rates, numbers_of_epochs)
     probe = start
-    for trained in itertools.islice(descent(start, labelled, rate), number_of_epochs):
-        probe = trained
+    for probe_after_epoch in itertools.islice(descent(start, labelled_rows, rate), number_of_epochs):
+        probe = probe_after_epoch
     weights = tuple(tuple(weights_and_bias[:-1]) for weights_and_bias in probe)
     bias = tuple(weights_and_bias[-1] for weights_and_bias in probe)
     return LinearState(weights, bias, read_as)

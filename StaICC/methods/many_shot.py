@@ -20,13 +20,14 @@ def refuse_groups(benchmarks: Sequence[Any]) -> None:
 
 
 def different(ks: Iterable[int]) -> list[int]:
-    """Return numbers of demonstrations in order.
+    """Return numbers of demonstrations in rising order.
 
     Raises:
         ArgumentError: There is none, or one is given twice.
     """
     numbers = sorted(ks)
-    if not numbers or len(set(numbers)) < len(numbers):
+    has_duplicates = len(set(numbers)) < len(numbers)
+    if not numbers or has_duplicates:
         raise ArgumentError(f"k: got {numbers}, expected different numbers, at least one")
     return numbers
 
@@ -71,15 +72,20 @@ def run_many_shot(
             f"make_benchmark: got {make_benchmark!r:.60}, expected a function that returns the benchmark for a k, such "
             "as lambda k: Normal(k)"
         )
-    numbers = different(ks)
-    runs = {f"k={k}": MethodRun(f"k = {k}", method, make_benchmark(k)) for k in numbers}
-    refuse_groups([planned.benchmark for planned in runs.values()])
+    runs = {}
+    titles = {}
+    for k in different(ks):
+        name = f"k={k}"
+        runs[name] = MethodRun(f"k = {k}", method, make_benchmark(k))
+        titles[name] = f"{method.spec.title}, k = {k}"
+    refuse_groups([method_run.benchmark for method_run in runs.values()])
     texts_so_far: set[str] = set()
 
-    def measured(table: MethodTable) -> None:
-        """Add the characters of the prompts to the last result."""
+    def add_characters(table: MethodTable) -> None:
+        """Add the characters of its prompts to the last result of the table, then call ``finished``."""
         name = list(table)[-1]
         texts = _distinct_texts(runs[name].benchmark)
+        # Characters without common prefixes: those of all texts so far, less those of the texts before.
         characters_before = distinct_positions(list(texts_so_far))
         texts_so_far.update(texts)
         new_characters = distinct_positions(list(texts_so_far)) - characters_before
@@ -88,14 +94,20 @@ def run_many_shot(
         if finished is not None:
             finished(table)
 
-    table = MethodTable(OF_SHOTS.name, {}, {f"k={k}": f"{method.spec.title}, k = {k}" for k in numbers}, {})
-    return run_each(table, runs, measured, same_data=False, **run)
+    table = MethodTable(OF_SHOTS.name, {}, titles, {})
+    return run_each(table, runs, finished=add_characters, same_data=False, **run)
 
 
 def _distinct_texts(benchmark: Benchmark) -> set[str]:
-    """Return the distinct prompts of a benchmark; the texts of the noisy channel become one."""
-    texts = set()
+    """Return the distinct prompts of a benchmark as texts.
+
+    A prompt of the noisy channel has a text for each label. They are joined to one text.
+    """
+    texts: set[str] = set()
     for experimentor in benchmark:
         for query in experimentor.all_queries():
-            texts.add(query.prompt if isinstance(query.prompt, str) else "\0".join(query.prompt))
+            if isinstance(query.prompt, str):
+                texts.add(query.prompt)
+            else:
+                texts.add("\0".join(query.prompt))
     return texts

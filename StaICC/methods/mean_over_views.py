@@ -11,35 +11,35 @@ from StaICC.methods.present_rows import apply_present, present
 
 
 def mean_of_views(views: Sequence[MethodData]) -> Steps:
-    """Predict with each view, and return the mean; the result has the prompts of the first view.
+    """Predict for each query the mean of the model's predictions for several prompts of it.
 
     Args:
-        views: The same test rows with different prompts.
+        views: The same test queries with different prompts. The result records the prompts of the first view.
     """
     answers = yield [view.ask() for view in views]
-    first = views[0]
-    predictions_of_queries = predictions_by_query(answers, len(first.label_space))
+    first_view = views[0]
+    predictions_of_queries = predictions_by_query(answers, len(first_view.label_space))
 
     means = []
-    incomplete = 0
+    incomplete_count = 0
     for predictions in predictions_of_queries:
-        known = present(predictions)
-        if not known:
+        known_predictions = present(predictions)
+        if not known_predictions:
             means.append(predictions[0])  # a failure
             continue
-        means.append(mean_row(known))
-        if len(known) < len(predictions):
-            incomplete += 1
-    if incomplete:
-        first.warn(
-            f"{incomplete} of {len(means)} predictions are means over fewer than {len(views)} prompts, because "
+        means.append(mean_row(known_predictions))
+        if len(known_predictions) < len(predictions):
+            incomplete_count += 1
+    if incomplete_count:
+        first_view.warn(
+            f"{incomplete_count} of {len(means)} predictions are means over fewer than {len(views)} prompts, because "
             "others have no prediction"
         )
-    return first.predictions(means)
+    return first_view.predictions(means)
 
 
 def predictions_by_query(answers: Sequence[Sequence[Any]], n_labels: int) -> list[list[Any]]:
-    """Return the predictions of each query as probabilities; failures keep their places.
+    """Return for each query its predictions, one for each view, as probabilities; failures keep their places.
 
     All predictions are read together, so that all are probabilities or all are logits.
 
@@ -55,7 +55,9 @@ def predictions_by_query(answers: Sequence[Sequence[Any]], n_labels: int) -> lis
         probabilities, _ = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
         return probabilities
 
-    all_predictions = [prediction for predictions in answers for prediction in predictions]
+    all_predictions: list[Any] = []  # view by view
+    for predictions in answers:
+        all_predictions += predictions
     all_probabilities = apply_present(all_predictions, as_probabilities)
     n_queries = len(answers[0])
     return [all_probabilities[query::n_queries] for query in range(n_queries)]

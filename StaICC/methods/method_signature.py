@@ -22,39 +22,55 @@ _LARGEST_NUMBER = 1e299
 
 
 def method_field(spec: MethodSpec, variant: Variant, options: Any, calibration_number: int | None) -> str:
-    """Return the name of a method with its settings, in words that are divided by blanks.
+    """Return a method with its settings as the signature of a result names it, such as ``topk paper rule=diverse``.
+
+    The words are: the name, the variant, the number of calibration samples (``n=128``), and the options. A method of
+    the user's own has the digest of its code next to its name, one of a plug-in the name of the plug-in.
 
     Args:
-        spec: The method. One of the user's own has the digest of its code, one of a plug-in the name of the plug-in.
+        spec: The method.
         variant: The variant.
-        options: The record of the options. Defaults are named for methods of the user's own only.
+        options: The record of the options. Options with their default are named for methods of the user's own only.
         calibration_number: The number of calibration samples; ``None`` if the method did not read it.
     """
     origin = origin_of(spec.steps)  # the plug-in; empty for a built-in method, and for one of the user's own
-    is_registered = METHODS.get(spec.name) == spec
-    is_own = not origin and not is_registered
+    is_own = _is_own(spec)
     if is_own:
         origin = code_mark(spec.steps)
     words = [labelled(spec.name, origin), variant]
     if calibration_number is not None:
         words.append(f"n={calibration_number}")
-    for option in _written_options(spec, options, is_own):
+    for option in _written_options(spec, options, with_defaults=is_own):
         words.append(f"{option.name}={option.text}")
     return " ".join(words)
 
 
 def method_settings(spec: MethodSpec, variant: Variant, options: Any, calibration_number: int | None) -> MethodSettings:
-    """Return the settings of a method as values; arguments as for :func:`method_field`."""
+    """Return the settings of a method as values, for the provenance of a result.
+
+    They have the name of the method only if the method can be found by it: a built-in one, or one of a plug-in.
+    Arguments as for :func:`method_field`.
+    """
     is_registered = METHODS.get(spec.name) == spec
-    origin = origin_of(spec.steps)
-    is_of_plugin = bool(origin) and spec.name not in METHODS and METHODS.knows(spec.name)
-    is_own = not origin and not is_registered
+    comes_from_plugin = bool(origin_of(spec.steps))
+    is_found_in_plugin = comes_from_plugin and spec.name not in METHODS and METHODS.knows(spec.name)
+    name = None
+    if is_registered or is_found_in_plugin:
+        name = spec.name
+    written_options = _written_options(spec, options, with_defaults=_is_own(spec))
     return MethodSettings(
-        name=spec.name if is_registered or is_of_plugin else None,
+        name=name,
         variant=variant,
         calibration_number=calibration_number,
-        options={option.name: option.value for option in _written_options(spec, options, is_own)},
+        options={option.name: option.value for option in written_options},
     )
+
+
+def _is_own(spec: MethodSpec) -> bool:
+    """Return whether a method is the user's own: neither a built-in one nor one of a plug-in."""
+    comes_from_plugin = bool(origin_of(spec.steps))
+    is_registered = METHODS.get(spec.name) == spec
+    return not comes_from_plugin and not is_registered
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +131,19 @@ def _digest_of(value: Any) -> str:
 
 
 def with_method(signature: Signature, field: str, benchmark: BaseBenchmark[Any]) -> Signature:
-    """Return the signature of a run with a method.
+    """Return a signature with the field ``method``.
+
+    A method may show another number of demonstrations than the benchmark asks for. The signature then has the number
+    that is shown in the field ``k``, and that of the benchmark in the field ``method``.
 
     Args:
         signature: The signature of the benchmark with the prompts of the method.
-        field: The method (:func:`method_field`).
-        benchmark: The benchmark without the method. Its ``k`` is named if the prompts of the method have another one.
+        field: The method with its settings (:func:`method_field`).
+        benchmark: The benchmark without the method.
     """
-    # As text, since a signature has texts; "None" if there is no k.
-    k_of_benchmark = {str(experimentor.get_k()) for experimentor in benchmark}
-    k_of_prompts = str(signature.fields.get("k"))
-    if k_of_prompts not in k_of_benchmark:
-        field += f" k={','.join(sorted(k_of_benchmark))}"
+    # Texts, since the fields of a signature are texts; "None" if there is no k.
+    benchmark_ks = {str(experimentor.get_k()) for experimentor in benchmark}
+    shown_k = str(signature.fields.get("k"))
+    if shown_k not in benchmark_ks:
+        field += f" k={','.join(sorted(benchmark_ks))}"
     return Signature({**signature.fields, "method": field})

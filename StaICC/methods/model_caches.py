@@ -86,6 +86,11 @@ class ModelCaches:
         """Return the rows of each request; see :meth:`~StaICC.methods.features.FeatureCache.rows`.
 
         What is asked of one model is computed together.
+
+        Args:
+            requests: The requests, which may be to several models.
+            part: Name and number of this part of the run, for messages and progress.
+            policy: What to do about failures; ``None`` for the policy of the run.
         """
         positions_of_cache: dict[FeatureCache, list[int]] = {}
         for position, request in enumerate(requests):

@@ -48,15 +48,16 @@ class NearDemonstrations:
 def nearest_demonstrations(
     data: MethodData, count: int, options: SelectionOptions = SelectionOptions(), at_least: int | None = None
 ) -> Generator[Sequence[Request], list[list[Any]], list[list[int]]]:
-    """Choose demonstrations for each test row.
+    """Choose for each test row the demonstrations that are nearest to it, or by another rule of the options.
 
     A method calls it by ``nearest = yield from nearest_demonstrations(data, count)``.
 
     Args:
         data: The data of the method.
-        count: How many demonstrations.
+        count: How many demonstrations each test row gets.
         options: How they are chosen.
-        at_least: How many there must be; ``count`` by default. Where there are fewer than ``count``, all are chosen.
+        at_least: The least number of demonstrations in the set; ``count`` by default. If the set has fewer than
+            ``count``, each test row gets all of them.
 
     Returns:
         For each test row, positions of the demonstration set, the nearest first. A demonstration without text is never
@@ -65,21 +66,33 @@ def nearest_demonstrations(
     Raises:
         ArgumentError: The benchmark has no demonstrations to choose, or too few.
     """
-    near = yield from choose_near(data, count, options, count if at_least is None else at_least)
-    lists = []
-    for places in near.chosen:
-        if places is None:
-            lists.append(near.usable[:count])
+    if at_least is None:
+        at_least = count
+    near = yield from choose_near(data, count, options, at_least)
+    demonstrations_of_rows = []
+    for chosen in near.chosen:
+        if chosen is None:  # a query without text
+            demonstrations_of_rows.append(near.usable[:count])
         else:
-            lists.append([near.usable[place] for place in places])
-    count_duplicates(data, lists)
-    return lists
+            demonstrations_of_rows.append([near.usable[place] for place in chosen])
+    count_duplicates(data, demonstrations_of_rows)
+    return demonstrations_of_rows
 
 
 def choose_near(
     data: MethodData, count: int, options: SelectionOptions, at_least: int
 ) -> Generator[Sequence[Request], list[list[Any]], NearDemonstrations]:
-    """Choose demonstrations for each test row; warn of what is chosen in the place of near ones."""
+    """Return for each test row the chosen demonstrations, as positions among those that have a text.
+
+    Args:
+        data: The data of the method; it gets warnings if there are too few demonstrations or queries without text.
+        count: How many demonstrations each test row gets.
+        options: How they are chosen.
+        at_least: The least number of demonstrations with text in the set.
+
+    Raises:
+        ArgumentError: The benchmark has no demonstrations to choose, or too few.
+    """
     if not data.k or not count:
         raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to choose")
     data.refuse_several_lists()
@@ -88,13 +101,12 @@ def choose_near(
         raise ArgumentError(f"got {len(usable)} demonstrations with text, expected at least {at_least}")
 
     rows = data.demonstration_set
-    reads_labels = options.rule == "balanced"
-    pool = Pool(
-        texts=[" ".join(rows.texts(position)) for position in usable],
-        labels=[rows.label(position) for position in usable] if reads_labels else None,
-    )
+    labels = None
+    if options.rule == "balanced":  # labels that are read are a cost of the method
+        labels = [rows.label(position) for position in usable]
+    pool = Pool([" ".join(rows.texts(position)) for position in usable], labels)
     query_texts = [" ".join(texts) for texts in data.test_texts]
-    compared = yield from compare_texts(data, options.encoder, pool.texts, query_texts)
+    text_distances = yield from compare_texts(data, options.encoder, pool.texts, query_texts)
 
     if len(usable) < count:
         data.warn(
@@ -106,14 +118,20 @@ def choose_near(
             f"{without_text} test examples have no text, so nothing is near to them: they are shown the first "
             "demonstrations"
         )
+    chosen_count = min(count, len(usable))
     chosen = choose_demonstrations(
-        pool, query_texts, compared, min(count, len(usable)), options.rule, options.exclude_duplicates
+        pool, query_texts, text_distances, chosen_count, options.rule, options.exclude_duplicates
     )
     return NearDemonstrations(chosen, usable)
 
 
 def demonstrations_with_text(data: MethodData, cut: int | None) -> list[int]:
-    """Return the positions of the demonstrations that have a text, of all or of the first ``cut``."""
+    """Return the positions of the demonstrations that have a text.
+
+    Args:
+        data: The data of the method.
+        cut: How many of the first demonstrations are considered; ``None`` for all.
+    """
     rows = data.demonstration_set
     size = len(rows)
     if cut is not None:
@@ -124,7 +142,9 @@ def demonstrations_with_text(data: MethodData, cut: int | None) -> list[int]:
 def compare_texts(
     data: MethodData, encoder_choice: Any, pool_texts: Sequence[str], query_texts: Sequence[str]
 ) -> Generator[Sequence[Request], list[list[Any]], TextDistances]:
-    """Encode texts, each once, unless they are compared by their words.
+    """Return what computes the distances between texts: of their encodings, or by their words (``"bm25"``).
+
+    Each distinct text is encoded once; an empty text is not encoded.
 
     Args:
         data: The data of the method.
@@ -135,28 +155,28 @@ def compare_texts(
     if encoder_choice == "bm25":
         return WordOverlap()
     feature = encoder(encoder_choice)
-    of_pool = list(dict.fromkeys(pool_texts))
-    known = {"", *of_pool}
-    of_queries = [text for text in dict.fromkeys(query_texts) if text not in known]
+    distinct_pool_texts = list(dict.fromkeys(pool_texts))
+    not_encoded_again = {"", *distinct_pool_texts}
+    other_query_texts = [text for text in dict.fromkeys(query_texts) if text not in not_encoded_again]
     pool_encodings, query_encodings = yield [
-        data.ask(feature, [question_only(text) for text in of_pool], role="train"),
-        data.ask(feature, [question_only(text) for text in of_queries]),
+        data.ask(feature, [question_only(text) for text in distinct_pool_texts], role="train"),
+        data.ask(feature, [question_only(text) for text in other_query_texts]),
     ]
-    return EncodedTexts([*of_pool, *of_queries], [*pool_encodings, *query_encodings])
+    return EncodedTexts([*distinct_pool_texts, *other_query_texts], [*pool_encodings, *query_encodings])
 
 
 def count_duplicates(data: MethodData, lists: Sequence[Sequence[int]]) -> None:
-    """Note for how many queries a demonstration has exactly the text of the query.
+    """Note in the data of a method how many test rows are shown a demonstration with exactly their text.
 
     Args:
         data: The data of the method.
-        lists: For each test row, positions of the demonstration set.
+        lists: For each test row its demonstrations, as positions of the demonstration set.
     """
     rows = data.demonstration_set
-    duplicates = 0
-    for texts, positions in zip(data.test_texts, lists, strict=True):
-        text = " ".join(texts)
-        shown = [" ".join(rows.texts(position)) for position in positions]
-        if text and text in shown:
-            duplicates += 1
-    data.note("duplicates", duplicates)
+    duplicate_count = 0
+    for query_texts, positions in zip(data.test_texts, lists, strict=True):
+        query_text = " ".join(query_texts)
+        shown_texts = [" ".join(rows.texts(position)) for position in positions]
+        if query_text and query_text in shown_texts:
+            duplicate_count += 1
+    data.note("duplicates", duplicate_count)

@@ -49,7 +49,14 @@ class OptionText(str):
 
 
 def _accepts(hint: Any, value: Any) -> bool:
-    """Return whether a value has the type of an option; other types than those of JSON are checked by the method."""
+    """Return whether a value has the type of an option.
+
+    A value of another type than those of JSON is accepted unless it is a text. The method checks it.
+
+    Args:
+        hint: The type, such as ``int`` or ``Literal["nearest", "diverse"]``; no union.
+        value: The value.
+    """
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         types_of_choices = [type(choice) for choice in choices]  # 1.0 and True equal the choice 1
@@ -64,11 +71,13 @@ def _accepts(hint: Any, value: Any) -> bool:
 
 
 def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any:
-    """Make a record of given values: 3 and 3.0 become one value.
+    """Return the record of the options of a method with given values.
+
+    Whole numbers such as 3 and 3.0 become one value, so that equal settings have equal signatures.
 
     Args:
         owner: What has the options, for messages.
-        record: A frozen dataclass.
+        record: The class of the record: a frozen dataclass.
         given: Values by name; the others get their defaults.
 
     Raises:
@@ -98,7 +107,12 @@ def _types_in(hint: Any) -> Sequence[Any]:
 
 
 def _fitting_readings(value: Any, types_of_option: Sequence[Any]) -> list[Any]:
-    """Return what a value can mean as one of the types of an option, the first type first."""
+    """Return the values that a given value can stand for and that have a type of an option.
+
+    Args:
+        value: The given value.
+        types_of_option: The types of the option. Values of the first type come first.
+    """
     readings = _readings(value)
     fitting = []
     for type_of_option in types_of_option:
@@ -107,7 +121,11 @@ def _fitting_readings(value: Any, types_of_option: Sequence[Any]) -> list[Any]:
 
 
 def _readings(value: Any) -> list[Any]:
-    """Return what a value can mean: a text of the command line is a word, a JSON value, or the text itself."""
+    """Return the values that a given value can stand for, the most likely one first.
+
+    A text of the command line can stand for None, true, false, a JSON value such as a number, or the text itself. Any
+    other value stands for itself only.
+    """
     if not isinstance(value, OptionText):
         return [value]
     text = str(value)
@@ -119,7 +137,10 @@ def _readings(value: Any) -> list[Any]:
 
 
 def _one_value(value: Any, types_of_option: Sequence[Any]) -> Any:
-    """Return a whole number as one type, so that 3 and 3.0 are signed alike: a float where only floats are expected."""
+    """Return a value; a whole number as an integer, or as a float if the option takes floats but no integers.
+
+    So 3 and 3.0 have the same signature.
+    """
     whole = whole_number(value)
     if whole is None:
         return value

@@ -57,7 +57,12 @@ def as_stated(rows: Sequence[Any], outputs: Kind) -> list[Any]:
 
 
 def _apply_to_numbers(rows: Sequence[Any], apply: Callable[[list[list[float]]], list[list[float]]]) -> list[Any]:
-    """Return what a function makes of all rows of numbers together; labels, texts and failures keep their places."""
+    """Return what a function makes of all rows of numbers together; labels, texts and failures keep their places.
+
+    Args:
+        rows: Predictions: rows of numbers, labels, texts or failures.
+        apply: Gets all rows of numbers, and returns a new row for each.
+    """
     converted = list(rows)
     positions = []
     rows_of_numbers = []

@@ -16,7 +16,12 @@ numpy = Package("numpy", "hf", "this method")
 
 
 def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
-    """Return a row of a feature as a JSON value.
+    """Return a feature of a prompt as a JSON value: a list of numbers, a text for each vector, or a number.
+
+    Args:
+        feature: The name of the feature.
+        row: Its value, as the kernel returned it.
+        label_space: The labels, which label probabilities are checked against.
 
     Raises:
         OutputError: The row has NaN or an infinity, or is not what the feature is.
@@ -47,7 +52,7 @@ def _packed_vector(feature: Feature, row: Any) -> str:
 
 
 def unpacked_row(feature: Any, value: Any) -> Any:
-    """Return a row of a feature from its JSON value."""
+    """Return a feature of a prompt from its JSON value: vectors as arrays, everything else unchanged."""
     if feature == "layers":
         return numpy.stack([_unpacked_vector(state) for state in value])
     if feature in VECTORS:
@@ -56,12 +61,17 @@ def unpacked_row(feature: Any, value: Any) -> Any:
 
 
 def _unpacked_vector(text: str) -> Any:
+    """Return the vector of a text that :func:`_packed_vector` made."""
     number_type, encoded = text[:3], text[3:]
     return numpy.frombuffer(base64.b64decode(encoded), dtype=number_type)
 
 
 def comparable_numbers(answer: Answer) -> Answer:
-    """Return the numbers of features, each row divided by its largest number, to compare two computations of them."""
+    """Return the numbers of all features of a prompt in one list, to compare two computations of them.
+
+    The numbers of a feature are divided by its largest absolute value, if this is above 1. So one tolerance fits all
+    features. A prediction that is no :class:`Features` is returned unchanged.
+    """
     if not isinstance(answer, Features):
         return answer
     numbers: list[float] = []

@@ -27,11 +27,14 @@ def present(rows: Iterable[Any]) -> list[Any]:
 
 
 def apply_present(rows: Sequence[Any], apply: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
-    """Return what a function makes of copies of the rows that there are; failures and exceptions keep their places.
+    """Return rows of which a function has replaced all but the missing ones.
+
+    Failures and exceptions in the places of rows stay there.
 
     Args:
-        rows: The rows.
-        apply: Returns a row for each row. It is not called if there are none.
+        rows: The rows; they are not changed.
+        apply: Gets a list of copies of the rows that are not missing, and returns a new row for each. It is not called
+            if there are none.
     """
     results = list(rows)
     positions = [position for position, row in enumerate(results) if not is_missing(row)]
@@ -43,14 +46,14 @@ def apply_present(rows: Sequence[Any], apply: Callable[[list[Any]], Sequence[Any
 
 
 def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
-    """Leave out the rows without a prediction, and what belongs to them in other lists.
+    """Return rows without the failures among them, and other lists without their elements at the same positions.
 
     Args:
         rows: Predictions or features; failures occur only in runs that collect them.
-        *others: Lists of the same length.
+        *others: Lists of the same length, such as the labels of the rows.
 
     Returns:
-        The rows, and the other lists.
+        The shortened rows, followed by the other lists.
 
     Raises:
         OutputError: All rows are failures.

@@ -23,8 +23,8 @@ def clean_copy(experimentor: Experimentor, noisy_channel: bool = False) -> Exper
 
     Args:
         experimentor: The experimentor.
-        noisy_channel: Change to the noisy channel, with the affixes of the benchmark; the other changes of the template
-            are kept.
+        noisy_channel: Whether the copy has the prompts of the noisy channel. They have affixes of their own, those of
+            the benchmark. Other settings that the user has changed are kept.
     """
     writer = experimentor.prompt_former
     if not noisy_channel or writer.settings.noisy_channel:
@@ -70,18 +70,27 @@ def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int
 
 
 def with_settings(experimentor: Experimentor, **settings: Any) -> Experimentor:
-    """Return a copy of an experimentor with other settings of its prompts; no warning, since the signature says it."""
+    """Return a copy of an experimentor with other settings of its prompts.
+
+    Args:
+        experimentor: The experimentor.
+        **settings: The settings that change, such as ``instruction``.
+    """
+    # No warning that prompts are not the benchmark's: the signature says it by the method.
     writer = experimentor.prompt_former.copy_with(_warned=True)
     writer.set_config_dict(settings)
     return experimentor.copy_with(_writer=writer)
 
 
 def template_settings(experimentor: Experimentor, template: Template | str) -> dict[str, Any]:
-    """Return what a template sets: all parts of it, or those that a template of template sensitivity varies.
+    """Return the settings of prompts that a template has, by name.
+
+    These are all parts of a template. One of template sensitivity has those parts only that this benchmark varies.
 
     Args:
         experimentor: The data set, whose card has the alternatives.
-        template: The template, or the levels of one of template sensitivity (a row of ``L9``).
+        template: The template; or a text such as ``"1012"``, which names one of template sensitivity by the number of
+            the alternative of each part (a row of ``L9``).
 
     Raises:
         ArgumentError: The card has no alternatives, or there is no such row.

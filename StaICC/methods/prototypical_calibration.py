@@ -50,7 +50,11 @@ class MixtureState:
 
 
 def learn(rows: Sequence[Any], label_space: Sequence[str], restarts: int) -> MixtureState:
-    """Return the mixture whose means suit the labels best.
+    r"""Fit a Gaussian mixture to predictions, and return the component that belongs to each label.
+
+    The mixture has as many components as there are labels. Components are assigned to labels so that
+    :math:`\sum_c \mu_{c, \pi(c)}` is largest: the mean of the component c in the direction of its label. Of several
+    fits, the one with the largest sum is returned.
 
     Args:
         rows: The predictions for calibration prompts.
@@ -73,7 +77,8 @@ def learn(rows: Sequence[Any], label_space: Sequence[str], restarts: int) -> Mix
     for _ in range(restarts):
         centres = points[generator.sample_indexes(len(points), width)]
         mixture = fit_mixture(points, shares_of_nearest(points, centres))
-        label_of_component = assignment((-mixture.means).tolist())
+        costs = -mixture.means  # of each label (column) for each component (row): assignment takes the smallest sum
+        label_of_component = assignment(costs.tolist())
         total = math.fsum(mixture.means[component, label] for component, label in enumerate(label_of_component))
         if total > best_total:
             best_total = total
@@ -84,7 +89,7 @@ def learn(rows: Sequence[Any], label_space: Sequence[str], restarts: int) -> Mix
 
 
 def apply(state: MixtureState, rows: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
-    """Return the posterior of the components."""
+    """Return for each prediction the posterior probability of the component of each label, with equal weights."""
     probabilities = probabilities_as(rows, len(label_space), state.read_as)
     points = numpy.array([logarithms(row) for row in probabilities])
     densities = log_densities(points, state.means, state.covariances)

@@ -76,6 +76,7 @@ class Request:
     """The queries that the prompts are, if all of them are queries."""
 
     def __post_init__(self) -> None:
+        """Refuse a feature that is neither a known name nor a function, and an unknown role."""
         if isinstance(self.feature, str) and self.feature not in CAPABILITIES:
             raise unknown_name("feature", self.feature, CAPABILITIES)
         if not isinstance(self.feature, str) and not callable(self.feature):

@@ -42,7 +42,7 @@ from StaICC.methods.method_signature import method_field, method_settings, with_
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.options import make_options
 from StaICC.methods.released.methods import steps_of
-from StaICC.methods.requests import Request
+from StaICC.methods.requests import MODEL_ITSELF, Request
 from StaICC.methods.shared_features import SharedFeatures
 from StaICC.methods.table import OF_METHODS, MethodTable
 from StaICC.progress import drawn_progress, within
@@ -85,14 +85,14 @@ def _as_kernel(kernel: Inference) -> Inference:
 
 @dataclass(frozen=True)
 class StartedMethod:
-    """A method that has begun on a data set."""
+    """A method that was started on a data set, up to its first requests to the model."""
 
     data: MethodData
-    """What it knows."""
+    """The data set as the method sees it, without labels of test rows."""
     steps: RunningSteps
-    """What it asks."""
+    """The running generator function of the method, with its present requests."""
     asked: AskedPrompts = field(default_factory=AskedPrompts)
-    """What it has asked so far."""
+    """The requests that were computed so far, with the predictions."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ class MethodOutcome:
     """What a method returned on a data set."""
 
     data: MethodData
-    """What it knew, with the record of what it read and said."""
+    """The data set as the method saw it, with the record of its warnings, its notes and the labels that it read."""
     predictions: Predictions
     """Its predictions, with the data whose queries they answer."""
     asked: AskedPrompts
-    """What it asked."""
+    """Its requests to models, with the predictions."""
     finished: bool = True
     """Whether it could finish; else all predictions are failures."""
 
@@ -114,30 +114,30 @@ class _BenchmarkRun:
     """A run of a method on a benchmark: what it uses, and what is collected over the data sets."""
 
     caches: ModelCaches
-    """Compute the features."""
+    """Compute the requests of the method, and keep the answers of each model."""
     context: RunContext
-    """The context of the run."""
+    """The store, the workers and the policies of the run."""
     costs: Costs
     """What the method costs."""
     shared: SharedFeatures | None
-    """Computes what other methods ask, too; ``None`` if the method is run alone."""
+    """Computes what several methods of one run need; ``None`` if the method is run alone."""
     scored: dict[str, DatasetRun] = field(default_factory=dict)
     """The scores by data set."""
     predictors: dict[str, Inference] = field(default_factory=dict)
-    """By data set, whose predictions they are."""
+    """The inference function under which the predictions of each data set are recorded."""
     views: list[BaseExperimentor] = field(default_factory=list)
     """The data sets with the prompts of the method and the true labels."""
     asked: dict[str, AskedPrompts] = field(default_factory=dict)
-    """By data set, what the method asked."""
+    """The requests of the method by data set."""
     calibration_number_read: bool = False
     """Whether the method read the number of calibration samples on any data set."""
 
     def load(self, experimentor: BaseExperimentor, part: Part) -> None:
-        """Prepare all that a method needs to begin on a data set, with the features that it shares with other methods.
+        """Prepare the caches for a data set, and compute the features that several methods of the run need of it.
 
         Args:
             experimentor: The data set.
-            part: For messages and progress.
+            part: Name and number of this part of the run, for messages and progress.
         """
         self.context.start([self.caches.kernel])
         queries = experimentor.all_queries()
@@ -146,13 +146,13 @@ class _BenchmarkRun:
         self.caches.start(self.context, self.context.recheck, experimentor.unparsed)
         if self.shared is not None:
             self.shared.compute(experimentor, part)
-        self.costs.start()  # shared features are no cost of this method
+        self.costs.start()  # the time from here on: shared features are no cost of this method
 
     def add_costs(self, outcome: MethodOutcome, reused_prompts: int) -> None:
-        """Add the costs of a data set that are no seconds or tokens.
+        """Add the costs of a data set that are counts: prompts, labelled examples, tokens of the method alone.
 
         Args:
-            outcome: What the method returned on it.
+            outcome: What the method returned on the data set.
             reused_prompts: How many of its prompts were computed before.
         """
         predicted = experimentor_of(outcome.predictions.data)
@@ -161,21 +161,67 @@ class _BenchmarkRun:
             self.costs.add_tokens_alone(outcome.asked, outcome.finished)
 
     def predictor_of(self, outcome: MethodOutcome, method: str, prompt_counts: Counter[str]) -> Inference:
-        """Return the inference function whose predictions those of the method are, for the provenance.
+        """Return the inference function under which the provenance of the result records the predictions of a method.
 
-        That is the kernel, or the function that the method asked last, such as the noisy channel. A method that states
-        facts of its own has a function of its own, which counts the prompts of the method.
+        Usually this is the kernel, or the function of the kernel that the method called last, such as its noisy
+        channel. If other facts than these determine the predictions, such as the temperature of samples, it is a
+        function whose identity has these facts. It is never called, so it gets the counts of the prompts here.
 
         Args:
             outcome: What the method returned on a data set.
             method: The name of the method.
-            prompt_counts: What became of its prompts on this data set (:func:`_prompt_counts`).
+            prompt_counts: How many prompts of this data set were computed and reused (:func:`_prompt_counts`).
         """
         facts = outcome.data.record.facts
         if not facts:
-            return self.caches.main.predictor  # it has counted its prompts
+            return self.caches.main.predictor
         predictor = StatedFacts(method, facts, self.caches.kernel)
-        self.context.options_for(predictor).counter.counts.update(prompt_counts)
+        counter = self.context.options_for(predictor).counter
+        counter.counts.update(prompt_counts)
+        return predictor
+
+    def add(self, outcome: MethodOutcome, predictor: Inference, labelled: BaseExperimentor, scored: DatasetRun) -> None:
+        """Collect what the result needs of a data set.
+
+        Args:
+            outcome: What the method returned on the data set.
+            predictor: The inference function under which its predictions are recorded.
+            labelled: The data set with the prompts of the method and the true labels.
+            scored: The scores of the predictions.
+        """
+        name = labelled.name
+        self.asked[name] = outcome.asked
+        self.predictors[name] = predictor
+        self.views.append(labelled)
+        self.scored[name] = scored
+        if outcome.data.record.calibration_number_read:
+            self.calibration_number_read = True
+        self.context.log(*dataset_warnings(name, scored))
+
+    def further_models(self) -> tuple[Predictor, ...]:
+        """Return the provenance record of each further model that the method sent prompts to, such as a second kernel.
+
+        A record names the model, the data sets on which the method asked it, and the tokens that it counted. Methods
+        that run together share the caches, so models that only another method asked are left out.
+        """
+        records = []
+        for cache in self.caches.further:  # one for each further model
+            model = cache.kernel
+            datasets = [name for name, asked in self.asked.items() if asked.asks(model)]
+            if datasets:
+                record = self._record_of_model(model, datasets)
+                tokens = self.costs.tokens_of(cache)
+                if tokens is not None:
+                    record = replace(record, tokens_read=tokens.read, tokens_generated=tokens.generated)
+                records.append(record)
+        return tuple(records)
+
+    def _record_of_model(self, model: Inference, datasets: Sequence[str]) -> Predictor:
+        """Return the provenance record of a model that was called on some data sets."""
+        model_of_dataset = dict.fromkeys(datasets, model)
+        record_of_dataset = self.context.predictions(model_of_dataset).records
+        pairs = [(record, dataset) for dataset, record in record_of_dataset.items()]
+        (predictor,) = predictors_of(pairs, details={})  # one, since all pairs are about the same model
         return predictor
 
 
@@ -234,35 +280,44 @@ class Method:
     # -- on a data set
 
     def started(self, experimentor: BaseExperimentor) -> StartedMethod:
-        """Begin the method on a data set, without labels of test rows; nothing is computed.
+        """Start the method on a data set: run its generator function up to its first requests to the model.
+
+        No request is computed, and the method gets no labels of test rows.
+
+        Args:
+            experimentor: The data set.
 
         Raises:
-            ArgumentError: The method cannot be applied to the data set, or the kernel lacks what it asks first.
+            ArgumentError: The method cannot be applied to the data set, such as one without a calibration set, or the
+                kernel cannot compute the first requests.
         """
         experimentor.refuse_function(self.kernel)
-        data = self._data_of(experimentor)
-        return StartedMethod(data, RunningSteps(self.spec.title, steps_of(self.spec, self.variant)(data), self.kernel))
+        data = MethodData(
+            # Some benchmarks have other experimentors. A method that needs what these lack raises an ArgumentError.
+            cast("Experimentor", experimentor.without_labels()),
+            self.variant,
+            self.calibration_number,
+            self.options,
+            provides=extra_features(self.kernel),
+            steps_of=steps_of,
+        )
+        generator_function = steps_of(self.spec, self.variant)
+        steps = RunningSteps(self.spec.title, generator_function(data), self.kernel)
+        return StartedMethod(data, steps)
 
     def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
-        """Return what the method asks first on a data set."""
+        """Return the first requests of the method on a data set, of which none is computed."""
         return self.started(experimentor).steps.requests or ()
-
-    def _data_of(self, experimentor: BaseExperimentor) -> MethodData:
-        """Return what the method gets to know about a data set."""
-        # A data set that lacks something which a method uses, such as a calibration set, raises an ArgumentError.
-        unlabelled = cast("Experimentor", experimentor.without_labels())
-        provides = extra_features(self.kernel)
-        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, provides, steps_of=steps_of)
 
     def outcome(
         self, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs | None = None
     ) -> MethodOutcome:
-        """Return the predictions for a data set, with what the method asked; nothing is scored.
+        """Return the predictions for a data set, with the requests of the method; nothing is scored.
 
         Args:
             experimentor: The data set.
-            caches: Compute the features.
-            part: For messages and progress.
+            caches: Compute the requests.
+            part: Name and number of this part of the run, for messages and progress.
             costs: Get the seconds and tokens of each phase.
         """
         started = self.started(experimentor)
@@ -271,7 +326,7 @@ class Method:
     def _finished(
         self, started: StartedMethod, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs
     ) -> MethodOutcome:
-        """Return the predictions of a method that has begun on a data set."""
+        """Compute the requests of a method that was started on a data set until it returns, and return its outcome."""
         reading = self._reading_of(experimentor)
         serve(started.steps, started.data, caches, part, costs, reading, started.asked)
         predictions = reading.predictions(started.steps.returned, started.data)
@@ -302,11 +357,13 @@ class Method:
         """
         with self._named(experimentor):
             started = self.started(experimentor)
-            chosen = prompts_of_method(
-                started.steps, ModelCaches(self.kernel), Part(self.spec.title), self._reading_of(experimentor)
-            )
-        prepared = cast("Experimentor", chosen or experimentor_of(started.data))
-        return prepared.with_labels_of(cast("Experimentor", experimentor))
+            caches = ModelCaches(self.kernel)
+            reading = self._reading_of(experimentor)
+            prepared = prompts_of_method(started.steps, caches, Part(self.spec.title), reading)
+        if prepared is None:  # the method changes no prompts
+            prepared = experimentor_of(started.data)
+        # The method saw no labels of test rows. The data set gets them back.
+        return cast("Experimentor", prepared).with_labels_of(cast("Experimentor", experimentor))
 
     def _reading_of(self, experimentor: BaseExperimentor) -> Reading:
         """Return how the method reads the predictions of the model on a data set."""
@@ -318,9 +375,10 @@ class Method:
         return self.spec.name == "vanilla" and METHODS.get("vanilla") == self.spec
 
     def refusal(self, benchmark: BaseBenchmark[Any]) -> Exception | None:
-        """Return why the method cannot run on a benchmark, before anything is computed; ``None`` if it can.
+        """Return the error with which the method refuses a data set of a benchmark; ``None`` if it can run on all.
 
-        To start the method on a data set computes nothing, and raises an error if it cannot be applied there.
+        The method is started on each data set as a trial. It raises its refusals then, before the model computes
+        anything.
         """
         try:
             for experimentor in benchmark:
@@ -332,7 +390,10 @@ class Method:
 
     @contextlib.contextmanager
     def _named(self, experimentor: BaseExperimentor) -> Iterator[None]:
-        """Name the method and the data set in errors that do not say where they happened."""
+        """Put the method and the data set before the messages of errors that do not say where they happened.
+
+        Use it as ``with self._named(experimentor):`` around what may raise an error.
+        """
         try:
             yield
         except (ArgumentError, OutputError) as error:
@@ -381,12 +442,12 @@ class Method:
     def run_on(
         self, caches: ModelCaches, benchmark: Any, shared: SharedFeatures | None = None, **run: Any
     ) -> Result | ResultGroup:
-        """As :meth:`run`, with features that may be known.
+        """Return the result of a run, as :meth:`run`, but without computing again what caches have.
 
         Args:
-            caches: The features of other runs.
+            caches: What models have computed so far, such as in the runs of other methods.
             benchmark: The benchmark, or a group.
-            shared: Computes the features that other methods of the same run ask, too.
+            shared: Computes what several methods of one run need; ``None`` if this method is run alone.
             **run: As for :meth:`run`.
         """
         check_benchmark(benchmark)
@@ -400,37 +461,37 @@ class Method:
     def _run_group(
         self, caches: ModelCaches, group: BenchmarkGroup, shared: SharedFeatures | None, **run: Any
     ) -> ResultGroup:
-        """Run the members of a group on which the method can run."""
+        """Run the method on each benchmark of a group on which it can run; arguments as for :meth:`run_on`."""
         benchmarks = members(group)
         skipped = self._reasons_to_skip(benchmarks)
         for name, reason in skipped.items():
             _log.warning("left out: %s: %s", name, reason)
         results = {}
-        with drawn_progress(run.get("progress")) as shown:
+        with drawn_progress(run.get("progress")) as progress:
             for number, (name, benchmark) in enumerate(benchmarks.items()):
-                if name in skipped:
-                    continue
-                run["progress"] = within(shown, number, len(benchmarks))
-                results[name] = self._run(caches, benchmark, shared, **run)
+                if name not in skipped:
+                    run["progress"] = within(progress, number, len(benchmarks))
+                    results[name] = self._run(caches, benchmark, shared, **run)
         if not skipped:
             return ResultGroup(group.name, results)
         return MethodTable(group.name, results, dict.fromkeys(results, self.spec.title), skipped)
 
     def _reasons_to_skip(self, benchmarks: Mapping[str, BaseBenchmark[Any]]) -> dict[str, str]:
-        """Return the members of a group on which the method cannot run, each with the reason.
+        """Return the reason for each benchmark, by its name, on which the method cannot run.
 
         Raises:
-            ArgumentError: It can run on none of them.
-            Exception: A member fails by another error than an argument that does not suit it.
+            ArgumentError: The method can run on none of the benchmarks; the first reason is raised.
+            Exception: Another error, such as a bug of a plug-in: only an ArgumentError says that a benchmark does not
+                suit the method.
         """
         refusals: dict[str, Exception] = {}
         for name, benchmark in benchmarks.items():
             refusal = self.refusal(benchmark)
             if refusal is not None:
                 refusals[name] = refusal
-        none_is_left = len(refusals) == len(benchmarks)
+        runs_on_none = len(refusals) == len(benchmarks)
         for refusal in refusals.values():
-            if none_is_left or not isinstance(refusal, ArgumentError):
+            if runs_on_none or not isinstance(refusal, ArgumentError):
                 raise refusal
         return {name: str(refusal) for name, refusal in refusals.items()}
 
@@ -442,73 +503,83 @@ class Method:
         return_outputs: bool = False,
         **run: Any,
     ) -> Result:
-        """Run the data sets of a benchmark one after the other."""
+        """Run the method on the data sets of a benchmark one after the other, and return the result.
+
+        Arguments as for :meth:`run_on`.
+        """
         with RunContext(False, **run) as context:
             context.logged = caches.main.logged
             context.warn(*benchmark.data_warnings())  # those of the given k, which the method may change
-            running = _BenchmarkRun(caches, context, Costs(caches), shared)
+            benchmark_run = _BenchmarkRun(caches, context, Costs(caches), shared)
             for number, experimentor in enumerate(benchmark):
                 title = f"{self.spec.title}: {benchmark.benchmark_name}, {experimentor.name}"
                 part = Part(title, number, len(benchmark))
-                running.load(experimentor, part)
-                self._run_data_set(experimentor, part, running)
+                benchmark_run.load(experimentor, part)
+                self._run_data_set(experimentor, part, benchmark_run)
                 context.checkpoint()
-                running.costs.start()  # a checkpoint is no cost of the next data set
-        return context.deliver(self._result(benchmark, running, return_outputs))
+                benchmark_run.costs.start()  # a checkpoint is no cost of the next data set
+        return context.deliver(self._result(benchmark, benchmark_run, return_outputs))
 
-    def _run_data_set(self, experimentor: BaseExperimentor, part: Part, running: _BenchmarkRun) -> None:
-        """Run the method on a data set, score its predictions, and add both to the run of the benchmark."""
-        # The caches count the prompts of the whole run, so those of this data set are a difference.
-        counts_before = _prompt_counts(running.caches)
-        outcome = self._outcome_or_failures(experimentor, part, running)
-        prompt_counts = _prompt_counts(running.caches)
+    def _run_data_set(self, experimentor: BaseExperimentor, part: Part, benchmark_run: _BenchmarkRun) -> None:
+        """Predict the test queries of a data set with the method, score the predictions, and collect both.
+
+        Args:
+            experimentor: The data set.
+            part: Its name and number in the run, for messages and progress.
+            benchmark_run: Collects the costs, the predictions and the scores of all data sets.
+        """
+        # The caches count the prompts of all data sets, so those of this one are a difference.
+        counts_before = _prompt_counts(benchmark_run.caches)
+        outcome = self._outcome_or_failures(experimentor, part, benchmark_run)
+        prompt_counts = _prompt_counts(benchmark_run.caches)
         prompt_counts.subtract(counts_before)
-        running.add_costs(outcome, reused_prompts=prompt_counts["reused"])
+        benchmark_run.add_costs(outcome, reused_prompts=prompt_counts["reused"])
 
-        # The method saw a view of the data set without labels of test rows. They are put back to score it.
-        predictor = running.predictor_of(outcome, self.spec.name, prompt_counts)
-        view = experimentor_of(outcome.predictions.data)
-        labelled = view.with_labels_of(cast("Experimentor", experimentor))
-        options = running.context.options_for(predictor)
+        # The method got a copy of the data set without labels of test rows. Scoring needs them.
+        unlabelled = experimentor_of(outcome.predictions.data)
+        labelled = unlabelled.with_labels_of(cast("Experimentor", experimentor))
+        predictor = benchmark_run.predictor_of(outcome, self.spec.name, prompt_counts)
+        options = benchmark_run.context.options_for(predictor)
         scored = _scored(labelled, outcome.predictions.rows, options, part)
         scored = replace(scored, model_warnings=_warnings_of(outcome))
+        benchmark_run.add(outcome, predictor, labelled, scored)
 
-        name = experimentor.name
-        running.asked[name] = outcome.asked
-        running.calibration_number_read |= outcome.data.record.calibration_number_read
-        running.predictors[name] = predictor
-        running.views.append(labelled)
-        running.scored[name] = scored
-        running.context.log(*dataset_warnings(name, scored))
-
-    def _result(self, benchmark: BaseBenchmark[Any], running: _BenchmarkRun, return_outputs: bool) -> Result:
+    def _result(self, benchmark: BaseBenchmark[Any], benchmark_run: _BenchmarkRun, return_outputs: bool) -> Result:
         """Return the result of a run, with its costs, and the method in its signature and its provenance.
 
         Args:
             benchmark: The benchmark without the method.
-            running: The run, when all data sets are scored.
+            benchmark_run: What was collected over its data sets.
             return_outputs: Whether the result keeps the prediction of each query.
         """
-        with_prompts_of_method = benchmark.copy_with(experimentor=running.views)
-        predictions = running.context.predictions(running.predictors)
-        result = with_prompts_of_method.collect(running.scored, predictions, return_outputs)
-        result.timing.update(running.costs.timing())
+        with_prompts_of_method = benchmark.copy_with(experimentor=benchmark_run.views)
+        predictions = benchmark_run.context.predictions(benchmark_run.predictors)
+        result = with_prompts_of_method.collect(benchmark_run.scored, predictions, return_outputs)
+        result.timing.update(benchmark_run.costs.timing())
         if self._is_model_itself:
-            return result  # vanilla inference adds nothing
-        number_read = self.calibration_number if running.calibration_number_read else None
-        words = method_field(self.spec, self.variant, self.options, number_read)
-        result.signature = with_method(result.signature, words, benchmark)
+            return result  # vanilla inference adds nothing to signature and provenance
+
+        calibration_number = None
+        if benchmark_run.calibration_number_read:  # otherwise it changes no score
+            calibration_number = self.calibration_number
+        signature_field = method_field(self.spec, self.variant, self.options, calibration_number)
+        result.signature = with_method(result.signature, signature_field, benchmark)
+        digest_of_dataset = {name: asked.digest() for name, asked in benchmark_run.asked.items()}
         result.provenance = replace(
             result.provenance,
             method=result.signature.fields["method"],
-            method_settings=method_settings(self.spec, self.variant, self.options, number_read),
-            asked=digest({name: asked.digest() for name, asked in running.asked.items()}),
-            further_models=_further_models(running),
+            method_settings=method_settings(self.spec, self.variant, self.options, calibration_number),
+            asked=digest(digest_of_dataset),
+            further_models=benchmark_run.further_models(),
         )
         return result
 
-    def _outcome_or_failures(self, experimentor: BaseExperimentor, part: Part, running: _BenchmarkRun) -> MethodOutcome:
-        """Return the outcome on a data set; where the method cannot finish and the run goes on, a failure everywhere.
+    def _outcome_or_failures(
+        self, experimentor: BaseExperimentor, part: Part, benchmark_run: _BenchmarkRun
+    ) -> MethodOutcome:
+        """Return the outcome of the method on a data set: predictions, or failures if the method cannot finish.
+
+        Arguments as for :meth:`_run_data_set`.
 
         Raises:
             OutputError: The method cannot finish, and the run stops at the first failure.
@@ -517,24 +588,31 @@ class Method:
             started = self.started(experimentor)
         try:
             with self._named(experimentor):
-                return self._finished(started, experimentor, running.caches, part, running.costs)
+                return self._finished(started, experimentor, benchmark_run.caches, part, benchmark_run.costs)
         except OutputError as error:
-            if not running.context.collects_failures:
+            if not benchmark_run.context.collects_failures:
                 raise
             _log.warning("%s", error)
-            return _failed_outcome(started, experimentor, running.caches, error)
+            return _failed_outcome(started, experimentor, benchmark_run.caches, error)
 
 
 def _failed_outcome(
     started: StartedMethod, experimentor: BaseExperimentor, caches: ModelCaches, error: OutputError
 ) -> MethodOutcome:
-    """Return a failure for each query of a data set on which a method could not finish, with all that it asked."""
+    """Return the outcome of a method that could not finish on a data set: the same failure for each query.
+
+    Args:
+        started: The method, with the requests that it made before the error.
+        experimentor: The data set.
+        caches: The caches of the models.
+        error: Why the method could not finish.
+    """
     queries = experimentor.all_queries()
     failures = [failure_of_error(error, str(error))] * len(queries)
-    # The model warns of all prompts of the data set, also of those that the method did not ask any more.
-    predicted = started.asked.predicted.setdefault(AskedFunction(caches.main), {})
+    # The model warns of all prompts of the data set, so those that the method did not send to it are added.
+    predictions_of_model = started.asked.predicted.setdefault(AskedFunction(caches.main, MODEL_ITSELF), {})
     for key, failure in answers_by_key(queries, failures).items():
-        predicted.setdefault(key, failure)
+        predictions_of_model.setdefault(key, failure)
     predictions = started.data.predictions(failures)
     return MethodOutcome(started.data, predictions, started.asked, finished=False)
 
@@ -544,28 +622,23 @@ def _prompt_counts(caches: ModelCaches) -> Counter[str]:
     return Counter(computed=caches.computed, reused=caches.reused, retried=retried(caches.kernel))
 
 
-def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part: Part) -> DatasetRun:
-    """Return scores and details of the predictions for the queries of a data set.
+def _scored(labelled: BaseExperimentor, predictions: Any, options: RunOptions, part: Part) -> DatasetRun:
+    """Return the scores of predictions for the queries of a data set, with details.
 
     Args:
-        view: The data set with the prompts that the predictions answer.
-        predictions: What the method returned.
-        options: The options of the run, which say what happens to failures.
+        labelled: The data set with the prompts that the predictions answer, and the true labels.
+        predictions: What the method returned: a prediction or a failure for each query, in order.
+        options: The options of the run, which say whether failures are collected or end the run.
         part: Name and number of the data set.
 
     Raises:
         ArgumentError: There is not one prediction for each query.
-        OutputError: A prediction cannot be used.
+        OutputError: A prediction cannot be used, or is a failure that ends the run.
     """
-    queries = view.all_queries()
-    given: object = len(predictions) if hasattr(predictions, "__len__") else type(predictions).__name__
-    if given != len(queries):
-        raise ArgumentError(
-            f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query; rows of a view are "
-            "returned by this view: view.predictions(rows)"
-        ).at(part.name)
-    # The collector knows predictions by prompt. Those of a method may differ for equal prompts, so a number takes
-    # the place of each prompt.
+    queries = labelled.all_queries()
+    _check_prediction_count(predictions, len(queries), part)
+    # AnswerCollector takes predictions by prompt. A method may predict different labels for equal prompts, so the
+    # number of the query takes the place of its prompt.
     answers: dict[Any, Any] = {}
     prompts: dict[Any, Any] = {}
     number_of_key: dict[Any, int] = {}
@@ -577,46 +650,42 @@ def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part:
             answers[key] = checked(prediction, query.label_space)
         prompts[key] = query.prompt
         number_of_key[key] = number
-    options = replace(options, store=None, progress=None, unparsed=view.unparsed)
+    options = replace(options, store=None, progress=None, unparsed=labelled.unparsed)
     collector = AnswerCollector(options, part, len(queries), answers, prompts=prompts)
     collector.refuse_failures(number_of_key)
-    return view.assemble(view.conditions(), list(collector.answers.values()), part.name)
+    return labelled.assemble(labelled.conditions(), list(collector.answers.values()), part.name)
+
+
+def _check_prediction_count(predictions: Any, query_count: int, part: Part) -> None:
+    """Refuse what is not a list with one prediction for each query.
+
+    Args:
+        predictions: What a method returned.
+        query_count: The number of queries.
+        part: Name and number of the data set, for the message.
+    """
+    got: object = type(predictions).__name__
+    if hasattr(predictions, "__len__"):
+        got = len(predictions)
+    if got != query_count:
+        raise ArgumentError(
+            f"{part.name}: got {got} predictions, expected {query_count}, one for each query; rows of a view are "
+            "returned by this view: view.predictions(rows)"
+        ).at(part.name)
 
 
 def _warnings_of(outcome: MethodOutcome) -> tuple[str, ...]:
-    """Return what a method warns of on a data set, and what the model warns of for the prompts that it asked."""
+    """Return the warnings of a method on a data set and those of the models about its prompts, each once."""
     record = outcome.data.record
     warnings = list(record.warnings)
-    duplicates = record.notes.get("duplicates")
-    if duplicates:
+    duplicate_count = record.notes.get("duplicates")  # a float, as all notes
+    if duplicate_count:
         warnings.append(
-            f"{duplicates:.0f} test examples are shown a demonstration of exactly their text; the option "
+            f"{duplicate_count:.0f} test examples are shown a demonstration of exactly their text; the option "
             "exclude_duplicates leaves these out"
         )
     warnings += outcome.asked.warnings()
     return tuple(dict.fromkeys(warnings))
-
-
-def _further_models(running: _BenchmarkRun) -> tuple[Predictor, ...]:
-    """Return the further models that a method asked, such as a second kernel, as the provenance of a result has them.
-
-    Args:
-        running: The run of the method; each further model has a cache of its answers there.
-    """
-    models = []
-    for cache in running.caches.further:
-        datasets = [name for name, asked in running.asked.items() if asked.asks(cache.kernel)]
-        if not datasets:
-            continue  # another method of the same run asked it
-        # The provenance of a model names its identity, its time and the data sets that it was asked about.
-        predictions = running.context.predictions(dict.fromkeys(datasets, cache.kernel))
-        records_and_datasets = [(record, dataset) for dataset, record in predictions.records.items()]
-        (model,) = predictors_of(records_and_datasets, {})  # one, since all records are of one kernel
-        tokens = running.costs.tokens_of(cache)
-        if tokens is not None:
-            model = replace(model, tokens_read=tokens.read, tokens_generated=tokens.generated)
-        models.append(model)
-    return tuple(models)
 
 
 def check_benchmark(benchmark: object) -> None:
@@ -631,16 +700,27 @@ def check_benchmark(benchmark: object) -> None:
 def chosen_methods(
     kernel: Inference, names: Sequence[str | MethodSpec] | None, options: Mapping[str, Any], variant: str, number: int
 ) -> tuple[list[Method], dict[str, str]]:
-    """Return the methods that the kernel supports, and why others are left out; see :func:`run_all`.
+    """Return the methods that a kernel can run, and for each other method the reason why it is left out.
+
+    Args:
+        kernel: Any inference function.
+        names: Names or records of the methods; ``None`` for the ten of Table 2 of the StaICC paper.
+        options: Options by name. Each method gets those that it declares.
+        variant: The variant of all methods (:data:`~StaICC.methods.contract.Variant`).
+        number: Number of training prompts of each method, for each data set.
+
+    Returns:
+        The methods, and the reasons by the name of the method.
 
     Raises:
-        ArgumentError: No method could be run, two methods have one name, or no method has an option.
+        ArgumentError: The kernel can run no method, two methods have one name, or no method declares an option.
     """
     if names is None:
         names = _names_of_table_2(check_variant(variant))
     specs = [_find(name) for name in names]
-    listed = ", ".join(spec.name for spec in specs)
-    if len({spec.name for spec in specs}) < len(specs):
+    spec_names = [spec.name for spec in specs]
+    listed = ", ".join(spec_names)
+    if len(set(spec_names)) < len(spec_names):
         raise ArgumentError(f"got two methods of one name: {listed}; expected different names")
     _check_option_names(specs, options)
 
@@ -648,9 +728,9 @@ def chosen_methods(
     skipped: dict[str, str] = {}
     for spec in specs:
         declared = _option_names(spec)
-        own_options = {name: value for name, value in options.items() if name in declared}
+        options_of_method = {name: value for name, value in options.items() if name in declared}
         try:
-            methods.append(Method(spec, kernel, variant, number, **own_options))
+            methods.append(Method(spec, kernel, variant, number, **options_of_method))
         except CapabilityError as error:
             skipped[spec.name] = str(error)
     if not methods:
@@ -659,7 +739,11 @@ def chosen_methods(
 
 
 def _names_of_table_2(variant: Variant) -> list[str]:
-    """Return the names of the ten methods; the table's own k-NN has centroids, that of its paper has neighbours."""
+    """Return the names of the ten methods of Table 2 of the StaICC paper in a variant.
+
+    The method k-NN of the table compares a query with one centroid for each label, which is a method of its own here.
+    The k-NN of its own paper compares it with single neighbours.
+    """
     names = list(TABLE_2)
     if variant != "paper":
         names[names.index("knn_prompt")] = "knn_prompt_centroid"
@@ -741,11 +825,15 @@ class MethodRun:
     """The benchmark, or a group."""
 
     def reason(self, error: Exception) -> str:
-        """Return why the run is left out. It begins with the title of the run, or with the method in its place."""
+        """Return why the run is left out, as the title of the run and the message of the error.
+
+        The message of an error that says where it happened begins with the method. If this is the title of the run, it
+        is not repeated.
+        """
         if not isinstance(error, StaICCError):
             return f"{self.title}: {type(error).__name__}: {error}"
-        is_titled_by_method = self.title == self.method.spec.title
-        if is_titled_by_method and error.where is not None:
+        message_begins_with_method = error.where is not None
+        if message_begins_with_method and self.title == self.method.spec.title:
             return str(error)
         return f"{self.title}: {error}"
 
@@ -757,46 +845,60 @@ def run_each(
     same_data: bool = True,
     **run: Any,
 ) -> MethodTable:
-    """Add the results of several runs to a table; what fails is left out with its title and reason.
+    """Run several methods one after the other, and add their results to a table.
+
+    A run that fails is left out, and the table gets the reason. What the methods need of the same prompts is computed
+    once for all of them.
 
     Args:
-        table: The table.
-        runs: The runs by the names of their results.
-        finished: Called with the table after each run.
-        same_data: Whether all have one benchmark; else prompts that fail do not stop the others.
+        table: Gets the results and the reasons.
+        runs: The runs by the names of their results. All methods have the same kernel.
+        finished: Called with the table after each run that did not fail.
+        same_data: Whether all runs have the same benchmark. If not, a prompt that fails when the prompts of all runs
+            are computed does not stop the others.
         **run: Options of the run.
 
-    Raises:
-        ArgumentError: None could be run.
-    """
-    sharing_runs = []
-    for planned in runs.values():
-        is_group = isinstance(planned.benchmark, BenchmarkGroup)
-        if is_group or planned.method.refusal(planned.benchmark) is None:
-            sharing_runs.append((planned.method.first_requests, planned.benchmark))
-    first_run = next(iter(runs.values()))
-    caches = ModelCaches(first_run.method.kernel)  # all runs have one kernel
-    shared = SharedFeatures(caches, sharing_runs, same_data)
+    Returns:
+        The table.
 
+    Raises:
+        ArgumentError: All runs failed.
+    """
+    first_run = next(iter(runs.values()))
+    caches = ModelCaches(first_run.method.kernel)
+    shared = _shared_features(runs.values(), caches, same_data)
     errors: list[Exception] = []
-    with drawn_progress(run.get("progress")) as shown:
-        for number, (name, planned) in enumerate(runs.items()):
-            run["progress"] = within(shown, number, len(runs))
+    with drawn_progress(run.get("progress")) as progress:
+        for number, (name, method_run) in enumerate(runs.items()):
+            run["progress"] = within(progress, number, len(runs))
             try:
-                table[name] = planned.method.run_on(caches, planned.benchmark, shared, **run)
+                table[name] = method_run.method.run_on(caches, method_run.benchmark, shared, **run)
             except Exception as error:  # CUDA out of memory, a bug of a plug-in: the other results are not lost
-                table.skipped[name] = planned.reason(error)
+                table.skipped[name] = method_run.reason(error)
                 errors.append(error)
-                traceback_of = None if isinstance(error, StaICCError) else error
-                _log.warning("left out: %s", table.skipped[name], exc_info=traceback_of)
+                error_with_traceback = None if isinstance(error, StaICCError) else error
+                _log.warning("left out: %s", table.skipped[name], exc_info=error_with_traceback)
                 continue
             table.shared = dict(shared.cost)
             if finished is not None:
                 finished(table)
     if not table:
         reasons = list(table.skipped.values())
-        all_failed_alike = len({str(error) for error in errors}) == 1
-        if all_failed_alike:
-            reasons = [str(errors[0])]
+        messages = {str(error) for error in errors}
+        if len(messages) == 1:  # all runs failed for the same reason, which is stated once
+            reasons = list(messages)
         raise ArgumentError(f"none of {', '.join(runs)} could be run: {'; '.join(reasons)}") from errors[0]
     return table
+
+
+def _shared_features(runs: Iterable[MethodRun], caches: ModelCaches, same_data: bool) -> SharedFeatures:
+    """Return what computes the first requests of several runs together; arguments as for :func:`run_each`.
+
+    A run whose method refuses its benchmark has no part in it. A group has one, because its other members can be run.
+    """
+    sharing_runs = []
+    for method_run in runs:
+        is_group = isinstance(method_run.benchmark, BenchmarkGroup)
+        if is_group or method_run.method.refusal(method_run.benchmark) is None:
+            sharing_runs.append((method_run.method.first_requests, method_run.benchmark))
+    return SharedFeatures(caches, sharing_runs, same_data)

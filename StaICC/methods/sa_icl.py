@@ -44,16 +44,17 @@ def sa_icl(data: MethodData) -> Steps:
     """
     is_paper = data.variant == "paper"
     n_orders = validate_integer("orders", data.options.orders, 1)
-    at_least: int | None = None  # all candidates
     if data.options.candidates is not None:
         n_candidates = validate_integer("candidates", data.options.candidates, data.k)
+        least_candidates = n_candidates
     elif is_paper:
         n_candidates = CANDIDATES
-        at_least = data.k
+        least_candidates = data.k  # a small demonstration set has fewer than 30
     else:
         n_candidates = data.k + 1
+        least_candidates = n_candidates
 
-    near = yield from nearest_demonstrations(data, n_candidates, data.options, at_least)
+    near = yield from nearest_demonstrations(data, n_candidates, data.options, at_least=least_candidates)
     orders = random_orders(len(near), len(near[0]), data.k, n_orders, nearest_last=is_paper)
     views = in_each_order(data, near, orders)
     answers = yield [view.ask() for view in views]
@@ -67,8 +68,8 @@ def surest_predictions(
     """Return for each query the prediction with the lowest entropy, the first of equals.
 
     Args:
-        answers: For each order, the prediction of each query.
-        entropy: The entropy of a row of label probabilities.
+        answers: For each order, the prediction of each query: a row of label probabilities, or a failure.
+        entropy: Returns the entropy of a row of label probabilities.
 
     Returns:
         The predictions; a failure where no order has a prediction.
@@ -89,11 +90,16 @@ def surest_predictions(
 
 
 def probabilities_of_orders(answers: Sequence[Sequence[Any]], n_labels: int) -> list[list[Any]]:
-    """Return the predictions of all orders as probabilities, which have an entropy: a model may return logits.
+    """Return the predictions of all orders as probabilities, of which the entropy can be computed.
+
+    A model may return logits. All predictions are read together, so that all are probabilities or all are logits.
 
     Args:
         answers: For each order, the prediction of each query.
         n_labels: How many labels there are.
+
+    Returns:
+        Rows in the same form; failures keep their places.
 
     Raises:
         OutputError: A prediction is no row of label scores.
@@ -101,10 +107,13 @@ def probabilities_of_orders(answers: Sequence[Sequence[Any]], n_labels: int) -> 
 
     def as_probabilities(rows: list[Any]) -> list[Any]:
         probabilities, read_as = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
-        return probabilities if read_as == "logits" else rows
+        if read_as == "logits":
+            return probabilities
+        return rows  # unchanged to the last digit
 
-    # All are read together, so that all are probabilities or all are logits.
-    all_predictions = [prediction for predictions in answers for prediction in predictions]
+    all_predictions: list[Any] = []  # order by order
+    for predictions in answers:
+        all_predictions += predictions
     all_probabilities = apply_present(all_predictions, as_probabilities)
     n_queries = len(answers[0])
     return [list(batch) for batch in in_batches(all_probabilities, n_queries)]

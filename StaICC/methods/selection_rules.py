@@ -39,7 +39,7 @@ class Pool:
 def choose_demonstrations(
     pool: Pool,
     query_texts: Sequence[str],
-    compared: TextDistances,
+    text_distances: TextDistances,
     count: int,
     rule: SelectionRule = "nearest",
     exclude_duplicates: bool = False,
@@ -49,7 +49,7 @@ def choose_demonstrations(
     Args:
         pool: The demonstrations to choose from, with labels if the rule is ``"balanced"``.
         query_texts: The text of each query.
-        compared: Compares texts of the pool and of the queries.
+        text_distances: Computes the distances between texts of the pool and of the queries.
         count: How many to choose.
         rule: ``"nearest"`` (Liu et al. 2022); ``"balanced"``: the nearest of each label in turn, the label with the
             nearest first; ``"diverse"``: maximal marginal relevance (:func:`diverse`); ``"vote-k"``: the nearest of 100
@@ -68,44 +68,61 @@ def choose_demonstrations(
     distinct_queries = [text for text in dict.fromkeys(query_texts) if text]
     if not distinct_queries:
         return [None for _ in query_texts]
-    distances = distances_to_pool(compared, distinct_queries, pool.texts)
+    distances = distances_to_pool(text_distances, distinct_queries, pool.texts)
     if exclude_duplicates:
         _exclude_duplicates(distances, distinct_queries, pool.texts, count)
     if rule == "vote-k":
-        between = distances_to_pool(compared, pool.texts, pool.texts)
-        _exclude_all_but(distances, representatives(between, max(count, REPRESENTATIVES)))
+        distances_within_pool = distances_to_pool(text_distances, pool.texts, pool.texts)
+        kept = representatives(distances_within_pool, max(count, REPRESENTATIVES))
+        _exclude_all_but(distances, kept)
 
-    chosen: dict[str, list[int]] = {}
+    chosen: dict[str, list[int]] = {}  # by the text of the query
     orders_of_pool = nearest(distances, len(pool.texts)).tolist()
     for query, query_distances, order_of_pool in zip(distinct_queries, distances, orders_of_pool, strict=True):
-        order = [position for position in order_of_pool if query_distances[position] < numpy.inf]  # not excluded
+        # Excluded demonstrations have the distance infinity.
+        order = [position for position in order_of_pool if query_distances[position] < numpy.inf]
         if rule == "balanced":
             chosen[query] = balanced(order, pool, count)
         elif rule == "diverse":
-            chosen[query] = diverse(order, query_distances, pool, compared, count)
+            chosen[query] = diverse(order, query_distances, pool, text_distances, count)
         elif rule == "dpp":
-            chosen[query] = determinantal(order, query, pool, compared, count)
+            chosen[query] = determinantal(order, query, pool, text_distances, count)
         else:
             chosen[query] = order[:count]
     return [list(chosen[text]) if text else None for text in query_texts]
 
 
-def distances_to_pool(compared: TextDistances, texts: Sequence[str], pool_texts: Sequence[str]) -> Any:
+def distances_to_pool(text_distances: TextDistances, texts: Sequence[str], pool_texts: Sequence[str]) -> Any:
     """Return the distance of each text to each text of a pool: array (texts, pool).
 
-    Equal texts share a column and a row of the computation. So their distances are equal to the last bit, and their
-    order is that of the pool.
+    The distances of distinct texts are computed once, and then repeated for equal texts. So equal texts have distances
+    that are equal to the last bit, and their order is that of the pool.
+
+    Args:
+        text_distances: Computes the distances.
+        texts: The texts, some of which may be equal.
+        pool_texts: The texts of the pool, some of which may be equal.
     """
-    column_of = {text: column for column, text in enumerate(dict.fromkeys(pool_texts))}
-    row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    distances = numpy.array(compared.distances(list(row_of), list(column_of)))
-    rows = [row_of[text] for text in texts]
-    columns = [column_of[text] for text in pool_texts]
+    row_of_text = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    column_of_text = {text: column for column, text in enumerate(dict.fromkeys(pool_texts))}
+    distances = numpy.array(text_distances.distances(list(row_of_text), list(column_of_text)))
+    rows = [row_of_text[text] for text in texts]
+    columns = [column_of_text[text] for text in pool_texts]
     return distances[rows][:, columns]
 
 
 def _exclude_duplicates(distances: Any, queries: Sequence[str], pool_texts: Sequence[str], count: int) -> None:
-    """Set the distance of each query to demonstrations of exactly its text to infinity."""
+    """Set the distance of each query to demonstrations of exactly its text to infinity.
+
+    Args:
+        distances: The distance of each query to each demonstration of the pool, array (queries, pool); it is changed.
+        queries: The text of each query.
+        pool_texts: The text of each demonstration.
+        count: How many other demonstrations each query needs.
+
+    Raises:
+        ArgumentError: There are fewer other demonstrations.
+    """
     for query, query_distances in zip(queries, distances, strict=True):
         is_duplicate = [text == query for text in pool_texts]
         query_distances[is_duplicate] = numpy.inf
@@ -133,12 +150,14 @@ def balanced(order: Sequence[int], pool: Pool, count: int) -> list[int]:
         raise ArgumentError("rule='balanced' chooses by labels: got a pool without labels")
     labels = [pool.labels[position] for position in order]
     chosen: list[int] = []
-    for places in turns_of(labels):  # the nearest of each label, then the second nearest of each, ...
-        chosen += [order[place] for place in places]
+    for indexes in turns_of(labels):  # of the nearest of each label, then of the second nearest of each, ...
+        chosen += [order[index] for index in indexes]
     return chosen[:count]
 
 
-def diverse(order: Sequence[int], query_distances: Any, pool: Pool, compared: TextDistances, count: int) -> list[int]:
+def diverse(
+    order: Sequence[int], query_distances: Any, pool: Pool, text_distances: TextDistances, count: int
+) -> list[int]:
     """Choose by maximal marginal relevance (Carbonell and Goldstein 1998), from the ``10 * count`` nearest.
 
     One after the other, the demonstration with the largest value is chosen. With the distance ``d``, the query ``q``,
@@ -150,12 +169,12 @@ def diverse(order: Sequence[int], query_distances: Any, pool: Pool, compared: Te
         order: The demonstrations that may be chosen, nearest first.
         query_distances: The distance of each demonstration of the pool to the query.
         pool: The pool.
-        compared: Compares texts.
+        text_distances: Computes the distances between texts of the pool.
         count: How many.
     """
     positions = order[: DIVERSE_CANDIDATES * count]  # of the candidates, in the pool
     texts = [pool.texts[position] for position in positions]
-    distances_between = compared.distances(texts, texts)
+    distances_between = text_distances.distances(texts, texts)
 
     remaining = list(range(len(positions)))  # candidates are numbered
     chosen: list[int] = []
@@ -171,7 +190,7 @@ def diverse(order: Sequence[int], query_distances: Any, pool: Pool, compared: Te
     return [positions[candidate] for candidate in chosen]
 
 
-def determinantal(order: Sequence[int], query: str, pool: Pool, compared: TextDistances, count: int) -> list[int]:
+def determinantal(order: Sequence[int], query: str, pool: Pool, text_distances: TextDistances, count: int) -> list[int]:
     """Choose the most probable set of a determinantal point process, by greedy search, from the 100 nearest.
 
     Ye et al. 2023, "Compositional Exemplars for In-context Learning" (CEIL), with the encoder as it is: they also train
@@ -181,13 +200,13 @@ def determinantal(order: Sequence[int], query: str, pool: Pool, compared: TextDi
         order: The demonstrations that may be chosen, nearest first.
         query: The text of the query.
         pool: The pool.
-        compared: Compares texts, by vectors.
+        text_distances: Computes the cosines between texts, from vectors.
         count: How many.
     """
     candidates = order[: max(count, DPP_CANDIDATES)]
     texts = [pool.texts[position] for position in candidates]
-    relevance = compared.cosines([query], texts)[0]
-    kernel = quality_similarity_kernel(relevance, compared.cosines(texts, texts))
+    relevance = text_distances.cosines([query], texts)[0]
+    kernel = quality_similarity_kernel(relevance, text_distances.cosines(texts, texts))
     chosen = greedy_map(kernel, count)
     by_relevance = sorted(chosen, key=lambda candidate: (-relevance[candidate], candidate))
     return [candidates[candidate] for candidate in by_relevance]

@@ -5,9 +5,9 @@ Chen et al. 2023, "Self-ICL: Zero-Shot In-Context Learning with Self-Generated D
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any
 
 from StaICC.arguments import validate_integer
@@ -54,21 +54,21 @@ def self_icl(data: MethodData) -> Steps:
     count = data.k
     zero_shot = data.on(demonstrations=[[] for _ in data.demonstrations])
     query_texts = [texts[0] for texts in data.test_texts]
-    inputs = yield from pseudo_inputs(zero_shot, query_texts, count)
+    inputs_of_rows = yield from pseudo_inputs(zero_shot, query_texts, count)
 
     predictions: list[Any] = []
     rows_with_too_few: set[int] = set()
-    # One template for each condition, or one for all of them.
-    for condition, with_template in zip(zero_shot.conditions, cycle(zero_shot.templates()), strict=False):
-        demonstrations_of_rows = yield from pseudo_labelled(with_template, inputs)
+    # Each condition of the benchmark has its template. If all have the same one, cycle repeats it.
+    for condition, templated in zip(zero_shot.conditions, itertools.cycle(zero_shot.templates()), strict=False):
+        demonstrations_of_rows = yield from pseudo_labelled(templated, inputs_of_rows)
         prompts = []
         for query in condition.queries:
             demonstrations = demonstrations_of_rows[query.row]
             if len(demonstrations) < count:
                 rows_with_too_few.add(query.row)
-            prompts.append(with_template.write(demonstrations, [query_texts[query.row]]))
-        (condition_predictions,) = yield [with_template.ask(prompts=prompts)]
-        predictions += condition_predictions
+            prompts.append(templated.write(demonstrations, [query_texts[query.row]]))
+        (predictions_of_condition,) = yield [templated.ask(prompts=prompts)]
+        predictions += predictions_of_condition
     if rows_with_too_few:
         data.warn(
             f"{len(rows_with_too_few)} of {len(query_texts)} test examples have fewer than {count} self-made "
@@ -125,7 +125,7 @@ def read_inputs(reply: str | Failure, count: int) -> list[str]:
 def pseudo_labelled(
     data: MethodData, inputs: Sequence[Sequence[str]]
 ) -> Generator[Sequence[Request], list[list[Any]], list[list[Demonstration]]]:
-    """Label new inputs by the model's predictions without demonstrations.
+    """Label new inputs by the model's predictions without demonstrations, each distinct input once.
 
     Args:
         data: The data of the method.
@@ -134,16 +134,18 @@ def pseudo_labelled(
     Returns:
         For each test row its demonstrations; an input without a prediction is left out.
     """
-    texts = list(dict.fromkeys(text for texts_of_row in inputs for text in texts_of_row))
-    (rows,) = yield [data.ask(prompts=[data.write([], [text]) for text in texts])]
-    label_of: dict[str, int] = {}
-    for text, row in zip(texts, rows, strict=True):
-        label = predicted_label(row)
+    distinct_texts = list(dict.fromkeys(itertools.chain.from_iterable(inputs)))
+    prompts = [data.write([], [text]) for text in distinct_texts]
+    (predictions,) = yield [data.ask(prompts=prompts)]
+    label_of_text: dict[str, int] = {}
+    for text, prediction in zip(distinct_texts, predictions, strict=True):
+        label = predicted_label(prediction)
         if label is not None:
-            label_of[text] = label
+            label_of_text[text] = label
     demonstrations_of_rows = []
     for texts_of_row in inputs:
-        demonstrations_of_rows.append([([text], label_of[text]) for text in texts_of_row if text in label_of])
+        demonstrations = [([text], label_of_text[text]) for text in texts_of_row if text in label_of_text]
+        demonstrations_of_rows.append(demonstrations)
     return demonstrations_of_rows
 
 

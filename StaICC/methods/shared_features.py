@@ -1,4 +1,4 @@
-"""Features that several methods ask of a data set, computed together before any of them has run."""
+"""Features of a data set that several methods need, computed together before any of them has run."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from StaICC.safe_text import logger
 _log = logger(__name__)
 
 FirstRequests = Callable[[BaseExperimentor], Sequence[Request]]
-"""Returns what a method asks first on a data set."""
+"""Returns the first requests of a method on a data set."""
 
 _SHARED_NAMES = {
     SECONDS["test"]: "seconds",
     TOKENS_READ["test"]: "tokens_read",
     TOKENS_GENERATED["test"]: "tokens_generated",
 }
-"""What a table shows of the costs, by their names in the costs of a method."""
+"""The names of shared costs in a table of methods, by the names of such costs in the timing of a method."""
 
 
 class SharedFeatures:
-    """Computes what the first steps of several methods ask, data set by data set.
+    """Computes the first requests of several methods together, data set by data set.
 
     Args:
-        caches: Keep the features for the methods.
-        runs: For each method what returns the requests of its first step on a data set, and its benchmark.
-        same_data: Whether all have one benchmark; else prompts that fail do not stop the others.
+        caches: Keep the features, so that the methods find them there.
+        runs: For each method a function that returns its first requests on a data set, and its benchmark.
+        same_data: Whether all methods have the same benchmark. If not, a prompt that fails does not stop the others.
 
     Attributes:
         cost: What computing took, without the methods' own costs.
@@ -49,37 +49,48 @@ class SharedFeatures:
         self._done: list[BaseExperimentor] = []
 
     def compute(self, experimentor: BaseExperimentor, part: Part) -> None:
-        """Compute the features of one data set, unless that was done; failures are left to the methods."""
+        """Compute the first requests of all methods on a data set, and add the cost; do nothing if that was done.
+
+        If it fails, the error is logged, and each method computes its own requests later.
+
+        Args:
+            experimentor: The data set.
+            part: Name and number of this part of the run, for progress.
+        """
         if experimentor in self._done or len(self._runs) < 2:
             return
         requests = self._shared_requests(experimentor)
         costs = Costs(self._caches)
         computed_before = self._caches.computed
-        shown_part = replace(part, name=f"features of {len(self._runs)} runs: {experimentor.name}")
+        part_of_all_runs = replace(part, name=f"features of {len(self._runs)} runs: {experimentor.name}")
         policy: OnError | None = None if self._same_data else "collect"
         try:
-            self._caches.rows(requests, shown_part, policy)
+            self._caches.rows(requests, part_of_all_runs, policy)
         except Exception as error:
             _log.warning("%s: features could not be computed for all runs together: %s", experimentor.name, error)
         costs.charge("test")
 
         self.cost["prompts"] += self._caches.computed - computed_before
         timing = costs.timing()
-        for cost, shown_name in _SHARED_NAMES.items():
-            if cost in timing:
-                self.cost[shown_name] += timing[cost]
+        for name_in_timing, shown_name in _SHARED_NAMES.items():
+            if name_in_timing in timing:
+                self.cost[shown_name] += timing[name_in_timing]
 
     def _shared_requests(self, experimentor: BaseExperimentor) -> list[Request]:
-        """Return what all runs ask first on a data set of this name, and note that it is done.
+        """Return the first requests of all methods on a data set, and remember that they are computed.
 
-        Requests about a further model are left out: its method asks it, and gets its tokens.
+        Only features that the kernel of the methods computes itself are shared. A function or another model belongs to
+        one method, which pays for its tokens.
+
+        Args:
+            experimentor: The data set. If the methods have different benchmarks, each has one of the same name.
         """
         requests: list[Request] = []
         for first_requests, benchmark in self._runs:
-            own_experimentor = experimentor if self._same_data else benchmark[experimentor.name]
-            self._done.append(own_experimentor)
+            experimentor_of_run = experimentor if self._same_data else benchmark[experimentor.name]
+            self._done.append(experimentor_of_run)
             with contextlib.suppress(Exception):  # the run of the method reports it
-                for request in first_requests(own_experimentor):
+                for request in first_requests(experimentor_of_run):
                     if is_named(request.feature) and request.kernel is None:
                         requests.append(request)
         return requests

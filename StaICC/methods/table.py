@@ -70,17 +70,21 @@ COST_COLUMNS = (
 
 
 def _figures(result: Result) -> dict[str, str]:
-    """Return the last row of a result's own table (the mean, or the only data set) by column."""
-    head, rows = result_rows(result)
+    """Return the scores of a result as texts, by column of its own table.
+
+    They are in the last row of this table: the mean over data sets, or the only data set. Its first cell is the name.
+    """
+    columns, rows = result_rows(result)
+    last_row = rows[-1]
     figures = {}
-    for column, cell in zip(head[1:], rows[-1][1:], strict=True):
+    for column, cell in zip(columns[1:], last_row[1:], strict=True):
         if cell and column not in _SAME_FOR_ALL:
             figures[column] = cell
     return figures
 
 
 def display_methods(results: Result | ResultGroup) -> list[Block]:
-    """Return what a run with a method prints: its tables and its cost.
+    """Return what a run with a method prints: its tables and its costs.
 
     Args:
         results: The results of several methods, or of one, on one benchmark or on a group.
@@ -97,10 +101,10 @@ def display_methods(results: Result | ResultGroup) -> list[Block]:
 
 
 def _tables(results: Mapping[str, Result], titles: Mapping[str, str]) -> list[TextTable]:
-    """Return the methods with their figures and costs, and their accuracies by data set.
+    """Return the tables of methods on a benchmark: of their scores and costs, and of their accuracies by data set.
 
     Args:
-        results: The results on one benchmark by method.
+        results: The result of each method.
         titles: Display names of the methods.
     """
     figures_by_method = {name: _figures(result) for name, result in results.items()}
@@ -115,27 +119,37 @@ def _tables(results: Mapping[str, Result], titles: Mapping[str, str]) -> list[Te
         rows.append([titles.get(name, name), *scores, *costs])
     cost_heads = [column.head for column in COST_COLUMNS]
     tables = [TextTable(["method", *figure_columns, *cost_heads], rows)]
-    by_data_set = _accuracies(results, titles)
-    if by_data_set is not None:
-        tables.append(by_data_set)
+    accuracies = _accuracy_table(results, titles)
+    if accuracies is not None:
+        tables.append(accuracies)
     return tables
 
 
-def _accuracies(results: Mapping[str, Result], titles: Mapping[str, str]) -> TextTable | None:
-    """Return the accuracies of methods by data set; ``None`` if there is one data set, or no accuracy."""
-    datasets = list(dict.fromkeys(dataset for result in results.values() for dataset in result.divided))
+def _accuracy_table(results: Mapping[str, Result], titles: Mapping[str, str]) -> TextTable | None:
+    """Return the table of the accuracies of methods by data set.
+
+    Args:
+        results: The result of each method. ``result.divided`` has the scores of each data set.
+        titles: Display names of the methods.
+
+    Returns:
+        A row for each method; ``None`` if there is one data set only, or a data set has no accuracy.
+    """
+    datasets: dict[str, None] = {}  # those of all results, each once, in their order
     for result in results.values():
-        if not all("accuracy" in scores for scores in result.divided.values()):
-            return None
+        datasets.update(dict.fromkeys(result.divided))
+        for scores in result.divided.values():
+            if "accuracy" not in scores:
+                return None
     if len(datasets) < 2:
         return None
     rows = []
     for name, result in results.items():
-        cells = []
+        row = [titles.get(name, name)]
         for dataset in datasets:
             accuracy = result.divided.get(dataset, {}).get("accuracy")
-            cells.append("-" if accuracy is None else f"{accuracy:.4f}")
-        rows.append([titles.get(name, name), *cells])
+            row.append("-" if accuracy is None else f"{accuracy:.4f}")
+        rows.append(row)
     return TextTable(["accuracy", *datasets], rows)
 
 
@@ -157,7 +171,7 @@ class MethodTable(ResultGroup):
         """Prompts that were computed for several methods together, and the seconds that this took."""
 
     def curve(self, score: str = "accuracy") -> list[dict[str, Any]]:
-        """Return a score against the tokens that it costs.
+        """Return for each result a score and the tokens that it costs, as for a curve of both.
 
         Args:
             score: Name of the score; its mean over the data sets counts.
@@ -169,9 +183,9 @@ class MethodTable(ResultGroup):
             and ``high`` (``None`` without one).
         """
         rows = []
-        for name, part in self.items():
-            for result in part.results():
-                prompts = sum(result.timing.get(phase_prompts, 0) for phase_prompts in PROMPTS.values())
+        for name, result_or_group in self.items():
+            for result in result_or_group.results():
+                prompts = sum(result.timing.get(name_in_timing, 0) for name_in_timing in PROMPTS.values())
                 interval = result.means.intervals.get(score)
                 rows.append(
                     {
@@ -209,30 +223,31 @@ class MethodTable(ResultGroup):
         """Return what the tables do not say: shared costs, what brackets mean, what was left out, the models."""
         notes = []
         if self.shared.get("prompts"):
-            shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
-            notes.append(shared.format(**self.shared))
+            shared_prompts = self.shared["prompts"]
+            shared_seconds = self.shared["seconds"]
+            notes.append(f"computed for several runs together: {shared_prompts:.0f} prompts in {shared_seconds:.1f} s")
         notes += bracket_note(self.results())
         notes += [f"left out: {reason}" for reason in self._reasons()]
         notes += dict.fromkeys(f"model: {result.model}" for result in self.results())
         return notes
 
     def _reasons(self) -> list[str]:
-        """Return why methods were left out, of this table and of those in it."""
+        """Return why methods were left out of this table, and of the tables of groups in it."""
         reasons = list(self.skipped.values())
-        for part in self.values():
-            if isinstance(part, MethodTable):
-                reasons += part.skipped.values()
+        for result_or_group in self.values():
+            if isinstance(result_or_group, MethodTable):
+                reasons += result_or_group.skipped.values()
         return reasons
 
     def _by_benchmark(self) -> dict[str, dict[str, Result]]:
-        """Return the results by benchmark, then by method."""
+        """Return the results by benchmark, then by method. On a group, a method has a result for each benchmark."""
         results: dict[str, dict[str, Result]] = {}
-        for name, part in self.items():
-            if isinstance(part, ResultGroup):
-                for benchmark, result in part.items():
+        for name, result_or_group in self.items():
+            if isinstance(result_or_group, ResultGroup):
+                for benchmark, result in result_or_group.items():
                     results.setdefault(benchmark, {})[name] = result
             else:
-                results.setdefault(part.benchmark, {})[name] = part
+                results.setdefault(result_or_group.benchmark, {})[name] = result_or_group
         return results
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import chain, cycle
 from typing import Any
 
 from StaICC.arguments import validate_integer
@@ -45,55 +45,55 @@ def task_vectors(data: MethodData) -> Steps:
         method = "patched(prompts, label_space, layer, state)"
         why = f"got no method {method}, or a class that overrides other methods, which patched might not use"
         raise ArgumentError(f"the kernel cannot replace the state of a layer: {why}. Define patched in that class")
-    kernels: list[PatchedState] = []
-    for with_template in data.templates():
-        kernels.append((yield from learned_kernel(with_template)))
+    patched_models: list[PatchedState] = []  # one for each template
+    for templated in data.templates():
+        patched_model = yield from learned_model(templated)
+        patched_models.append(patched_model)
 
-    bare = data.on(demonstrations=[[] for _ in data.demonstrations])
+    zero_shot = data.on(demonstrations=[[] for _ in data.demonstrations])
     requests = []
-    # One kernel for each condition, or one for all of them if their templates do not differ.
-    for condition, kernel in zip(bare.conditions, cycle(kernels), strict=False):
-        requests.append(bare.ask(kernel, condition.queries))
-    answers = yield requests
-    return bare.predictions([row for rows in answers for row in rows])
+    # Each condition of the benchmark has its template. If all have the same one, cycle repeats the only model.
+    for condition, patched_model in zip(zero_shot.conditions, cycle(patched_models), strict=False):
+        requests.append(zero_shot.ask(patched_model, condition.queries))
+    rows_of_conditions = yield requests
+    return zero_shot.predictions(list(chain.from_iterable(rows_of_conditions)))
 
 
-def learned_kernel(data: MethodData) -> Generator[Sequence[Request], list[list[Any]], PatchedState]:
-    """Return the kernel with the vector of one template: half of the rows make it, the others choose the layer.
+def learned_model(data: MethodData) -> Generator[Sequence[Request], list[list[Any]], PatchedState]:
+    """Return the model with a task vector in one layer: the mean state of prompts with demonstrations.
+
+    The first half of the calibration prompts gives the vector of each layer. If no layer is given, the other half
+    chooses it: the layer whose vector gives these prompts, without their demonstrations, the highest accuracy.
 
     Args:
-        data: The data with this template.
-
-    Returns:
-        The feature with the mean state of one layer: the layer of the option, or the one whose vector has the highest
-        accuracy on the other half of the rows.
+        data: The data with the template of the prompts.
     """
-    number = validate_integer("calibration_number", data.calibration_number, 2)
+    prompt_count = validate_integer("calibration_number", data.calibration_number, 2)
     layer = data.options.layer
     if layer is not None:
         layer = validate_integer("layer", layer, 0)
     prompts, labels = labelled_prompts(data)
-    bare_prompts, _ = labelled_prompts(SameDemonstrations(data, []))  # about the same rows
-    half = number // 2
+    zero_shot_prompts, _ = labelled_prompts(SameDemonstrations(data, []))  # about the same rows, in the same order
+    half = prompt_count // 2
 
     (states,) = yield [data.ask("layers", prompts[:half], role="train")]
     (states,) = without_failures(states)
     mean_states = sum(states) / len(states)  # array (layers, width)
-    kernels = []
-    for number_of_layer, vector in enumerate(mean_states):
-        kernels.append(PatchedState(number_of_layer, tuple(vector.tolist())))
+    models_by_layer = []
+    for layer_index, vector in enumerate(mean_states):
+        models_by_layer.append(PatchedState(layer_index, tuple(vector.tolist())))
 
     if layer is None:
-        predictions = yield [data.ask(kernel, bare_prompts[half:], role="train") for kernel in kernels]
+        predictions = yield [data.ask(model, zero_shot_prompts[half:], role="train") for model in models_by_layer]
         accuracies = [accuracy(rows, labels[half:]) for rows in predictions]
         layer = accuracies.index(max(accuracies))
-    layer = validate_integer("layer", layer, 0, len(kernels) - 1)
-    return kernels[layer]
+    layer = validate_integer("layer", layer, 0, len(models_by_layer) - 1)
+    return models_by_layer[layer]
 
 
 @dataclass(frozen=True)
 class PatchedState(KernelFunction):
-    """The feature: predictions with a vector in the place of a layer's state at the last position."""
+    """Predictions of the model with a vector in the place of a layer's state at the last position of the prompt."""
 
     layer: int
     """The layer, from 0."""

@@ -44,11 +44,17 @@ def learn(rows: Sequence[Any], labels: Sequence[int], label_space: Sequence[str]
     The negative log-likelihood :math:`-\sum_i \log \operatorname{softmax}(\beta \log p_i)_{y_i}` is a convex function
     of :math:`\beta = 1 / T`. Its derivative is :math:`\sum_i (\sum_y q_{iy} \log p_{iy} - \log p_{i y_i})`, with
     :math:`q_i = \operatorname{softmax}(\beta \log p_i)`. Bisection of :math:`\log \beta` finds where it is 0.
+
+    Args:
+        rows: The predictions for labelled prompts.
+        labels: The label index of each prompt.
+        label_space: The labels.
     """
     probabilities, read_as = training_probabilities(rows, len(label_space))
     logs_of_rows = [logarithms(row) for row in probabilities]
 
     def derivative(inverse_temperature: float) -> float:
+        """Return the derivative of the negative log-likelihood by the inverse temperature."""
         terms = []
         for logs, label in zip(logs_of_rows, labels, strict=True):
             scaled = softmax([inverse_temperature * value for value in logs])
@@ -56,7 +62,7 @@ def learn(rows: Sequence[Any], labels: Sequence[int], label_space: Sequence[str]
             terms.append(mean_log - logs[label])
         return math.fsum(terms)
 
-    low = math.log(1 / HIGHEST_TEMPERATURE)
+    low = math.log(1 / HIGHEST_TEMPERATURE)  # limits of the logarithm of the inverse temperature
     high = math.log(HIGHEST_TEMPERATURE)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
@@ -64,16 +70,21 @@ def learn(rows: Sequence[Any], labels: Sequence[int], label_space: Sequence[str]
             high = middle
         else:
             low = middle
-    return TemperatureState(math.exp(-(low + high) / 2), read_as)
+    temperature = math.exp(-(low + high) / 2)
+    return TemperatureState(temperature, read_as)
 
 
 def apply(state: TemperatureState, rows: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
-    r"""Return :math:`\operatorname{softmax}(\log p / T)` of each prediction."""
+    r"""Return :math:`\operatorname{softmax}(\log p / T)` of each prediction :math:`p`.
+
+    The label with the highest probability stays the same: where rounding makes others equal to it, its probability is
+    the next larger number.
+    """
     calibrated = []
     for row in probabilities_as(rows, len(label_space), state.read_as):
         scaled = softmax([value / state.temperature for value in logarithms(row)])
         predicted = row.index(max(row))
-        if scaled.index(max(scaled)) != predicted:  # rounding made two labels equal
+        if scaled.index(max(scaled)) != predicted:
             scaled[predicted] = math.nextafter(max(scaled), math.inf)
         calibrated.append(scaled)
     return calibrated

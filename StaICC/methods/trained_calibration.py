@@ -48,21 +48,23 @@ class TrainingRows:
 
     @classmethod
     def of(cls, prompts: TrainingPrompts, rows: Any) -> TrainingRows:
-        """Return the features of the prompts; those that failed are left out.
+        """Return the features of training prompts, divided into those of content-free and of labelled prompts.
+
+        Prompts that failed are left out.
 
         Args:
             prompts: The prompts.
-            rows: A row for each of ``prompts.all``.
+            rows: A feature or a failure for each of ``prompts.all``: the content-free prompts, then the labelled ones.
 
         Raises:
             OutputError: All rows are failures.
         """
-        # Content-free prompts have no label.
-        labels: list[int | None] = [None] * len(prompts.content_free) + list(prompts.labels)
+        labels: list[int | None] = [None] * len(prompts.content_free)  # content-free prompts have no label
+        labels += prompts.labels
         rows, labels = without_failures(rows, labels)
-        n_content_free = labels.count(None)
-        labels_of_labelled = [label for label in labels if label is not None]
-        return cls(rows[:n_content_free], rows[n_content_free:], labels_of_labelled)
+        content_free_count = labels.count(None)
+        known_labels = [label for label in labels if label is not None]
+        return cls(rows[:content_free_count], rows[content_free_count:], known_labels)
 
     def __len__(self) -> int:
         return len(self.content_free) + len(self.labelled)
@@ -96,43 +98,51 @@ class Calibration:
 
 
 def calibrate(data: MethodData, calibration: Calibration, sources: Sequence[TrainingSource] | None = None) -> Steps:
-    """Train a calibration and correct the predictions for all queries.
+    """Train a calibration and return the calibrated predictions for all queries.
 
     Args:
         data: The method's data.
         calibration: The calibration.
-        sources: What training prompts are written from: one for all conditions, or one for each condition. By default
-            one for each template of the benchmark.
+        sources: What training prompts are written from. The calibration is trained on the prompts of each source. One
+            source is for all conditions of the benchmark; several are for one condition each, in order. ``None`` for
+            one source for each template of the benchmark.
     """
     if sources is None:
         sources = data.templates()
     states = yield from _trained_states(data, calibration, sources)
     feature = calibration.feature_for(states[0])
-    corrections = [partial(_corrected, calibration, state, data.label_space) for state in states]
+    apply_of_states = [partial(_apply_state, calibration, state, data.label_space) for state in states]
     if feature == "vocabulary":
-        return (yield from _corrected_in_parts(data, feature, corrections))
+        return (yield from _calibrated_in_batches(data, feature, apply_of_states))
 
     (rows,) = yield [data.ask(feature)]
-    corrected: list[Any] = []
-    # One correction for each condition, or one for all of them.
-    for condition_rows, correct in zip(data.rows_by_condition(rows), itertools.cycle(corrections)):
-        corrected += apply_present(condition_rows, correct)
-    return data.predictions(corrected)
+    calibrated: list[Any] = []
+    # cycle: a single state is for all conditions.
+    for condition_rows, apply_state in zip(data.rows_by_condition(rows), itertools.cycle(apply_of_states)):
+        calibrated += apply_present(condition_rows, apply_state)
+    return data.predictions(calibrated)
 
 
-def _corrected(calibration: Calibration, state: Any, label_space: Sequence[str], rows: Any) -> list[list[float]]:
-    """Return the label probabilities of rows; with the rows last, so that the other arguments can be bound."""
+def _apply_state(calibration: Calibration, state: Any, label_space: Sequence[str], rows: Any) -> list[list[float]]:
+    """Return the label probabilities of rows of features; the rows come last, so that other arguments can be bound."""
     return calibration.apply(state, rows, label_space)
 
 
 def _trained_states(
     data: MethodData, calibration: Calibration, sources: Sequence[TrainingSource]
 ) -> Generator[Any, Any, list[Any]]:
-    """Return the state that is learned from each source."""
+    """Return what a calibration learns from the training prompts of each source.
+
+    Args:
+        data: The method's data; it gets the warnings of the calibration.
+        calibration: The calibration.
+        sources: What training prompts are written from.
+    """
     prompts_of_sources = [calibration.write_prompts(source) for source in sources]
     requests = [data.ask(calibration.feature, prompts.all, role="train") for prompts in prompts_of_sources]
-    about_queries = data.ask(calibration.feature, ahead=True)
-    *rows_of_sources, _ = yield [*requests, about_queries]
+    # Announces the request about the queries, which follows: other methods of the run may share it.
+    request_about_queries = data.ask(calibration.feature, ahead=True)
+    *rows_of_sources, _ = yield [*requests, request_about_queries]
     states = []
     for prompts, rows in zip(prompts_of_sources, rows_of_sources, strict=True):
         state = calibration.learn(TrainingRows.of(prompts, rows), data.label_space)
@@ -143,17 +153,19 @@ def _trained_states(
     return states
 
 
-def _corrected_in_parts(data: MethodData, feature: Feature, corrections: Sequence[Callable[..., Any]]) -> Steps:
-    """Correct the queries in batches, since the logits of the full vocabulary of all queries are large.
+def _calibrated_in_batches(data: MethodData, feature: Feature, apply_of_states: Sequence[Callable[..., Any]]) -> Steps:
+    """Return the calibrated predictions for all queries, of which each batch is requested alone.
+
+    The logits of the full vocabulary of all queries together would need too much memory.
 
     Args:
         data: The method's data.
-        feature: What the corrections read.
-        corrections: One for each condition, or one for all of them.
+        feature: The feature that the calibration uses.
+        apply_of_states: Returns the label probabilities of features: one function for each condition, or one for all.
     """
-    corrected: list[Any] = []
-    for condition, correct in zip(data.conditions, itertools.cycle(corrections)):
+    calibrated: list[Any] = []
+    for condition, apply_state in zip(data.conditions, itertools.cycle(apply_of_states)):
         for queries in in_batches(condition.queries, AT_ONCE):
             (rows,) = yield [data.ask(feature, queries)]
-            corrected += apply_present(rows, correct)
-    return data.predictions(corrected)
+            calibrated += apply_present(rows, apply_state)
+    return data.predictions(calibrated)

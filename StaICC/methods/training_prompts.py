@@ -186,12 +186,9 @@ class _Labels:
         return label_index(self._rows[position][1], self.label_space)
 
     def groups(self) -> list[list[int]]:
-        """Return for each label that occurs the positions of its rows, in the order of the label space.
-
-        A set that knows these groups reads no label for them.
-        """
+        """Return for each label that occurs the positions of its rows, in the order of the label space."""
         if isinstance(self._rows, LabelledRows):
-            return self._rows.positions_by_label()
+            return self._rows.positions_by_label()  # this counts no label as read
         positions_of_label: dict[int, list[int]] = {}
         for position in range(len(self)):
             positions_of_label.setdefault(self[position], []).append(position)
@@ -211,37 +208,46 @@ def label_index(label: object, label_space: Sequence[str]) -> int:
 
 
 def _rows_of_each_label(generator: StableRandom, labels: _Labels, count: int) -> list[int]:
-    """Draw equally many rows of each label, label by label."""
+    """Return the positions of random rows, equally many of each label, label by label.
+
+    Args:
+        generator: Draws the rows.
+        labels: The labels of all rows.
+        count: How many rows of each label; all rows of a label that has fewer.
+    """
     drawn = []
     for positions in labels.groups():
         chosen = generator.sample_indexes(len(positions), min(count, len(positions)))
-        drawn += [positions[place] for place in chosen]
+        drawn += [positions[index] for index in chosen]
     return drawn
 
 
 def _rows_with_each_label(generator: StableRandom, labels: _Labels, number: int) -> list[int]:
-    """Draw rows at random, then replace some so that each label occurs where the number allows.
+    """Return the positions of random rows, among which each label occurs if there are enough rows.
 
-    For a label that was not drawn, a row of it replaces the last drawn row of the label that was drawn most often.
+    Rows are drawn without repetition; if more are needed than the set has, the drawn rows are repeated in the same
+    order. For a label that was not drawn, one of its rows replaces the last drawn row of the most frequent label.
 
-    Returns:
-        The positions of ``number`` rows. No row occurs twice before all rows occur.
+    Args:
+        generator: Draws the rows.
+        labels: The labels of all rows.
+        number: How many rows.
     """
-    order = generator.sample_indexes(len(labels), len(labels))
+    order = generator.sample_indexes(len(labels), len(labels))  # of all rows, at random
     drawn = list(itertools.islice(itertools.cycle(order), number))
     not_drawn = order[number:]
-    labels_of_drawn = [labels[position] for position in drawn]
-    missing_labels = set(range(len(labels.label_space))) - set(labels_of_drawn)
+    drawn_labels = [labels[position] for position in drawn]
+    missing_labels = set(range(len(labels.label_space))) - set(drawn_labels)
     for missing_label in sorted(missing_labels):
-        most_frequent = max(sorted(set(labels_of_drawn)), key=labels_of_drawn.count)
-        places = [place for place, label in enumerate(labels_of_drawn) if label == most_frequent]
-        if len(places) < 2:
+        most_frequent = max(sorted(set(drawn_labels)), key=drawn_labels.count)
+        if drawn_labels.count(most_frequent) < 2:
             break  # each label that was drawn has one row, which it keeps
         replacement = _first_with_label(labels, not_drawn, missing_label)
         if replacement is None:
             continue  # no row of the set has this label
-        drawn[places[-1]] = replacement
-        labels_of_drawn[places[-1]] = missing_label
+        last_index = max(index for index, label in enumerate(drawn_labels) if label == most_frequent)
+        drawn[last_index] = replacement
+        drawn_labels[last_index] = missing_label
     return drawn
 
 
@@ -254,9 +260,21 @@ def _first_with_label(labels: _Labels, positions: Sequence[int], wanted: int) ->
 
 
 def _other_rows(generator: StableRandom, size: int, query: int, k: int) -> list[int]:
-    """Draw demonstrations from all rows but the query's."""
-    drawn = generator.sample_indexes(size - 1, k)
-    return [position + 1 if position >= query else position for position in drawn]
+    """Return the positions of k random rows that are not the row of the query.
+
+    Args:
+        generator: Draws the rows.
+        size: Number of rows.
+        query: The position of the row of the query.
+        k: How many rows.
+    """
+    positions = []
+    for index in generator.sample_indexes(size - 1, k):  # indexes of the rows without that of the query
+        if index < query:
+            positions.append(index)
+        else:
+            positions.append(index + 1)
+    return positions
 
 
 # -- content-free prompts
@@ -311,23 +329,26 @@ def prompts_about(
 
 
 def domain_texts(rows: CalibrationSet, number: int, length: int | None = None) -> list[tuple[str, ...]]:
-    """Return texts of random words, as Fei et al. (2023) write them: lower case, with a full stop at the end.
+    """Return content-free texts of random words, as Fei et al. (2023) write them: lower case, a full stop at the end.
 
     Args:
-        rows: Where the words come from. (The authors take the test set.)
+        rows: The rows whose words are drawn. (The authors take the test set.)
         number: How many texts.
-        length: Words in each; ``None`` for the average number of words of the set's texts, rounded down.
+        length: Words in each input text; ``None`` for the average number of words of the rows, rounded down.
+
+    Returns:
+        Each in the form of a row: one text for each input text.
     """
     texts_of_rows = [[text.lower() for text in rows[position][0]] for position in range(len(rows))]
-    lengths = []
+    lengths = []  # of each input text
     for column in zip(*texts_of_rows, strict=True):
         if length is None:
-            words = sum(len(text.split()) for text in column)
-            lengths.append(max(1, words // len(column)))
+            word_count = sum(len(text.split()) for text in column)
+            lengths.append(max(1, word_count // len(column)))
         else:
             lengths.append(validate_integer("sample_length", length, 1))
-    endless = random_texts(texts_of_rows, lengths)
-    drawn = itertools.islice(endless, validate_integer("texts", number, 1))
+    endless_texts = random_texts(texts_of_rows, lengths)
+    drawn = itertools.islice(endless_texts, validate_integer("texts", number, 1))
     return [tuple(f"{text} ." for text in texts) for texts in drawn]
 
 
@@ -350,6 +371,7 @@ def random_texts(texts_of_rows: Sequence[Sequence[str]], lengths: Sequence[int])
 
 
 def _endless_texts(words_of_columns: Sequence[Sequence[str]], lengths: Sequence[int]) -> Iterator[list[str]]:
+    """Yield random input texts without end: in each column, as many random words as its length says."""
     generator = StableRandom()
     while True:
         texts = []

@@ -30,17 +30,19 @@ def representatives(between: Any, number: int) -> list[int]:
         first, as in the authors' code.
     """
     size = len(between)
-    votes = _votes(between)
+    votes = _votes(between)  # array (voters, rows): 1 for a vote, otherwise 0
     order = _order_of_equals(between, votes)
 
-    weights = numpy.ones(size)
+    weights = numpy.ones(size)  # of each voter
     chosen: list[int] = []
     while len(chosen) < min(number, size):
         scores = weights @ votes
-        scores[chosen] = -1.0
-        best = int(order[scores[order].argmax()])
+        scores[chosen] = -1.0  # below all others: a row is chosen once
+        place_in_order = scores[order].argmax()  # the first of equal scores
+        best = int(order[place_in_order])
         chosen.append(best)
-        weights[votes[:, best] > 0] /= 10
+        voted_for_best = votes[:, best] > 0
+        weights[voted_for_best] /= 10
         weights[best] = 0.0
     return chosen
 

@@ -103,19 +103,26 @@ def _share_below(confidence: float, ordered: Sequence[float]) -> float:
 
 
 def _influences(sample: Sample, wins: _Wins) -> list[float]:
-    """Return the influence of each test row on the area A (DeLong, DeLong and Clarke-Pearson 1988).
+    """Return the influence of each test row on the area A under the ROC curve of the confidence.
 
     With m correct and n wrong queries, a correct query that wins against the share v of the wrong ones has the
-    influence ``(v - A) / m``, and a wrong query that wins against the share w of the correct ones ``(w - A) / n``.
-    Those of the queries of a row are added up (Obuchowski 1997).
+    influence ``(v - A) / m``, and a wrong query that wins against the share w of the correct ones has ``(w - A) / n``
+    (DeLong, DeLong and Clarke-Pearson 1988). The influence of a row is the sum of those of its queries (Obuchowski
+    1997).
+
+    Args:
+        sample: The queries.
+        wins: For each correct and for each wrong query, by its index, the share that it wins against.
     """
     area = wins.area
-    influences = [0.0] * len(sample.truth)
+    n_correct = len(wins.of_correct)
+    n_wrong = len(wins.of_wrong)
+    influence_of_query = [0.0] * len(sample.truth)
     for index, share in wins.of_correct.items():
-        influences[index] = (share - area) / len(wins.of_correct)
+        influence_of_query[index] = (share - area) / n_correct
     for index, share in wins.of_wrong.items():
-        influences[index] = (share - area) / len(wins.of_wrong)
-    return sample.sums(influences)
+        influence_of_query[index] = (share - area) / n_wrong
+    return sample.sums(influence_of_query)
 
 
 def _count_rows(sample: Sample, query_indexes: Iterable[int]) -> int:

@@ -302,7 +302,8 @@ def consistency(predictions: Sequence[Sequence[int]]) -> float:
     if len(predictions) == 0 or len(predictions[0]) == 0:
         raise UndefinedMetricError("there are no queries or no runs, so the consistency of predictions is undefined")
     run_count = len(predictions[0])
-    most_frequent_count = 0  # the count of the most frequent prediction, summed over the queries
+    # All queries have the same number of runs. So the mean of their shares is a sum of counts, divided once.
+    most_frequent_count = 0
     for query_index, predicted in enumerate(predictions):
         if len(predicted) != run_count:
             raise ArgumentError(
@@ -342,25 +343,26 @@ def shares_of_correct_labels(interpolations: int = 5) -> tuple[Fraction, ...]:
 
 
 def noisy_label_shares(k: int, conditions: int) -> list[float]:
-    """Share of the demonstrations with a correct label, for each condition of GLER.
+    """Share of the demonstrations with a correct label, for each noise rate of GLER.
 
-    A condition is a noise rate. Its prompts have ``int(k * rate)`` wrong labels among their k demonstrations, so the
-    share differs from one minus the rate if this product is not whole.
+    GLER evaluates prompts in which more and more demonstrations have a wrong label. At a noise rate, ``int(k * rate)``
+    of the k demonstrations of a prompt do, so the share of correct ones is one minus the rate only if this product is a
+    whole number.
 
     Args:
         k: Number of demonstrations of a prompt. Without demonstrations no label is wrong.
-        conditions: Number of noise rates, from 0 to 1 in equal steps, at least 2.
+        conditions: Number of noise rates, from 0 to 1 at equal distances. A single one is the rate 0.
 
     Example:
-        >>> noisy_label_shares(2, 5)
+        >>> noisy_label_shares(2, 5)  # at the noise rates 0, 0.25, 0.5, 0.75 and 1
         [1.0, 1.0, 0.5, 0.5, 0.0]
     """
     if k == 0:
         return [1.0] * conditions
-    last_step = max(1, conditions - 1)  # a single condition has the noise rate 0
+    distance_count = max(1, conditions - 1)
     shares = []
-    for step in range(conditions):
-        noise_rate = step / last_step
+    for number in range(conditions):
+        noise_rate = number / distance_count
         wrong_labels = int(k * noise_rate)
         shares.append(1 - wrong_labels / k)
     return shares

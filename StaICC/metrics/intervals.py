@@ -529,19 +529,20 @@ def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
 
 
 def of_difference(part: MetricTerm, level: float) -> MetricTerm:
-    """Return a share for use in a difference: its limits are at least as far away as those of a normal variable.
+    """Return a share with limits that can be used in a difference of shares: they are not too close to it.
 
     The Wilson limits of a share near 0 or 1 are drawn towards the middle, so that the limit at that end is close to the
     share. The difference of two such shares is near 0, far from the ends of its range, -1 and 1. A close limit would
-    make its interval too narrow.
+    make its interval too narrow. So both limits are at least as far away as those of a normal variable: the quantile of
+    Student's t times the standard deviation of the share.
 
     Args:
-        part: The share.
+        part: The share, with its limits and the influence of each row.
         level: Nominal coverage.
     """
     deviation = math.sqrt(_squares(part.influence))
-    distance = student_quantile(level, len(part.influence)) * deviation
-    return replace(part, below=max(part.below, distance), above=max(part.above, distance))
+    normal_distance = student_quantile(level, len(part.influence)) * deviation
+    return replace(part, below=max(part.below, normal_distance), above=max(part.above, normal_distance))
 
 
 def macro_part(hits: Sequence[Rows], sizes: Sequence[Rows], level: float) -> MetricTerm:
@@ -1099,20 +1100,30 @@ def _growth(moments: _DivergenceMoments, q: float) -> float:
 def _upper_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
     """Return the largest true divergence D that the estimate does not reject.
 
-    Under D, the estimate without bias has the mean D, and the variance is the sum of the first-order variance and the
-    one without divergence. So D is ``q`` standard deviations away if
-    ``(D - unbiased)^2 = 2 * growth * D + q^2 * null_variance``. The larger solution of this quadratic equation is
-    ``unbiased + growth + sqrt(growth^2 + 2 * growth * unbiased + q^2 * null_variance)``.
+    The estimate without bias, U, is the observed divergence minus its bias. If the truth is D, U has the mean D, and a
+    variance of two parts: the variance V0 that it has without any divergence, and a part that is proportional to D,
+    ``2 * growth * D / q^2`` (:func:`_growth`). So D is q standard deviations above U if::
+
+        (D - U)^2 = 2 * growth * D + q^2 * V0
+
+    The larger solution of this quadratic equation is::
+
+        D = U + growth + sqrt(growth^2 + 2 * growth * U + q^2 * V0)
+
+    U is negative if the observed divergence is below its bias. Under the root it then counts as 0. Outside of the root
+    it counts, but not with less than minus q standard deviations of an estimate without divergence.
+
+    Args:
+        moments: The observed divergence and its moments.
+        q: Quantile of the interval.
     """
     growth = _growth(moments, q)
     unbiased = moments.value - moments.bias
-    positive_unbiased = max(0.0, unbiased)
-    half_width = math.sqrt(growth * growth + 2.0 * growth * positive_unbiased + q * q * moments.null_variance)
-
-    # An estimate below its bias lowers the limit, but by no more than q standard deviations of a zero divergence.
-    null_distance = q * math.sqrt(moments.null_variance)
-    centre = max(unbiased, -null_distance) + growth
-    return max(moments.value, centre + half_width)
+    unbiased_under_root = max(0.0, unbiased)
+    root = math.sqrt(growth * growth + 2.0 * growth * unbiased_under_root + q * q * moments.null_variance)
+    smallest_unbiased = -q * math.sqrt(moments.null_variance)
+    limit = max(unbiased, smallest_unbiased) + growth + root
+    return max(moments.value, limit)
 
 
 def _lower_divergence_limit(moments: _DivergenceMoments, q: float) -> float:

@@ -142,10 +142,11 @@ class PairedDifference:
 
     @property
     def negated(self) -> PairedDifference:
-        """The difference of the same runs in the other order, second minus first.
+        """The difference of the same two runs in the other order: second minus first.
 
-        What was a step up is a step down. So lowest and highest, upward and downward, lower and upper change places;
-        a step changes its sign, and a bias, which is a size, does not.
+        All signed numbers change their sign. So what was the lowest step of a test row is minus the highest one, and
+        the same holds for the lower and the upper steps. The two biases are sizes of an error, not signed: they change
+        places. Sizes and shares stay the same.
         """
         return PairedDifference(
             first=self.second,
@@ -372,10 +373,11 @@ class _SignedTerm(NamedTuple):
 def _row_steps(
     rows_by_term: Sequence[Sequence[float]], total: float, cluster_shares: Sequence[float] | None
 ) -> list[float]:
-    """Return for each row the sum of its contributions to all terms, its step; the steps add up to the total.
+    """Return the step of each row: the sum of its contributions to all terms. The steps add up to the total.
 
-    Some contributions are derivatives (F1), which need not add up to the value. Each row gets an equal share of what
-    the sum lacks, a cluster a share by its size. A rounding error is not shared, so that equal steps stay equal.
+    Some contributions, such as those to an F1, are derivatives, and need not add up to the total. What is missing is
+    added in equal shares to all rows; a cluster gets a share by its size. A difference that is due to rounding is not
+    added, so that equal steps stay equal.
 
     Args:
         rows_by_term: For each term the contributions of all rows.
@@ -418,13 +420,14 @@ def _lower_steps(terms: Sequence[_SignedTerm], cluster_shares: Sequence[float] |
 
 
 def _with_lowest_alternative(steps: list[float], term: _SignedTerm) -> list[float]:
-    """Return the steps with the lower estimate of a metric that makes the lower confidence limit of their sum lowest.
+    """Return the steps with the lower estimate of a metric for which the lower confidence limit of their sum is lowest.
 
-    The estimate with the lowest sum can have too small a variance, so that its lower limit is not the lowest one.
+    A metric may have several lower estimates. The one with the lowest sum can have a smaller variance than another one,
+    so that its confidence limit is not the lowest.
 
     Args:
-        steps: One step for each row, with the lower estimate of the metric.
-        term: The metric, with a positive weight.
+        steps: What each row contributes to the difference of two runs, with the first lower estimate of the metric.
+        term: The metric of the first run, with a positive weight.
     """
     lower_rows = term.metric.rows if term.metric.lower_rows is None else term.metric.lower_rows
     candidates = [steps]
@@ -436,38 +439,39 @@ def _with_lowest_alternative(steps: list[float], term: _SignedTerm) -> list[floa
 
 
 def _with_lowest_limit(steps: list[float], sign_changes: Sequence[Sequence[float]]) -> list[float]:
-    """Return the steps with the uncertain signs that make the lower confidence limit of their sum lowest.
+    """Return the steps after changes that make the lower confidence limit of their sum lowest.
 
-    The upper estimate of a sum of absolute values is the largest of the sums with any signs. The signs of the sample
-    make the sum of the steps lowest; other signs can make their variance larger. With the true signs, which are not
-    known, the test would be valid. So the signs are chosen that make it hardest to pass: those with the lowest limit
-    ``sum - 1.96 * sqrt(variance)``. The search is greedy: it changes the sign that lowers the limit most, until none
-    does.
+    A step is what a test row contributes to a difference of two runs. Each change is about a term of the metric whose
+    true sign is not known, because the metric is a sum of absolute values. With the true signs, the test of the
+    difference would be valid. So the signs are chosen that make it hardest to pass: those with the lowest limit
+    ``sum - 1.96 * sqrt(variance)``. The given steps have the lowest sum; with other signs, their variance can be
+    larger. The search is greedy: it makes the change that lowers the limit most, until none lowers it.
 
     Args:
         steps: One step for each row.
-        sign_changes: For each uncertain sign what its change subtracts from the steps.
+        sign_changes: For each uncertain sign what its change subtracts from the step of each row.
     """
     z = _NORMAL.inv_cdf(1.0 - SIGNIFICANCE_LEVEL / 2.0)
     remaining_changes = list(sign_changes)
     limit = _lower_limit(steps, z)
     while remaining_changes:
-        candidates = []
-        for changes in remaining_changes:
-            candidates.append(list(map(sub, steps, changes)))
-        limits = [_lower_limit(candidate, z) for candidate in candidates]
-        lowest = min(limits)
-        if lowest >= limit:
+        changed_steps = [list(map(sub, steps, changes)) for changes in remaining_changes]
+        limits = [_lower_limit(candidate, z) for candidate in changed_steps]
+        lowest_limit = min(limits)
+        if lowest_limit >= limit:
             break
-        index = limits.index(lowest)
-        limit = lowest
-        steps = candidates[index]
-        del remaining_changes[index]
+        best_change = limits.index(lowest_limit)
+        steps = changed_steps[best_change]
+        limit = lowest_limit
+        del remaining_changes[best_change]
     return steps
 
 
 def _lower_limit(steps: Sequence[float], z: float) -> float:
-    """Return the sum of the steps minus z of its standard deviations, for independent rows."""
+    """Return the lower confidence limit of the sum of steps of independent rows: ``sum - z * sqrt(variance)``.
+
+    The variance of the sum is the sum of the squared deviations of the steps from their mean.
+    """
     total = math.fsum(steps)
     variance = math.fsum(map(mul, steps, steps)) - total * total / len(steps)
     return total - z * math.sqrt(max(0.0, variance))
@@ -1259,28 +1263,32 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def directional_holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjust the two-sided p-values of pairs of runs, to control errors in the *direction* of any difference.
+    """Return the p-values of pairs of runs, adjusted so that errors in the *direction* of a difference are controlled.
 
     The probability that any run is called better than one that is as good or better is at most the level, even if the
-    tests depend on each other. For this, n pairs have 2n null hypotheses, "the first run is not better" and "the second
-    run is not better". Their one-sided p-values are adjusted together by Holm's method. For n two-sided tests, Holm's
-    method has no such proof for directions (Shaffer 1980, "Control of directional errors with stagewise multiple test
-    procedures", Annals of Statistics 8). For one pair the result is the two-sided p-value.
+    tests depend on each other. For n two-sided tests, Holm's method has no such proof (Shaffer 1980, "Control of
+    directional errors with stagewise multiple test procedures", Annals of Statistics 8). It has one for null
+    hypotheses. So n pairs have 2n null hypotheses, "the first run is not better" and "the second run is not better",
+    whose one-sided p-values are adjusted together.
+
+    Only the smaller one-sided p-value of each pair is known, half of the two-sided one. The larger one is taken as 1,
+    its largest possible value. So it counts as one more test, and no adjusted p-value is too small.
 
     Args:
-        p_values: For each pair twice the smaller one-sided p-value, or ``None`` as for :func:`holm`.
+        p_values: The two-sided p-value of each pair: twice the smaller one-sided one. ``None`` for a pair that has no
+            test, but counts in the number of tests.
 
     Returns:
-        The adjusted p-values, in the same order.
+        The adjusted p-values, in the same order; ``None`` for a pair without a test. The adjusted p-value of a single
+        pair is its two-sided p-value.
 
     Example:
         >>> directional_holm([0.03]), directional_holm([0.01, None, 0.02])
         ([0.03], [0.03, None, 0.05])
     """
-    one_sided: list[float | None] = []
-    for p in p_values:
-        one_sided.append(None if p is None else p / 2.0)
-    # The p-value of the opposite direction of a pair is larger, and not known here. With its largest possible value, 1,
-    # no adjusted p-value is too small.
-    other_directions = [1.0] * len(p_values)
-    return holm([*one_sided, *other_directions])[: len(p_values)]
+    smaller_one_sided: list[float | None] = []
+    for p_value in p_values:
+        smaller_one_sided.append(None if p_value is None else p_value / 2.0)
+    larger_one_sided = [1.0] * len(p_values)
+    adjusted = holm([*smaller_one_sided, *larger_one_sided])
+    return adjusted[: len(p_values)]

@@ -422,7 +422,9 @@ class Mean(Statistic):
         return mean_contributions(sample, scores, self.possible(sample, predictions))
 
     def with_missing(self, sample: Sample, predictions: Sequence[Any], missing_at: RangeEnd) -> Contributions:
-        """Return the mean and the contribution of each test row, with the same extreme score for all missing queries.
+        """Return the mean score, with the lowest or the highest possible score for each query without a prediction.
+
+        The returned record has the mean and the contribution of each test row to it.
 
         Args:
             sample: All queries.
@@ -446,14 +448,16 @@ class Mean(Statistic):
 
 
 def mean_contributions(sample: Sample, scores: Sequence[float], ends: tuple[float, float]) -> Contributions:
-    """Return the mean of the scores of queries, and the contribution of each test row.
+    """Return the mean of the scores of queries, with the contribution of each test row to it.
 
-    One more test row may have as many queries as the largest row of the sample, all with an extreme score.
+    The contribution of a row is the sum of the scores of its queries, divided by the number of all queries. The
+    returned record also has the lowest and the highest mean after one more test row. This row is assumed to have as
+    many queries as the largest row of the sample, all with the lowest or all with the highest score.
 
     Args:
         sample: The queries.
         scores: The score of each query.
-        ends: The lowest and the highest possible score.
+        ends: The lowest and the highest possible score of a query.
     """
     total = math.fsum(scores)
     count = len(scores)

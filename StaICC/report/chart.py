@@ -121,7 +121,7 @@ def chart(
     Raises:
         ArgumentError: No point has a value, and there is a message for that.
     """
-    series_names = list(dict.fromkeys(point.series for point in points))
+    series_names = list(dict.fromkeys(point.series for point in points))  # each once, in order
     if series is None:
         series = {name: number for number, name in enumerate(series_names)}
     points_by_panel = _points_by_panel(points)
@@ -133,15 +133,18 @@ def chart(
         panel = _ChartPanel(series, dodge, across=_axis_of(across, name), values=_axis_of(values, name), width=width)
         panels.append(panel.drawn(name, points_of_panel, background=lines.get(name, ())))
 
-    keys = []
-    if head[1] and len(series_names) > 1:
-        keys = [Shape((), series[name], "mark", name) for name in series_names if name]
-    if len(keys) > SERIES:
-        caption += f" The first {SERIES} of {len(keys)} are drawn, the table has all."
-    baseline_keys = []
-    if across is None and any(point.score.random is not None for point in points):
-        baseline_keys = [RANDOM_KEY, MAJORITY_KEY]
-    table_head, rows = _numbers(head, points, with_baselines=bool(baseline_keys))
+    series_legend = []
+    series_have_a_column = bool(head[1])
+    if series_have_a_column and len(series_names) > 1:
+        series_legend = [Shape(series=series[name], kind="mark", text=name) for name in series_names if name]
+    if len(series_legend) > SERIES:
+        caption += f" The first {SERIES} of {len(series_legend)} are drawn, the table has all."
+    categories_are_rows = across is None
+    with_baselines = categories_are_rows and any(point.score.random is not None for point in points)
+    baseline_legend = []
+    if with_baselines:
+        baseline_legend = [RANDOM_KEY, MAJORITY_KEY]
+    table_head, rows = _numbers(head, points, with_baselines)
     text_columns = [name for name in head[:3] if name]
     return Figure(
         title,
@@ -150,7 +153,7 @@ def chart(
         table_head,
         rows,
         words=range(len(text_columns)),
-        legend=[*keys[:SERIES], *baseline_keys, *legend],
+        legend=[*series_legend[:SERIES], *baseline_legend, *legend],
     )
 
 
@@ -162,15 +165,15 @@ def _axis_of(axes: Axis | Mapping[str, Axis] | None, panel: str) -> Axis | None:
 
 
 def _points_by_panel(points: Sequence[Point]) -> dict[str, list[Point]]:
-    """Return the points of each panel in which a point has a value."""
-    by_panel: dict[str, list[Point]] = {}
+    """Return the points of each panel by its name, in order. A panel in which no point has a value is left out."""
+    points_by_panel: dict[str, list[Point]] = {}
     for point in points:
-        by_panel.setdefault(point.panel, []).append(point)
-    drawn = {}
-    for name, points_of_panel in by_panel.items():
+        points_by_panel.setdefault(point.panel, []).append(point)
+    panels_with_value = {}
+    for name, points_of_panel in points_by_panel.items():
         if any(point.score.value is not None for point in points_of_panel):
-            drawn[name] = points_of_panel
-    return drawn
+            panels_with_value[name] = points_of_panel
+    return panels_with_value
 
 
 class _ChartPanel:
@@ -200,20 +203,25 @@ class _ChartPanel:
         """The points of each series, which a line connects."""
 
     def drawn(self, title: str, points: Sequence[Point], background: Sequence[Shape]) -> Panel:
-        """Return the panel, with the shapes of the points, which are kept here.
+        """Return the panel with the shapes of its points: marks, intervals, baselines and lines.
+
+        A point is drawn if it has a value and a position, and if its series is one of the first 12.
 
         Args:
-            title: Its title.
+            title: The title of the panel.
             points: Its points.
             background: Lines behind them.
         """
         self.shapes += background
         categories = list(dict.fromkeys(point.category for point in points))
         for point in points:
+            if self.across is None:
+                position: float | None = float(categories.index(point.category))  # the row of the category
+            else:
+                position = point.x
             number = self.series[point.series]
-            position = float(categories.index(point.category)) if self.across is None else point.x
-            is_drawn = number is None or number < SERIES
-            if point.score.value is not None and position is not None and is_drawn:
+            has_colour = number is None or number < SERIES
+            if point.score.value is not None and position is not None and has_colour:
                 self._add_point(point, number, position, point.score.value)
 
         values = self.values or self._axis_of_shapes()

@@ -70,11 +70,23 @@ def _cells(counts: Sequence[Sequence[int]], data_of_table: Sequence[str]) -> lis
 def _most_frequent_confusions(
     counts: Sequence[Sequence[int]], labels: Sequence[str], cells: Sequence[Sequence[Markup]]
 ) -> list[list[str]]:
-    """Return rows of true label, predicted label and queries, the most frequent first."""
-    confusions = []
+    """Return the rows of the table of the most frequent confusions: true label, predicted label and number of queries.
+
+    A confusion is a pair of a true label and another predicted label. Pairs with the same number of queries are in the
+    order of the labels.
+
+    Args:
+        counts: The number of queries by true label and predicted label.
+        labels: The names of the labels.
+        cells: The cells of the matrix, which have these numbers.
+    """
+    confusions: list[tuple[int, int]] = []
     for truth, counts_of_truth in enumerate(counts):
-        for label, queries in enumerate(counts_of_truth):
-            if queries and truth != label:
-                confusions.append((queries, truth, label))
-    confusions.sort(key=lambda confusion: (-confusion[0], confusion[1], confusion[2]))
-    return [[labels[truth], labels[label], cells[truth][label]] for _, truth, label in confusions[:_MOST_CONFUSIONS]]
+        for predicted, n_queries in enumerate(counts_of_truth):
+            if n_queries > 0 and truth != predicted:
+                confusions.append((truth, predicted))
+    confusions.sort(key=lambda confusion: counts[confusion[0]][confusion[1]], reverse=True)
+    rows = []
+    for truth, predicted in confusions[:_MOST_CONFUSIONS]:
+        rows.append([labels[truth], labels[predicted], cells[truth][predicted]])
+    return rows

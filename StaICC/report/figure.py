@@ -48,26 +48,28 @@ class Figure:
     def svg(self, columns: int = 4) -> str:
         """Return the figure as one SVG document, in the colours of the light theme.
 
+        The legend is at the top. Below it are the panels, in rows.
+
         Args:
             columns: Number of panels side by side.
         """
         drawn = list(self._legend_svg())
         width = self._legend_width()
-        y = 0
+        height = 0
         if self.legend:
-            y = _MARGIN + _LEGEND_ROW * len(self.legend)
+            height = _MARGIN + _LEGEND_ROW * len(self.legend)
         for start in range(0, len(self.panels), columns):
-            row = self.panels[start : start + columns]
-            x = 0
-            for panel in row:
-                drawn.append(panel_svg(panel, x=f"{x}", y=f"{y}"))
-                x += panel.width + _GAP
-            width = max(width, x)
-            y += max(map(panel_height, row)) + _GAP
-        size = {"width": f"{width}", "height": f"{y}"}
+            panels_of_row = self.panels[start : start + columns]
+            row_width = 0
+            for panel in panels_of_row:
+                drawn.append(panel_svg(panel, x=f"{row_width}", y=f"{height}"))
+                row_width += panel.width + _GAP
+            width = max(width, row_width)
+            height += max(map(panel_height, panels_of_row)) + _GAP
+        size = {"width": f"{width}", "height": f"{height}"}
         title = element("title", self.title)
         background = element("rect", fill="#ffffff", **size)
-        space = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {y}"}
+        space = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}"}
         return f"{element('svg', title, background, *drawn, **space, **FONT, **size)}\n"
 
     def _legend_svg(self) -> Iterator[Markup]:
@@ -135,21 +137,24 @@ class Figure:
         write_output(path, [content.getvalue()])
 
     def _drawn_axes(self, make_drawing: Callable[..., Any], columns: int) -> list[Any]:
-        """Return the axes of a new drawing of matplotlib.
+        """Draw the figure as a new drawing of matplotlib, and return its axes, one for each panel.
 
         Args:
-            make_drawing: Returns the drawing.
+            make_drawing: Makes an empty drawing of matplotlib, such as ``matplotlib.pyplot.figure``.
             columns: Number of panels side by side.
         """
         columns = min(columns, len(self.panels))
-        lines = math.ceil(len(self.panels) / columns)
-        width = columns * max(panel.width for panel in self.panels)
-        width = max(width, self._legend_width())
-        height = lines * max(map(panel_height, self.panels)) + 18 * len(self.legend)
+        row_count = math.ceil(len(self.panels) / columns)
+        width_of_panels = columns * max(panel.width for panel in self.panels)
+        width = max(width_of_panels, self._legend_width())
+        height = row_count * max(map(panel_height, self.panels)) + _LEGEND_ROW * len(self.legend)
         drawing = make_drawing(figsize=(width / _DPI, height / _DPI), layout="constrained")
-        places = list(drawing.subplots(lines, columns, squeeze=False).flat)
-        axes = places[: len(self.panels)]
-        for unused in places[len(self.panels) :]:
+
+        # The last row of the grid may have more axes than there are panels left.
+        grid = list(drawing.subplots(row_count, columns, squeeze=False).flat)
+        axes = grid[: len(self.panels)]
+        unused_axes = grid[len(self.panels) :]
+        for unused in unused_axes:
             unused.remove()
         for panel, panel_axes in zip(self.panels, axes, strict=True):
             draw_panel(panel, panel_axes)

@@ -57,21 +57,25 @@ def headlines_of(group: Group) -> Iterator[Headline]:
     for run, benchmark, result in each_result(group):
         scores_by_result[benchmark, run] = scores_of(result)
 
-    is_first = True
+    columns_with_mean = []
     for column in columns:
+        if any(column.key in result.averaged for result in group[column.benchmark].values()):
+            columns_with_mean.append(column)
+    for number, column in enumerate(columns_with_mean):
         runs = group[column.benchmark]
-        if not any(column.key in result.averaged for result in runs.values()):
-            continue
-        mean = (None, mean_key(column.benchmark, column.key))  # no data set: the mean over all
-        scores = {run: scores_by_result[column.benchmark, run].get(mean, ChartScore()) for run in runs}
+        key_of_mean = (None, mean_key(column.benchmark, column.key))  # no data set: the mean over all
+        scores = {}
+        for run in runs:
+            scores[run] = scores_by_result[column.benchmark, run].get(key_of_mean, ChartScore())
 
+        # The ranks of tested runs replace those without a test.
         ranks = _ranks_without_tests(scores)
-        better = _common_direction(column, runs)
-        if better is not None:
+        higher_is_better = _common_direction(column, runs)
+        if higher_is_better is not None:
+            is_first = number == 0
             conditions = _conditions_shown(column.benchmark, runs, columns)
-            ranks |= standings(runs, column.key, better, all_pairs=is_first, conditions=conditions)
-        is_first = False
-        yield _best_first(Headline(column, better, scores, ranks))
+            ranks |= standings(runs, column.key, higher_is_better, all_pairs=is_first, conditions=conditions)
+        yield _best_first(Headline(column, higher_is_better, scores, ranks))
 
 
 def _columns(group: Group) -> list[Column]:
@@ -142,10 +146,14 @@ def _conditions_shown(benchmark: str, runs: ResultsByRun, columns: Sequence[Colu
 
 
 def _best_first(headline: Headline) -> Headline:
-    """Return a headline score with its runs in the order of their values; those with the verdict "best" come first."""
+    """Return a headline score with its ranks in order: the runs with the verdict "best", then the others.
+
+    Within both, runs are sorted by their values, the best first.
+    """
     by_value = sorted(headline.ranks, key=headline.sorted_by, reverse=True)
-    order = sorted(by_value, key=lambda run: not isinstance(headline.ranks[run].verdict, Best))
-    return headline._replace(ranks={run: headline.ranks[run] for run in order})
+    best = [run for run in by_value if isinstance(headline.ranks[run].verdict, Best)]
+    others = [run for run in by_value if run not in best]
+    return headline._replace(ranks={run: headline.ranks[run] for run in [*best, *others]})
 
 
 def direction_words(better: bool | None) -> str:

@@ -49,7 +49,7 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
 
 
 def _group_table(group: Group) -> str:
-    """Return the table of comparable runs, with their signatures."""
+    """Return the table of comparable runs as LaTeX, followed by a comment line for each different signature."""
     names = run_names(group)
     rows = []
     scores: list[ChartScore] = []
@@ -57,17 +57,15 @@ def _group_table(group: Group) -> str:
         row = [latex_cell(headline.column.title) + _ARROWS[headline.better]]
         for name in names:
             score = headline.score(name)
-            rank = headline.ranks.get(name) if headline.has_verdicts else None
             scores.append(score)
+            rank = None
+            if headline.has_verdicts:
+                rank = headline.ranks.get(name)
             row.append(_score_cell(score, rank))
         rows.append(row)
-    caption = _caption(group, names, rows, scores)
-    lines = [latex_table(caption, [latex_tabular(["", *names], rows)]) + "\\end{table}"]
-    for _, _, result in each_result(group):
-        signature = f"% {result.signature}"
-        if signature not in lines:
-            lines.append(signature)
-    return "\n".join(lines)
+    table = latex_table(_caption(group, names, rows, scores), [latex_tabular(["", *names], rows)]) + "\\end{table}"
+    signatures = [f"% {result.signature}" for _, _, result in each_result(group)]
+    return "\n".join([table, *dict.fromkeys(signatures)])
 
 
 def _caption(
@@ -105,8 +103,9 @@ def _score_cell(score: ChartScore, rank: Rank | None) -> str:
     if score.value is None:
         if rank is None:
             return "--"
-        style = _STYLES_OF_TEXT.get(type(rank.verdict), "%s")
-        return with_marks(style % "--", score.left_out)
+        # A run without a value can have a verdict, by its value with missing queries at their worst.
+        style_of_text = _STYLES_OF_TEXT.get(type(rank.verdict), "%s")
+        return with_marks(style_of_text % "--", score.left_out)
     style = "$%s$"
     if rank is not None:
         style = _STYLES.get(type(rank.verdict), style)

@@ -18,47 +18,58 @@ _MOST_SCORES = 5
 
 
 def overview_figure(headlines: Sequence[Headline], names: Sequence[str]) -> Markup:
-    """Return the means of the main scores; empty if no run has a value.
+    """Return a figure with a panel for each main score and a row for each run; empty if no run has a value.
 
     Args:
         headlines: The headline scores.
         names: The runs in the order of the leaderboard.
     """
-    shown = names[:_MOST_ROWS]
+    shown_runs = names[:_MOST_ROWS]
+    has_several_runs = len(names) > 1
     points = []
     for headline in _shown(headlines):
-        for name in shown:
-            mark = "best" if len(names) == 1 or _is_best_or_tied(headline, name) else "other"
-            points.append(Point(headline.column.title, mark, name, headline.score(name)))
+        for name in shown_runs:
+            series = "other"
+            if not has_several_runs or _is_best_or_tied(headline, name):
+                series = "best"
+            points.append(Point(headline.column.title, series, name, headline.score(name)))
     legend = []
-    if len(names) > 1:
+    if has_several_runs:
         legend = [
             Shape(series=0, kind="mark", text="best, or not shown to be worse"),
             Shape(kind="mark", text="shown to be worse, or not tested"),
         ]
-    caption = "Means over the data sets, with intervals. "
-    of_all = f"all {len(names)} runs and " if len(names) > _MOST_ROWS else ""
-    caption += f"The table below has {of_all}the numbers."
-    series = {"best": 0, "other": None}
+    content_of_table = "the numbers"
+    if len(names) > _MOST_ROWS:
+        content_of_table = f"all {len(names)} runs and the numbers"
+    caption = f"Means over the data sets, with intervals. The table below has {content_of_table}."
     benchmarks = {headline.column.benchmark for headline in headlines}
-    width = 210 if len(benchmarks) == 1 else 145
-    figure = chart("Overview", caption, ["", "", "run", "mean"], points, series, legend=legend, width=width)
+    figure = chart(
+        "Overview",
+        caption,
+        ["", "", "run", "mean"],
+        points,
+        series={"best": 0, "other": None},
+        legend=legend,
+        width=210 if len(benchmarks) == 1 else 145,
+    )
     if not figure.panels:
         return Markup("")
-    # The first panel is wider, because it has the names of the rows.
-    first, *others = figure.panels
-    figure = replace(figure, panels=[first._replace(width=300, y=row_axis(shown, 18)), *others])
+    # Only the first panel has the names of the runs, so it is wider.
+    first_panel, *other_panels = figure.panels
+    first_panel = first_panel._replace(width=300, y=row_axis(shown_runs, 18))
+    figure = replace(figure, panels=[first_panel, *other_panels])
     return element("figure", figure.inline(), element("figcaption", figure.caption), class_="overview")
 
 
 def _shown(headlines: Sequence[Headline]) -> list[Headline]:
-    """Return the first headline score of each benchmark; of a single benchmark, the first scores."""
-    firsts: dict[str, Headline] = {}
+    """Return the headline scores that are drawn: the first one of each benchmark, or the first five of a single one."""
+    first_of_benchmark: dict[str, Headline] = {}
     for headline in headlines:
-        firsts.setdefault(headline.column.benchmark, headline)
-    if len(firsts) == 1:
+        first_of_benchmark.setdefault(headline.column.benchmark, headline)
+    if len(first_of_benchmark) == 1:
         return list(headlines[:_MOST_SCORES])
-    return list(firsts.values())
+    return list(first_of_benchmark.values())
 
 
 def _is_best_or_tied(headline: Headline, run: str) -> bool:

@@ -10,26 +10,32 @@ from StaICC.report.tables import printed
 
 
 def published_part(group: Group) -> str:
-    """Compare runs with the published figures, or say why not.
+    """Return a table for each result that is comparable with published figures, then why the others are not.
+
+    A sentence names all runs and benchmarks that are not comparable for the same reason.
 
     Args:
         group: Comparable results.
     """
-    parts: list[str] = []
-    benchmarks_by_reason: dict[str, dict[str, list[str]]] = {}
+    tables: list[str] = []
+    # For each reason the runs that are not comparable for it, each with its benchmarks.
+    runs_by_reason: dict[str, dict[str, list[str]]] = {}
     for run, benchmark, result in each_result(group):
-        if benchmark not in HEADLINE:
+        is_of_library = benchmark in HEADLINE  # No figures are published for other benchmarks.
+        if not is_of_library:
             continue
-        compared = compare_with_published(result)
-        usable = [figure for figure in compared if figure.reason is None]
-        if usable:
+        compared_figures = compare_with_published(result)
+        comparable = [figure for figure in compared_figures if figure.reason is None]
+        if comparable:
             title = f"{benchmark}, {run}: comparison with the published figures"
-            parts.append(fold(title, printed(display_published(usable), title)))
-        for reason in dict.fromkeys(figure.reason for figure in compared):
+            tables.append(fold(title, printed(display_published(comparable), title)))
+        for reason in dict.fromkeys(figure.reason for figure in compared_figures):
             if reason is not None:
-                benchmarks_by_reason.setdefault(reason, {}).setdefault(run, []).append(benchmark)
-    for reason, benchmarks_by_run in benchmarks_by_reason.items():
+                runs_by_reason.setdefault(reason, {}).setdefault(run, []).append(benchmark)
+
+    sentences = []
+    for reason, benchmarks_by_run in runs_by_reason.items():
         runs = [f"{run} ({listed(benchmarks, 'benchmarks')})" for run, benchmarks in benchmarks_by_run.items()]
         text = f"Not comparable with the published figures: {', '.join(runs)}: {reason}."
-        parts.append(element("p", text, class_="soft"))
-    return join(parts)
+        sentences.append(element("p", text, class_="soft"))
+    return join([*tables, *sentences])

@@ -17,25 +17,29 @@ _MOST_FAILURES = 200
 
 
 def run_section(benchmarks: Group) -> Section:
-    """Return counts of queries, failures, models and environments.
+    """Return the section of a page with the queries, the failures, the models and the environment of each run.
 
     Args:
         benchmarks: All results.
     """
-    queries = [_query_counts(run, benchmark, result) for run, benchmark, result in each_result(benchmarks)]
-    models: list[list[str]] = []
-    environments = {}
-    for run, _, result in each_result(benchmarks):
-        environments[run] = ", ".join(f"{key} {value}" for key, value in result.environment.items())
-        models += [row for row in _model_rows(run, result.provenance) if row not in models]
+    query_rows: list[list[str]] = []
+    model_rows: list[list[str]] = []
+    environment_by_run: dict[str, str] = {}
+    for run, benchmark, result in each_result(benchmarks):
+        query_rows.append(_query_counts(run, benchmark, result))
+        for row in _model_rows(run, result.provenance):
+            if row not in model_rows:  # The results of a run may have the same model.
+                model_rows.append(row)
+        environment_by_run[run] = ", ".join(f"{key} {value}" for key, value in result.environment.items())
+
     query_head = ["run", "benchmark", "queries", "distinct", "scored", "failed", "seconds"]
     failure_head = ["run", "benchmark", "data set", "reason", "queries"]
     model_head = ["run", "model", "settings", "data sets", "from (UTC)", "to (UTC)", "computed", "reused", "retried"]
     parts = [
-        _folded_table("Queries", query_head, queries, words=(1,)),
+        _folded_table("Queries", query_head, query_rows, words=(1,)),
         _folded_table("Failed queries, by reason", failure_head, _failure_rows(benchmarks), words=(1, 2, 3)),
-        _folded_table("Models", model_head, models, words=(1, 2, 3, 4, 5)),
-        fold("Environments", items(f"{run}: {text}" for run, text in environments.items())),
+        _folded_table("Models", model_head, model_rows, words=(1, 2, 3, 4, 5)),
+        fold("Environments", items(f"{run}: {environment}" for run, environment in environment_by_run.items())),
     ]
     return Section("runs", "Runs", join(parts))
 
@@ -61,25 +65,46 @@ def _query_counts(run: str, benchmark: str, result: Result) -> list[str]:
 
 
 def _failure_rows(benchmarks: Group) -> list[list[str]]:
-    """Return the most frequent reasons of failures, by run, benchmark and data set."""
-    failures: Counter[tuple[str, str, str, str]] = Counter()
+    """Return the rows of the table of failed queries, the most frequent first.
+
+    A row has the run, the benchmark, the data set, the reason, and the number of queries that failed for this reason.
+    """
+    failure_counts: Counter[tuple[str, str, str, str]] = Counter()
     for run, benchmark, result in each_result(benchmarks):
         for dataset, details in result.details.items():
             for query in details.failures:
-                failures[run, benchmark, dataset, query.reason] += 1
-    return [[*columns, str(number)] for columns, number in failures.most_common(_MOST_FAILURES)]
+                failure_counts[run, benchmark, dataset, query.reason] += 1
+    rows = []
+    for (run, benchmark, dataset, reason), count in failure_counts.most_common(_MOST_FAILURES):
+        rows.append([run, benchmark, dataset, reason, str(count)])
+    return rows
 
 
 def _model_rows(run: str, provenance: Provenance) -> list[list[str]]:
-    """Return a row for each model of a run."""
+    """Return the row of each model in the table of models, with its settings, times and numbers of predictions.
+
+    Args:
+        run: The name of the run.
+        provenance: The models and the method of one of its results.
+    """
     rows = []
     for model in provenance.predictors:
-        settings = dict(model.how)
+        settings: dict[str, str] = {}
         if provenance.method:
-            settings = {"method": provenance.method, **settings}
-        described = ", ".join(f"{key} {value}" for key, value in settings.items()) or "default"
-        datasets = listed(model.datasets, "data sets")
-        row = [run, model.label, described, datasets, model.started, model.finished]
-        row += [str(model.computed), str(model.reused), str(model.retried)]
-        rows.append(row)
+            settings["method"] = provenance.method
+        settings.update(model.how)
+        described_settings = ", ".join(f"{name} {value}" for name, value in settings.items())
+        rows.append(
+            [
+                run,
+                model.label,
+                described_settings or "default",
+                listed(model.datasets, "data sets"),
+                model.started,
+                model.finished,
+                str(model.computed),
+                str(model.reused),
+                str(model.retried),
+            ]
+        )
     return rows

@@ -25,35 +25,33 @@ class RunSettings(NamedTuple):
 
 
 def run_settings(names: Sequence[str], group: Group) -> RunSettings:
-    """Return model, method, settings and date of comparable runs.
+    """Return the model, the method, the settings and the date of comparable runs: what differs, and what they share.
 
     Args:
         names: The names of the runs.
         group: Their results.
     """
-    values: dict[str, dict[str, str]] = {"model": {}, "method": {}}
-    for setting in _setting_names(group):
-        values[setting] = {}
-    values["date"] = {}
+    results_by_run: dict[str, list[Result]] = {}
     for name in names:
-        results = [runs[name] for runs in group.values() if name in runs]
-        for setting, value_by_run in values.items():
-            value_by_run[name] = _value_of(setting, results)
+        results_by_run[name] = [runs[name] for runs in group.values() if name in runs]
 
     differing = {}
     shared = {}
-    for setting, value_by_run in values.items():
-        distinct = set(value_by_run.values())
-        if len(distinct) > 1:
-            if any(value != name for name, value in value_by_run.items()):
-                differing[setting] = value_by_run
-        elif distinct != {_UNSET}:
-            shared[setting] = value_by_run[names[0]]
+    for setting in ["model", "method", *_setting_names(group), "date"]:
+        value_by_run = {name: _value_of(setting, results) for name, results in results_by_run.items()}
+        distinct_values = set(value_by_run.values())
+        if len(distinct_values) == 1:
+            if distinct_values != {_UNSET}:
+                shared[setting] = value_by_run[names[0]]
+            continue
+        values_are_names_of_runs = all(value == name for name, value in value_by_run.items())
+        if not values_are_names_of_runs:
+            differing[setting] = value_by_run
     return RunSettings(differing, shared)
 
 
 def _setting_names(group: Group) -> list[str]:
-    """Return the names of all settings that are in a signature, each once."""
+    """Return the names of the fields of all signatures, each once, without those that are no settings of a run."""
     names: dict[str, None] = {}
     for runs in group.values():
         for result in runs.values():
@@ -73,7 +71,10 @@ def _value_of(setting: str, results: Sequence[Result]) -> str:
     if setting == "method":
         return results[0].method or _UNSET
     if setting == "date":
-        dates = [predictor.started[:10] for result in results for predictor in result.provenance.predictors]
-        return max(dates, default="") or "not recorded"
-    values = dict.fromkeys(str(result.signature.fields.get(setting) or _UNSET) for result in results)
-    return "/".join(values)
+        dates: list[str] = []
+        for result in results:
+            dates += [predictor.started[:10] for predictor in result.provenance.predictors]
+        last_date = max(dates, default="")
+        return last_date or "not recorded"
+    values = [str(result.signature.fields.get(setting) or _UNSET) for result in results]
+    return "/".join(dict.fromkeys(values))

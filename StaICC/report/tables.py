@@ -53,17 +53,21 @@ def table(
         classes: Style classes of the table.
     """
     reasons = _Reasons()
-    kept = _columns_with_values(head, [*rows, *foot], reasons)
-    text_columns = {index for index, column in enumerate(kept) if column == 0 or column in words}
-    head = [head[column] for column in kept]
-    rows = [[row[column] for column in kept] for row in rows]
-    foot = [[row[column] for column in kept] for row in foot]
+    shown_columns = _columns_with_values(head, [*rows, *foot], reasons)
+    shown_head = [head[column] for column in shown_columns]
+    shown_rows = [[row[column] for column in shown_columns] for row in rows]
+    shown_foot = [[row[column] for column in shown_columns] for row in foot]
+    text_columns = set()  # numbers of columns among those that are shown
+    for number, column in enumerate(shown_columns):
+        if column == 0 or column in words:
+            text_columns.add(number)
+
     parts = [
-        element("thead", _head_row(head, text_columns)),
-        element("tbody", *[_row(cells, text_columns, reasons) for cells in rows]),
+        element("thead", _head_row(shown_head, text_columns)),
+        element("tbody", *[_row(cells, text_columns, reasons) for cells in shown_rows]),
     ]
-    if foot:
-        parts.append(element("tfoot", *[_row(cells, text_columns, reasons) for cells in foot]))
+    if shown_foot:
+        parts.append(element("tfoot", *[_row(cells, text_columns, reasons) for cells in shown_foot]))
     body = element("table", element("caption", caption), *parts, class_=classes)
     # It scrolls, and can be focused with the keyboard.
     scrolling = element("div", body, class_="scroll", tabindex="0", role="group", aria_label=caption)
@@ -71,23 +75,24 @@ def table(
 
 
 def _columns_with_values(head: Sequence[str], rows: Sequence[Sequence[str]], reasons: _Reasons) -> list[int]:
-    """Return the columns in which a cell has a value; the reasons of the others are added.
+    """Return the numbers of the columns in which a cell has a value, and record why the others have none.
 
     Args:
         head: Column heads.
         rows: All rows.
-        reasons: Where the reasons are listed.
+        reasons: The reasons of missing cells. Those of the columns without a value are added to it.
     """
-    kept = []
+    columns_with_values = []
     for column, title in enumerate(head):
         cells = [row[column] for row in rows]
-        missing = [cell.reason for cell in cells if isinstance(cell, Missing)]
-        if missing and len(missing) == len(cells):
-            listed = "; ".join(dict.fromkeys(missing))
+        reasons_of_cells = [cell.reason for cell in cells if isinstance(cell, Missing)]
+        all_are_missing = len(cells) > 0 and len(reasons_of_cells) == len(cells)
+        if all_are_missing:
+            listed = "; ".join(dict.fromkeys(reasons_of_cells))
             reasons.of_columns.append(f"No column {title}: {listed}")
         else:
-            kept.append(column)
-    return kept
+            columns_with_values.append(column)
+    return columns_with_values
 
 
 def _head_row(head: Sequence[str], text_columns: set[int]) -> Markup:
@@ -101,10 +106,17 @@ def _head_row(head: Sequence[str], text_columns: set[int]) -> Markup:
 
 
 def _row(cells: Sequence[str], text_columns: set[int], reasons: _Reasons) -> Markup:
-    """Return a row of cells; the first one is the header of the row."""
+    """Return a row of a table as an HTML element; the first cell is the header of the row.
+
+    Args:
+        cells: The cells. One that is a ``td`` element already is used as it is.
+        text_columns: The numbers of the columns with texts, which are aligned left.
+        reasons: Numbers the reasons of missing cells.
+    """
     elements = []
     for column, cell in enumerate(cells):
-        if isinstance(cell, Markup) and cell.startswith("<td"):
+        is_element = isinstance(cell, Markup) and cell.startswith("<td")
+        if is_element:
             elements.append(cell)
             continue
         content = cell

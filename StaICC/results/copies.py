@@ -195,17 +195,17 @@ def places_of(runs: Mapping[str, Mapping[str, Result]]) -> list[Place]:
     Args:
         runs: The results of each run, by benchmark.
     """
-    # Copies have equal labels. The key of the labels contains the benchmark, of which a run has one result. So no run
-    # has two results with the same key.
-    result_by_run_by_labels: dict[str, dict[str, Result]] = {}
+    # Copies have equal labels. So the results are grouped by the key of their labels, and in a group by run. The key
+    # contains the benchmark, of which a run has one result, so that no run has two results in a group.
+    groups: dict[str, dict[str, Result]] = {}
     for run in sorted(runs):
         for result in runs[run].values():
-            result_by_run = result_by_run_by_labels.setdefault(labels_key(result), {})
-            result_by_run[run] = result
+            group = groups.setdefault(labels_key(result), {})
+            group[run] = result
 
     places = []
-    for result_by_run in result_by_run_by_labels.values():
-        places += _places_of_equal_labels(result_by_run)
+    for group in groups.values():
+        places += _places_of_equal_labels(group)
     return places
 
 

@@ -398,6 +398,7 @@ class EarlyStopping(SavedRecord):
         )
 
     def __str__(self) -> str:
+        """Return why the run stopped, its estimate with the interval, and how many queries were saved, as sentences."""
         if self.rule == "race":
             estimated = f"the difference of {self.score}, first minus second,"
             number_format = "+.4f"

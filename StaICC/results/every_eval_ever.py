@@ -71,6 +71,7 @@ class ExportSettings:
     """What the evaluator is to the model: one of :data:`RELATIONSHIPS`."""
 
     def __post_init__(self) -> None:
+        """Refuse a relationship, collection or model id that the schema does not allow."""
         if self.relationship not in RELATIONSHIPS:
             raise ArgumentError(f"relationship: got {self.relationship!r:.60}, expected {', '.join(RELATIONSHIPS)}")
         if self.collection != _folder_name(self.collection):
@@ -217,8 +218,9 @@ def _folder_name(text: str) -> str:
     >>> _folder_name("a/b: c. "), _folder_name("con")
     ('a_b_ c', '_con')
     """
-    without_slashes = str(valid_unicode(text)).replace("/", "_")
+    without_slashes = str(valid_unicode(text)).replace("/", "_")  # a slash would begin another folder
     allowed = _FORBIDDEN.sub("_", without_slashes)
+    # After it is cut, since a name must not end with a blank or a point, either.
     name = allowed[:_LONGEST_FOLDER].strip().rstrip(". ")
     if not name or _RESERVED_FOLDERS.fullmatch(name):
         return f"_{name}"
@@ -349,7 +351,14 @@ def _lower_is_better(result: Result, key: str) -> bool | None:
 def _evaluation_result(
     result: Result, record: Mapping[str, Any], result_id: str, lower_is_better: bool
 ) -> dict[str, Any]:
-    """Return one score with its interval as the schema has it."""
+    """Return one score with its data set, metric, value and interval as the schema has it.
+
+    Args:
+        result: The result.
+        record: The record of the score (:func:`~StaICC.results.score_records.score_records`).
+        result_id: The id of the score within its file.
+        lower_is_better: Whether lower values of it are better.
+    """
     dataset = record["dataset"]
     return {
         "evaluation_result_id": result_id,

@@ -35,7 +35,7 @@ _BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:\s*[0-9]+\s*,\s*"kind"\s*:\s*"(re
 :data:`StaICC.files.json_reading.LARGE`."""
 _DIGEST_LENGTH = 64  # hexadecimal digits of SHA-256
 _MEANING_OF_MISMATCH = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
-"""What it means that a digest is not that of the content."""
+"""What it means that a digest is not that of the content, by the name of the digest."""
 _OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".xlsx"}
 """Endings that no file of a result may have, because other programs would take it for another format."""
 
@@ -58,6 +58,20 @@ def _scores_alone(data: Any) -> Any:
     return [data.get(DIVIDED), data.get(AVERAGED)]
 
 
+def _without_digests(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON values of a file without its digests."""
+    return {key: value for key, value in data.items() if key != DIGESTS}
+
+
+def _digests_of(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digests of the JSON values of a file: of all of them, and of the scores alone.
+
+    Raises:
+        ValueError: A number is not finite.
+    """
+    return {"file": digest(content), "scores": digest(_scores_alone(content))}
+
+
 def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON values of a result with their digests.
 
@@ -67,12 +81,12 @@ def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: A number is not finite.
     """
-    content = {key: value for key, value in data.items() if key != DIGESTS}
-    return {**content, DIGESTS: {"file": digest(content), "scores": digest(_scores_alone(content))}}
+    content = _without_digests(data)
+    return {**content, DIGESTS: _digests_of(content)}
 
 
 def digest_problems(data: Mapping[str, Any]) -> list[str]:
-    """Compare the digests of a file with its content.
+    """Compute the digests of a file from its content, and compare them with those that it has.
 
     Args:
         data: The JSON values of the file.
@@ -80,17 +94,18 @@ def digest_problems(data: Mapping[str, Any]) -> list[str]:
     Returns:
         What is wrong, one line each; empty if the file has not changed since it was written.
     """
-    saved = data.get(DIGESTS)
-    if not isinstance(saved, Mapping):
+    saved_digests = data.get(DIGESTS)
+    if not isinstance(saved_digests, Mapping):
         return [f"{DIGESTS}: missing; every file of result schema {RESULT_SCHEMA} or later has them"]
     problems = []
-    computed = with_digests(data)[DIGESTS]
-    for name, value in computed.items():
-        if saved.get(name) != value:
-            saved_value = str(saved.get(name))[:_DIGEST_LENGTH]
-            problems.append(f"{DIGESTS} / {name}: {_MEANING_OF_MISMATCH[name]} (saved {saved_value}, computed {value})")
-    for name in saved:
-        if name not in computed:
+    computed_digests = _digests_of(_without_digests(data))
+    for name, computed in computed_digests.items():
+        saved = saved_digests.get(name)
+        if saved != computed:
+            shown = str(saved)[:_DIGEST_LENGTH]
+            problems.append(f"{DIGESTS} / {name}: {_MEANING_OF_MISMATCH[name]} (saved {shown}, computed {computed})")
+    for name in saved_digests:
+        if name not in computed_digests:
             problems.append(f"{DIGESTS} / {str(name)[:40]}: unknown digest")
     return problems
 

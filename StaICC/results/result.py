@@ -60,6 +60,7 @@ class _Saved(Displayed, dict[str, Any]):
     if not TYPE_CHECKING:  # a type checker would believe that there are all attributes
 
         def __getattr__(self, name: str) -> NoReturn:
+            """Raise the error about an unknown attribute, which says how a score of this name is read."""
             habits.raise_hidden_error(self, name)
             advice = habits.OF_RESULTS.get(name)
             averaged = self.get(AVERAGED)
@@ -105,7 +106,12 @@ class _Saved(Displayed, dict[str, Any]):
         return queries
 
     def _table(self, level: Level, prompts: Prompts | None) -> list[dict[str, Any]]:
-        """Return the rows of a data frame, each as a dictionary from column names to values."""
+        """Return the rows of a data frame, each as a dictionary from column names to values.
+
+        Args:
+            level: Whether a row is a score or a query.
+            prompts: Writes the prompts of queries, which are one of their columns; ``None`` for queries without them.
+        """
         known_name("level", level, get_args(Level))
         if level == "score":
             records = list(score_records(self))
@@ -244,6 +250,7 @@ class Result(_Saved):
         self[AVERAGED] = self.averaged
 
     def __missing__(self, key: object) -> NoReturn:
+        """Raise the error about an unknown key, which says where a score or a data set of this name is."""
         # Entries that a user added are not searched: they may hold anything.
         entry_with_key = ""
         if AVERAGED in self and key in self.averaged:
@@ -272,9 +279,12 @@ class Result(_Saved):
         return all(not details.failed for details in self.details.values())
 
     def setting(self, name: str) -> Any:
-        """Return an argument of the benchmark; ``None`` if it differs between data sets, or if there is none."""
-        differing = self.arguments.get("changed")
-        if isinstance(differing, (list, tuple)) and name in differing:
+        """Return an argument of the benchmark; ``None`` if it differs between data sets, or if there is none.
+
+        The arguments have an entry ``changed`` with the names of those that were changed for single data sets.
+        """
+        changed_arguments = self.arguments.get("changed")
+        if isinstance(changed_arguments, (list, tuple)) and name in changed_arguments:
             return None
         return self.arguments.get(name)
 

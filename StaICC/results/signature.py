@@ -134,6 +134,7 @@ class Signature:
     fields: Mapping[str, str | None]
 
     def __post_init__(self) -> None:
+        """Refuse unknown fields, and keep the others in their fixed order."""
         for name in self.fields:
             if name not in FIELDS:
                 raise SchemaError(f"a signature has no field {name!r}; there are: {', '.join(FIELDS)}")

@@ -171,8 +171,8 @@ def test_two_thousand_labels_take_less_than_a_second() -> None:
     queries = [Query(f"prompt {row}", space, draw.randrange(width), row, 0) for row in range(512)]
     exchanged = [(query.label + 1) % width if draw.random() < 0.5 else draw.randrange(width) for query in queries]
     outcome = Outcome(Condition("c", tuple(queries)), exchanged, "auto")
-    started = time.perf_counter()
+    started = time.process_time()
     renamed = _exchanged_labels(outcome)
     below = _below_chance(outcome)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert (renamed, below) == (None, None)  # with few rows of each label, no half of them can choose a renaming

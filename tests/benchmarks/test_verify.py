@@ -352,6 +352,32 @@ def test_a_method_another_model_and_other_prompts_are_not_predicted_again() -> N
     assert not other.prompts
 
 
+def test_of_several_models_each_predicts_only_its_own_data_sets_again(make_own: Callable[..., Dataset]) -> None:
+    """The predictions of another model contradict nothing, however much they differ."""
+
+    class Named(Kernel):
+        def __init__(self, name: str, shift: float) -> None:
+            super().__init__(shift)
+            self.name = name
+
+        def identity(self) -> Identity:
+            return Identity({"model": self.name})
+
+    shifts = {"zero": 0.0, "nine": 9.0}
+    benchmark = StaICC.Normal(datasets=["mini", make_own(1)], limit=4)
+    datasets = dict(zip(shifts, benchmark.dataset_names, strict=True))
+    result = benchmark([Named(name, shift) for name, shift in shifts.items()])
+    raced = race(StaICC.Normal(datasets=["mini"]), *[Named(name, shift) for name, shift in shifts.items()], margin=0.3)
+    parts = {"zero": "parts / first / mini", "nine": "parts / second / mini"}
+    for results, given, place_of in ((result, benchmark, datasets), (raced, None, parts)):
+        for name, other in (("zero", "nine"), ("nine", "zero")):
+            again = Named(name, shifts[name])
+            found = rerun(results, again, benchmark=given)
+            assert not found.contradicted
+            assert found.unchecked == (f"{place_of[other]}: not predicted again, another model predicted it",)
+            assert again.prompts
+
+
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [

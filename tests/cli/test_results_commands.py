@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import shutil
@@ -180,6 +181,32 @@ def test_compare_by_label_and_by_several_metrics(staicc: Cli) -> None:
     status, out, err = staicc("compare", "a.json", "b.json", *SEVERAL, "--format", "json")
     assert (status, err) == (0, "")
     assert json.loads(out)[0]["tests"] == 2
+
+
+METRIC = "averaged_truelabel_likelihood"
+
+
+@pytest.mark.parametrize(
+    "command", [["compare"], ["compare", "--by", "label"], ["compare", "--margin", "0.5"], ["rank"]], ids=" ".join
+)
+def test_a_metric_that_is_given_is_the_one_that_is_compared(staicc: Cli, command: list[str]) -> None:
+    """Whatever else is given. Without ``--metric``, it is the accuracy."""
+
+    def model(prompt: str, label_space: list[str], probabilities: tuple[float, ...]) -> list[float]:
+        return list(probabilities)
+
+    for name, probabilities in (("c", (0.2, 0.5, 0.3)), ("d", (0.1, 0.1, 0.8))):
+        function = functools.partial(model, probabilities=probabilities)
+        StaICC.Normal(datasets=["mini"], limit=10)(function).save(f"{name}.json")
+    name, *options = command
+    for metric, given in (("accuracy", []), (METRIC, ["--metric", METRIC])):
+        status, out, err = staicc(name, "c.json", "d.json", *options, *given, "--format", "json")
+        assert (status, err) == (0, "")
+        (compared,) = json.loads(out)
+        assert compared["metric"] == metric
+        status, out, _ = staicc(name, "c.json", "d.json", *options, *given)
+        assert status == 0
+        assert metric in out.partition("\n\n")[0]
 
 
 @pytest.mark.parametrize(

@@ -278,6 +278,29 @@ def test_what_is_suspicious_about_rows(rows: Any, labels: Any, remarks: list[str
 
 
 @pytest.mark.parametrize(
+    ("bad_texts", "problem"),
+    [
+        (("a\ud800", "b\ud800", "c\ud800"), "lone surrogate"),
+        ((1, None, "c"), "must be a string"),
+        ((" ", "", "\t"), "has no text"),
+    ],
+    ids=["surrogates", "types", "blanks"],
+)
+@pytest.mark.parametrize("bad_rows", [[1], [0, 3], [0, 1, 2, 3]])
+def test_a_row_with_several_faulty_texts_counts_once(bad_texts: Any, problem: str, bad_rows: list[int]) -> None:
+    """The message says how many rows have a problem, and which, whatever the number of their faulty columns."""
+    rows: list[Any] = [((f"a {number}", "b", "c"), ("no", "yes")[number % 2]) for number in range(6)]
+    for number in bad_rows:
+        rows[number] = (bad_texts, "no")
+    listed = ""
+    if len(bad_rows) > 1:
+        listed = f": rows {', '.join(map(str, bad_rows))}"
+    with pytest.raises(ArgumentError, match=problem) as caught:
+        Dataset.from_rows(rows, name="x", label_space=["no", "yes"])
+    assert f"({len(bad_rows)} of 6 rows{listed})" in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("given", "labels", "space", "indexes"),
     [
         ("1010", ["1", "0"], "10", [0, 1, 0, 1]),  # names, not indexes

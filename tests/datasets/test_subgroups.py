@@ -114,6 +114,17 @@ def test_unusable_subgroups_are_refused(tmp_path: Path, subgroups: Any, error: t
         Dataset.from_file(write_csv(tmp_path / "rows.csv"), "text", "label", subgroups=subgroups)
 
 
+@pytest.mark.parametrize("count", [1, 2, 99, 100, 101])
+def test_the_largest_number_of_subgroups_is_the_one_that_the_message_states(count: int) -> None:
+    rows = [(f"text {number}", ("no", "yes")[number % 2]) for number in range(2 * count + 2)]
+    rule = {"group": lambda row: int(row.texts[0].split()[1]) % count}
+    if count <= 100:
+        assert len(set(Dataset.from_rows(rows, name="rows", subgroups=rule).subgroups["group"])) == count
+        return
+    with pytest.raises(ArgumentError, match="'group' has 101 values, expected at most 100"):
+        Dataset.from_rows(rows, name="rows", subgroups=rule)
+
+
 def test_a_row_without_a_value_is_refused(tmp_path: Path) -> None:
     rows = [*ROWS[:5], {**ROWS[5], "domain": " "}, *ROWS[6:]]
     with pytest.raises(ArgumentError, match="line 7: the subgroup 'domain' is ' '"):

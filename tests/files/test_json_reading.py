@@ -108,15 +108,15 @@ def test_a_list_with_a_type_for_each_item_is_read_by_position() -> None:
 def test_a_large_file_that_is_no_result_is_refused_by_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     path.write_bytes(b'{"numbers": [' + b"1," * (LARGE // 2) + b"1]}")
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(SchemaError, match="16 MB does not begin like the file of a saved result"):
         load(path)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_a_key_that_appears_twice_among_many_is_found_at_once() -> None:
     keys = ", ".join(f'"{number}": 0' for number in range(200_000))
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(SchemaError, match="the key '199999' appears twice"):
         parse_json("{" + keys + ', "199999": 1}', "many.json")
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5

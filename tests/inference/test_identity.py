@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import itertools
+import math
 import multiprocessing
 import pickle
 import sys
@@ -19,13 +20,15 @@ from typing import Any, ClassVar
 from unittest.mock import Mock
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, Retrying, closure, documented, row
 
 from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.context import RunContext
 from StaICC.errors import ArgumentError, IdentityError, OutputError, RunEndingError
 from StaICC.inference.identity import Identity, combined, display_name, identity_of
-from StaICC.inference.recheck import NOT_RECHECKED, RunCounter, RunRecord, may_cost_money, tolerance_of
+from StaICC.inference.recheck import NOT_RECHECKED, RunCounter, RunRecord, difference, may_cost_money, tolerance_of
 from StaICC.inference.runner import Part, predict_queries
 from StaICC.inference.store import PredictionStore
 from StaICC.inference.workers import RemoteFunction
@@ -78,6 +81,59 @@ def test_replaced_methods_and_subclasses_make_an_identity_incomplete(monkeypatch
     assert not identity_of(functools.partial(documented, "an argument without a name", number=1.0)).complete
     partial.batch = lambda prompts, label_space: [[0.1, 0.9] for _ in prompts]  # type: ignore[attr-defined]
     assert not identity_of(partial).complete
+
+
+SUBCLASS = """
+from StaICC.kernels.ppm import PPMKernel
+
+class Between(PPMKernel):
+    def shift(self):
+        return {shift}
+
+class Mine(Between):
+    def __call__(self, prompt, label_space):
+        return [row + self.shift() * {factor} for row in super().__call__(prompt, label_space)]
+"""
+
+
+def test_the_identity_of_a_subclass_has_the_source_of_all_classes_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, an edited subclass with the same ``model_name`` would get the predictions of the earlier one."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def digest(module: str, shift: int, factor: int) -> str:
+        (tmp_path / f"{module}.py").write_text(SUBCLASS.format(shift=shift, factor=factor), "utf-8")
+        importlib.invalidate_caches()
+        return identity_of(importlib.import_module(module).Mine()).digest
+
+    original = digest("subclass_original", 0, 1)
+    assert digest("subclass_copied", 0, 1) == original
+    assert digest("subclass_edited", 0, 2) != original, "the class itself"
+    assert digest("subclass_edited_above", 1, 1) != original, "the class between it and the kernel"
+
+
+NUMBERS = st.lists(st.floats(-1e12, 1e12) | st.sampled_from([0.0, 1.0, -math.inf]), min_size=2, max_size=3)
+
+
+@given(NUMBERS, NUMBERS)
+@example([1e9, 1e9 - 1.0], [1e9 - 1.0, 1e9])
+@example([1e9, 1e9 - 1000.0, 1e9 - 1000.5], [1e9 - 999.0, 1e9 - 999.5, 0.0])
+def test_the_difference_of_two_predictions_is_the_same_in_both_directions(
+    first: list[float], other: list[float]
+) -> None:
+    """Which of the two the store has is chance, so both directions find a change."""
+    assert difference(first, other) == difference(other, first)
+    assert difference(first, first) == 0.0
+
+
+@pytest.mark.parametrize("swap", [False, True], ids=["stored first", "stored second"])
+def test_a_label_that_changed_by_a_large_distance_of_scores_is_a_difference(swap: bool) -> None:
+    """Of large scores, a change of a few units is small relative to the scores, but may be another label."""
+    clear = [1e9 + 600.0, 1e9]  # the first label by the complete range of the scores
+    close = [1e9, 1e9 + 1e-6 * 600.0]
+    stored, again = (close, clear) if swap else (clear, close)
+    assert difference(stored, again) == 0.5
 
 
 @pytest.mark.parametrize("name", ORDINARY)

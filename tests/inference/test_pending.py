@@ -148,6 +148,36 @@ def test_a_forked_process_has_no_claims_of_its_parent(tmp_path: Path) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.posix
+def test_a_claim_excludes_other_processes_also_if_its_file_was_removed_while_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that ends removes the file. Another run may have opened it right before, and its claims would be unseen."""
+    path = tmp_path / "s-claims"
+    open_file = os.open
+    removals = 3
+
+    def opened_and_removed(*arguments: Any) -> int:
+        nonlocal removals
+        file = open_file(*arguments)
+        if removals > 0:
+            removals -= 1
+            path.unlink()
+        return file
+
+    monkeypatch.setattr(os, "open", opened_and_removed)
+    with Claims(path, digest) as claims:
+        assert removals == 0
+        assert claims.take(keys(2))
+        child = os.fork()
+        if child == 0:
+            with Claims(path, digest) as of_child:
+                taken = [of_child.take(keys(2)), of_child.take(keys(4)[2:])]
+            os._exit(0 if taken == [False, True] else 1)
+        exit_status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert exit_status == 0, "another process took a query that this one has claimed"
+
+
 # -- several runs on one store
 
 

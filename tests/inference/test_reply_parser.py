@@ -308,9 +308,9 @@ LABEL_REPEATED = ["label_1 x or ", "label_1 x is good. ", "not label_2 x, ", '"l
     "piece", [*REPEATED, *LABEL_REPEATED, "<answer>", "<answer> <label> ", "answer " + " " * 9, "\\boxed{", "sure, "]
 )
 def test_long_replies_take_linear_time(piece: str) -> None:
-    a_third = seconds_to_parse(piece * (50_000 // len(piece)))
-    whole = seconds_to_parse(piece * (150_000 // len(piece)))
-    assert whole < 6 * a_third + 0.5, "linear: 3 times the seconds of a third; quadratic: 9 times"
+    a_third = seconds_to_parse(piece * (30_000 // len(piece)))
+    whole = seconds_to_parse(piece * (90_000 // len(piece)))
+    assert whole < 6 * a_third + 0.3, "linear: 3 times the seconds of a third; quadratic: 9 times"
 
 
 @pytest.mark.parametrize(
@@ -322,13 +322,15 @@ def test_long_replies_take_linear_time(piece: str) -> None:
     ids=["labels", "denied labels"],
 )
 def test_a_long_heading_of_many_lines_takes_linear_time(reply: Callable[[int], str]) -> None:
-    a_quarter = seconds_to_parse(reply(250))
-    whole = seconds_to_parse(reply(1_000))
-    assert whole < 10 * a_quarter + 0.5, "linear: 4 times the seconds of a quarter; quadratic: 16 times"
+    a_quarter = seconds_to_parse(reply(200))
+    whole = seconds_to_parse(reply(800))
+    assert whole < 10 * a_quarter + 0.3, "linear: 4 times the seconds of a quarter; quadratic: 16 times"
 
 
 def seconds_to_parse(reply: str) -> float:
-    labels = [f"label_{number} x" for number in range(150)]
+    """Return the processor time for a reply. More labels cost more for each letter, and would hide a quadratic term."""
+    labels = [f"label_{number} x" for number in range(15)]
+    parse_reply(reply[:100], labels)  # compiles the patterns, which is not what is measured
     start = time.process_time()
     parse_reply(reply, labels)
     return time.process_time() - start

@@ -8,6 +8,7 @@ import math
 import pickle
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from StaICC import Normal
 from StaICC.errors import OutputError, PromptTooLongError
 from StaICC.inference.replies import Failure, alike, checked, recorded_failure, says_too_long
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions, predict_queries
+from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.progress import Progress, ProgressLine
 from StaICC.prompting.prompt_writer import Query, as_argument
 
@@ -182,6 +184,41 @@ def test_collecting_goes_on_and_says_what_failed() -> None:
     assert isinstance(failure, Failure)
     assert failure.reason.startswith("the inference function raised ZeroDivisionError: division by zero (at ")
     assert isinstance(failure.cause, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("failing", [set(), {0}, {3, 5}, {2, 7, 11}, set(range(12))], ids=str)
+@pytest.mark.parametrize("stored", [0, 4])
+@pytest.mark.parametrize("kind", ["one prompt", "batched form", "all in one call"])
+def test_each_distinct_query_is_counted_as_computed_reused_or_failed(
+    failing: set[int], stored: int, kind: str, tmp_path: Path
+) -> None:
+    """The counts are those of the provenance of a result. A failed query is not computed."""
+    bad_prompts = {f"prompt {number}" for number in failing}
+    function: Any = Counting(lambda prompt, labels: 1 / 0 if prompt in bad_prompts else 1)
+    is_one_call = kind == "all in one call"
+    if kind == "batched form":
+        function = Batching(bad_prompts)
+    if is_one_call:
+        stored = 0  # predictions of one call are not stored
+        function = lambda prompt, label_space: [math.nan if text in bad_prompts else 1 for text in prompt]  # noqa: E731
+
+    asked = [*queries(12), *queries(3)]
+    good_queries = [query for query in queries(12) if query.prompt not in bad_prompts]
+    reused = good_queries[:stored]
+    with PredictionStore(tmp_path / "s") as opened:
+        store = BoundStore(opened, "model")
+        store.put_many([((query.prompt, query.label_space), row_of(query.prompt, LABELS)) for query in reused])
+        options = RunOptions(batched=is_one_call, store=None if is_one_call else store, on_error="collect")
+        answers = predict_queries(function, asked, "Test", options)
+    distinct_failures = sum(isinstance(answer, Failure) for answer in answers[:12])
+    counts = options.counter.counts
+    if is_one_call:  # the call has each query
+        assert counts["failed"] == sum(isinstance(answer, Failure) for answer in answers)
+        assert counts["computed"] + counts["failed"] == len(asked)
+        return
+    assert distinct_failures == len(failing)
+    assert (counts["failed"], counts["reused"]) == (len(failing), len(reused))
+    assert counts["computed"] == 12 - len(failing) - len(reused)
 
 
 @pytest.mark.parametrize("bad", [{"prompt 5"}, {"prompt 0"}, {"prompt 9"}, {"prompt 2", "prompt 3", "prompt 8"}])

@@ -74,6 +74,31 @@ def files(
     return smollm2, target
 
 
+@pytest.mark.parametrize("name", ["model", "model [Q4] *"])
+def test_the_identity_of_a_model_in_several_files_is_of_the_bytes_of_all(name: str, tmp_path: Path) -> None:
+    """Files of other models in the folder are no part of it, and the name may have any characters."""
+    pytest.importorskip("llama_cpp")
+    parts = [tmp_path / f"{name}-{number:05}-of-00003.gguf" for number in (1, 2, 3)]
+
+    def digest(contents: str, others: str = "") -> str:
+        for part, content in zip(parts, contents, strict=True):
+            part.write_text(content, "utf-8")
+        for number in (1, 2, 3):
+            (tmp_path / f"{name}-other-{number:05}-of-00003.gguf").write_text(others, "utf-8")
+            (tmp_path / f"{name}-{number:05}-of-00004.gguf").write_text(others, "utf-8")
+        return identity_of(load_kernel(f"llama:{parts[0]}")).digest
+
+    original = digest("abc")
+    assert digest("abc", others="changed") == original
+    changed = {digest(contents) for contents in ("xbc", "axc", "abx", "acb", "bac")}
+    assert len({original, *changed}) == 6
+    (tmp_path / "single.gguf").write_text("abc", "utf-8")
+    single = load_kernel(f"llama:{tmp_path / 'single.gguf'}")
+    before = identity_of(single).digest
+    (tmp_path / "single.gguf").write_text("abx", "utf-8")
+    assert identity_of(single).digest != before
+
+
 def difference(rows: Any, others: Any) -> float:
     return max(abs(a - b) for row, other in zip(rows, others, strict=True) for a, b in zip(row, other, strict=True))
 

@@ -164,6 +164,24 @@ def test_retrieved_and_hybrid_contexts_fill_the_budget_of_the_fixed_ones(small_f
     assert own.contexts["1K hybrid"].compared == own.contexts["1K retrieved"].compared == "1K fixed"
 
 
+def test_no_further_similar_demonstration_fits_into_the_budget(small_files: Path) -> None:
+    """Neither of retrieved nor of hybrid contexts, whose similar ones also get the bytes that the fixed ones leave."""
+    own = one(small_files, Experiment("budget", (512, 1024)), limit=3)
+    rows = [(row.item().texts[0], row.item().gold[0]) for row in own.data.train]
+    for index, item in enumerate(own.test_items):
+        scores = [round(score, 9) for score in okapi(item.texts[0], [text for text, _ in rows])]
+        most_similar_first = sorted(range(len(rows)), key=lambda row, scores=scores: -scores[row])
+        for size, name in ((512, "512"), (1024, "1K")):
+            for kind in ("retrieved", "hybrid"):
+                context = own.context(f"{name} {kind}", index)
+                demonstrations = shown(context)
+                text, label = next(rows[row] for row in most_similar_first if rows[row] not in demonstrations)
+                next_one = f"comment: {text}\nemotion category: {label}\n"
+                assert next_one.replace(text, demonstrations[0][0]).replace(label, demonstrations[0][1]) in context
+                free_bytes = 4 * size - len(context.encode())
+                assert 0 <= free_bytes < len(next_one.encode()), f"{name} {kind}: {text!r} fits, too"
+
+
 # -- effective length
 
 
@@ -184,6 +202,45 @@ def test_the_effective_length_is_the_largest_that_keeps_the_share(
     assert (found["length"], (found["low"], found["high"])) == (length, bounds)
     without = effective_length(items(100), tallies, guessing_score=0.1, share=0.85, level=None)
     assert (without["length"], without["low"], without["high"]) == (length, None, None)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 10])
+def test_the_lower_bound_of_the_effective_length_is_corrected_for_all_lengths_and_the_upper_one_is_not(
+    number: int,
+) -> None:
+    """The lower bound is too high if the limit of any length is wrong, the upper one only if that of one length is.
+
+    The other lengths are clearly lost, so the bounds are those of one length, at the corrected level (Bonferroni).
+    """
+    others = {f"lost {index}": right(2, 100) for index in range(number - 1)}
+    corrected_level = 1.0 - 0.05 / number
+    corrected_thresholds = set()
+    for count in range(100):
+        pair = {"shortest": right(90, 100), "longer": right(count, 100)}
+        found = effective_length(items(100), {**pair, **others}, guessing_score=0.1, share=0.85, level=0.95)
+        alone = effective_length(items(100), pair, guessing_score=0.1, share=0.85, level=0.95)
+        corrected = effective_length(items(100), pair, guessing_score=0.1, share=0.85, level=corrected_level)
+        assert found["low"] == corrected["low"], count
+        assert found["high"] == alone["high"], count
+        if alone["low"] != corrected["low"]:
+            corrected_thresholds.add(count)
+    assert bool(corrected_thresholds) == (number > 1), "some scores are kept only without the correction"
+
+
+@pytest.mark.parametrize("number", [2, 3, 6])
+def test_the_lower_limit_of_the_range_of_orders_is_corrected_for_all_pairs_and_the_upper_one_is_not(
+    number: int,
+) -> None:
+    """Orders between the two extreme ones change the range only by the number of pairs (Bonferroni)."""
+    extremes = {"best": right(90, 100), "worst": right(40, 100)}
+    others = {f"between {index}": right(65, 100) for index in range(number - 2)}
+    pairs = number * (number - 1) / 2
+    found = order_spread(items(100), {**extremes, **others}, level=0.95)
+    uncorrected = order_spread(items(100), extremes, level=0.95)
+    corrected = order_spread(items(100), extremes, level=1.0 - 0.05 / pairs)
+    assert found["range_low"] == pytest.approx(corrected["range_low"], abs=1e-12)
+    assert found["range_high"] == pytest.approx(uncorrected["range_high"], abs=1e-12)
+    assert (found["range_low"] < uncorrected["range_low"]) == (number > 2)
 
 
 def test_an_effective_length_needs_a_score_above_guessing_and_a_longer_context() -> None:

@@ -123,6 +123,29 @@ def expected_value(outcomes: Sequence[float], sums: Sequence[float]) -> float:
     return float(np.dot(outcomes, sums))
 
 
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize(("gap", "is_uncertain"), [(1 / 64, True), (1 / 32, False)])
+@pytest.mark.parametrize("is_right", [True, False])
+def test_the_sign_of_a_bin_is_uncertain_if_one_row_that_the_sample_lacks_could_turn_it(
+    queries: int, gap: float, is_uncertain: bool, is_right: bool
+) -> None:
+    """All rows have the same error, so that their variance is 0. A rare row of wrong queries has the error -queries.
+
+    The error of the bin is 96 times that of a row. It is certain from two standard deviations on, 2 * queries.
+    """
+    n_rows = 96
+    label = 0
+    distribution = [1 - gap, gap]
+    if not is_right:
+        label = 1  # the first of several equal probabilities is predicted
+        distribution = [gap] * round(1 / gap)
+    rows = np.repeat(range(n_rows), queries).tolist()
+    sample = Sample([label] * len(rows), rows, n_rows, len(distribution))
+    found = ECE.of_run(sample, [distribution] * len(rows))
+    assert found.value == pytest.approx(gap)
+    assert bool(found.uncertain_terms) is is_uncertain
+
+
 @pytest.mark.parametrize("share", [0.5, 0.2, 0.05])
 @pytest.mark.parametrize("labels", [2, 3])
 def test_the_expected_estimates_of_the_entropy_are_on_both_sides_of_the_true_one(share: float, labels: int) -> None:

@@ -121,6 +121,33 @@ def test_each_control_changes_its_setting_and_nothing_else(
     assert writer.get_config_dict() == {**before, key: value}
 
 
+@pytest.mark.parametrize("reset", ["reset", "replace_space_to_label"])
+@pytest.mark.parametrize("written_before", [0, 1, 5])
+@pytest.mark.parametrize("starts_noisy", [False, True])
+def test_after_a_reset_a_writer_writes_what_a_new_one_writes(
+    small: Callable[..., Dataset], reset: str, written_before: int, starts_noisy: bool
+) -> None:
+    """Also prompts with label noise, and the affixes after the noisy channel, do not depend on what was before."""
+    dataset = small(2)
+    split = split_dataset(dataset)
+
+    def changed_and_written(writer: PromptWriter) -> list[Any]:
+        getattr(writer, reset)()
+        writer.change_label_wrong_rate(0.5)
+        prompts = [writer.write_prompt(range(8), query_index) for query_index in range(4)]
+        writer.use_noisy_channel()
+        writer.disable_noisy_channel()
+        return [*prompts, writer.write_prompt(range(8), 0), writer.get_config_dict()]
+
+    used = PromptWriter(dataset.card, split, starts_noisy)
+    used.change_label_affix("; ")
+    used.change_label_wrong_rate(1.0)
+    used.use_noisy_channel(" | ")
+    for query_index in range(written_before):
+        used.write_prompt(range(8), query_index)
+    assert changed_and_written(used) == changed_and_written(PromptWriter(dataset.card, split, starts_noisy))
+
+
 def test_a_space_moves_from_the_label_prefix_to_the_labels(small: Callable[..., Dataset], writer: PromptWriter) -> None:
     writer.change_instruction("gone after the reset")
     writer.replace_space_to_label()

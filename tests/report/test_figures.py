@@ -176,6 +176,26 @@ def test_the_line_of_the_cost_chart_is_the_best_of_the_methods_that_cost_no_more
         cost_chart({"unknown": results["unknown"]})
 
 
+@pytest.mark.parametrize("missing", ["training_prompts", "test_prompts", "tokens_alone"])
+def test_a_cost_without_one_of_its_parts_is_not_recorded(missing: str, normal: Result) -> None:
+    """A part alone would look like a cheap method. Tokens are compared only if all results have them."""
+    costs = {"training_prompts": 30.0, "test_prompts": 10.0, "tokens_alone": 7000.0}
+    complete = deepcopy(normal)
+    complete.timing = costs
+    incomplete = deepcopy(normal)
+    incomplete.timing = {name: cost for name, cost in costs.items() if name != missing}
+    if missing != "tokens_alone":
+        del complete.timing["tokens_alone"], incomplete.timing["tokens_alone"]
+    figure = cost_chart({"incomplete": incomplete, "complete": complete})
+    cost_by_run = {row[0]: row[-1] for row in figure.rows}
+    if missing == "tokens_alone":
+        assert cost_by_run == {"complete": "40", "incomplete": "40"}
+        assert figure.panels[1].title == "Thousand prompts"
+    else:
+        assert cost_by_run == {"complete": "40", "incomplete": "-"}
+        assert [row[0] for row in figure.rows] == ["complete", "incomplete"]
+
+
 def first_label(prompt: str, label_space: list[str]) -> int:
     return 0
 

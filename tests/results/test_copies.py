@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from StaICC import GLER, Normal, Suite
-from StaICC.results.copies import Place, places_of, ranked_runs
+from StaICC.results.copies import Place, labels_key, places_of, ranked_runs
 from StaICC.results.result import Result, ResultGroup
 
 TOP = 0.6
@@ -167,3 +167,40 @@ def test_a_place_states_the_range_of_every_score_that_is_printed_with_other_digi
     place = Place("Normal", shown="run 0", holders=holders)
     assert place.score_ranges().get("accuracy") == expected
     assert "macro_F1" not in place.score_ranges()
+
+
+def with_record(result: Result, **changes: Any) -> Result:
+    """Return a result on ``mini`` with other fields of the record of its condition."""
+    details = result.details["mini"]
+    (record,) = details.conditions
+    changed = replace(details, conditions=(replace(record, **changes),))
+    return replace(result, details={"mini": changed})
+
+
+def test_the_key_of_the_labels_has_everything_that_tells_queries_and_predictions_apart() -> None:
+    """Results with one key share a place: what the key leaves out, a run with other predictions could hide behind."""
+    result = first_label_everywhere(mini())
+    details = result.details["mini"]
+    (record,) = details.conditions
+    others = {
+        "test rows": with_record(result, rows=(*record.rows[2:], *record.rows[:2])),
+        "a prediction": with_record(result, predictions=(1, *record.predictions[1:])),
+        "a missing prediction": with_record(result, predictions=(None, *record.predictions[1:])),
+        "the name of the condition": with_record(result, name="other"),
+        "the test texts": replace(result, details={"mini": replace(details, data="0" * 64)}),
+        "the name of the data set": replace(result, details={"other": details}),
+        "the benchmark": replace(result, benchmark="GLER"),
+        "fewer queries": first_label_everywhere(Normal(datasets=["mini"], limit=5)),
+    }
+    keys = {name: labels_key(other) for name, other in others.items()}
+    assert labels_key(result) not in keys.values()
+    assert len(set(keys.values())) == len(keys), keys
+
+    same = {
+        "the name of the model": first_label_everywhere(mini(), name="other"),
+        "scores": first_label_everywhere(mini(), shift=0.02),
+        "prompts": first_label_everywhere(mini(k=1)),
+        "times": replace(result, timing={"seconds": 1e9}),
+    }
+    for name, other in same.items():
+        assert labels_key(other) == labels_key(result), name

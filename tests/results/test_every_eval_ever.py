@@ -7,6 +7,7 @@ import json
 import math
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +180,19 @@ def test_a_run_that_stopped_early_is_marked_and_has_the_interval_of_its_rule() -
     mean = by_id["Normal/mean over data sets/accuracy"]
     assert mean["details"]["STOPPED EARLY"]
     assert mean["uncertainty"]["confidence_interval"]["method"] == result.stopping.interval.method
-    assert "confidence_interval" not in by_id["Normal/mini/accuracy"]["uncertainty"]
+    with_interval = [key for key, details in by_id.items() if "confidence_interval" in details["uncertainty"]]
+    assert with_interval == ["Normal/mean over data sets/accuracy"]
+
+
+def test_the_time_of_an_evaluation_is_that_of_its_first_prediction() -> None:
+    result = normal()
+    (predictor,) = result.provenance.predictors
+    days = ("2026-03-02", "2026-03-01", "2026-03-03", "")
+    predictors = tuple(replace(predictor, started=f"{day}T10:00:00Z" if day else "") for day in days)
+    several = replace(result, provenance=replace(result.provenance, predictors=predictors))
+    assert aggregate_of(export_result(several, {}))["evaluation_timestamp"] == "2026-03-01T10:00:00Z"
+    unknown = replace(result, provenance=replace(result.provenance, predictors=predictors[3:]))
+    assert "evaluation_timestamp" not in aggregate_of(export_result(unknown, {}))
 
 
 def test_a_metric_whose_name_has_no_utf8_is_linked_to_its_samples() -> None:

@@ -770,3 +770,27 @@ def test_details_that_contradict_each_other_are_refused(
     edit(details, details["conditions"][0])
     with pytest.raises(SchemaError, match=re.escape(message)):
         result_from_dict(values, "saved")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_possible"),
+    [
+        ({}, True),
+        ({"rule": "race"}, True),
+        ({"rule": "patience"}, False),
+        ({"rounds": 0}, False),
+        ({"rounds": -1}, False),
+        ({"rounds": 1}, True),
+        ({"rounds": 120, "all_rounds": 120}, True),
+        ({"rounds": 121, "all_rounds": 120}, False),
+    ],
+)
+def test_a_decision_to_stop_that_no_run_can_have_made_is_refused(changes: dict[str, Any], is_possible: bool) -> None:
+    result = StaICC.Normal(datasets=["mini"])(lambda prompt, label_space: 0, precision=0.3)
+    values = json.loads(json.dumps(result.to_dict()))
+    values["stopping"].update(changes)
+    if is_possible:
+        assert result_from_dict(values, "saved").to_dict()["stopping"] == values["stopping"]
+    else:
+        with pytest.raises(SchemaError, match="expected 'precision' or 'race' and at least 1 round"):
+            result_from_dict(values, "saved")

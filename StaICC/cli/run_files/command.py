@@ -70,19 +70,30 @@ def run_of_file(words: Sequence[str], make_parser: Callable[[], Parser]) -> int:
 
 
 def plan_runs(words: Sequence[str], make_parser: Callable[[], Parser]) -> list[PlannedRun]:
-    """Return the runs of a run file, all of them checked; arguments as for :func:`run_of_file`."""
+    """Return the runs of a run file with their arguments: one run, or one for each setting of its sweep.
+
+    Options of the command line replace those of the file, with a message on stderr.
+
+    Args:
+        words: The words after ``run``, with ``--config FILE``.
+        make_parser: Makes a new parser of ``run``.
+
+    Raises:
+        ArgumentError: The file is invalid, or the arguments of a run do not belong together.
+    """
     parser = make_parser()
     path, other_words = _take_config(words, parser)
+    # A parser of its own, since parse_given() changes it.
     given = make_parser().parse_given(other_words)
     file = read_run_file(path, parser)
     file, remarks = _without_given(file, given, run_file_keys(parser))
     for remark in remarks:
         print(one_line(f"{path}: {remark}"), file=sys.stderr)
 
-    combinations = file.combinations()
-    names = _distinct_names(combinations)
+    settings = file.combinations()
+    names = _distinct_names(settings)
     runs = []
-    for setting, name in zip(combinations, names, strict=True):
+    for setting, name in zip(settings, names, strict=True):
         args = _arguments(file, setting, given, parser)
         try:
             if file.sweep:
@@ -101,7 +112,12 @@ def names_run_file(words: Sequence[str]) -> bool:
 
 
 def _take_config(words: Sequence[str], parser: Parser) -> tuple[str, list[str]]:
-    """Return the value of ``--config``, and the other words."""
+    """Divide the words of a command into the file of ``--config`` and all other words.
+
+    Args:
+        words: The words, with ``--config FILE`` or ``--config=FILE`` among them.
+        parser: The parser of the command, which exits with an error if there is no file, or several.
+    """
     paths = []
     other_words = []
     remaining = list(words)
@@ -126,7 +142,8 @@ def _without_given(
 ) -> tuple[RunFile, list[str]]:
     """Return a run file without the keys that the command line replaces, and a remark about each of them.
 
-    Options of a model or method are replaced one by one; all of them if the command line names the model or method.
+    The options of a model or method are a table, such as ``model_option``. They are replaced one by one; all of them if
+    the command line names the model or method.
 
     Args:
         file: The run file.
@@ -134,29 +151,33 @@ def _without_given(
         keys: The keys of run files.
     """
     values = dict(file.values)
-    left_out = []
+    replaced_keys = []
     remarks = []
     for name, key in keys.items():
         is_in_file = name in file.values or name in file.sweep
         if not is_in_file:
             continue
-        argument = key.action.dest
         if key.table_of in given:
-            left_out.append(name)
+            replaced_keys.append(name)
             remarks.append(f"{name} is left out, since {flag(key.table_of)} is given")
-        elif argument in given and key.is_table and isinstance(values.get(name), Mapping):
+            continue
+        argument = key.action.dest
+        if argument not in given:
+            continue
+        options_of_file = values.get(name)
+        if key.is_table and isinstance(options_of_file, Mapping):
             given_options = {option_name(text) for text in given[argument]}
             remaining_options = {}
-            for option, value in values[name].items():
+            for option, value in options_of_file.items():
                 if option in given_options:
                     remarks.append(f"{name}.{option} is {_REPLACED}")
                 else:
                     remaining_options[option] = value
             values[name] = remaining_options
-        elif argument in given:
-            left_out.append(name)
+        else:
+            replaced_keys.append(name)
             remarks.append(f"{name} is {_REPLACED}")
-    return RunFile(file.path, values, file.sweep).without(left_out), remarks
+    return RunFile(file.path, values, file.sweep).without(replaced_keys), remarks
 
 
 def _arguments(
@@ -210,22 +231,24 @@ def _any_benchmark(parser: Parser) -> str:
 
 
 def _distinct_names(combinations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a name for each setting of a sweep, as a part of file names; no two are equal if case is ignored.
+    """Return a name for each setting of a sweep, as a part of file names.
 
-    A setting whose name is taken gets a number behind it, from 2 on: ``k-4``, ``k-4_2``.
+    A setting whose name another one has gets a number behind it, from 2 on: ``k-4``, ``k-4_2``. Names are compared
+    without case, as some file systems do.
     """
     names: list[str] = []
-    taken: set[str] = set()
-    next_numbers: dict[str, int] = {}  # by name without a number, so that no number is tried twice
+    used_names: set[str] = set()
+    # The next number for each name without a number, so that no number is tried twice: a sweep may have many settings.
+    next_numbers: dict[str, int] = {}
     for setting in combinations:
         name_of_setting = _file_name_part(setting)
         number = next_numbers.get(name_of_setting.casefold(), 2)
         name = name_of_setting
-        while name.casefold() in taken:
+        while name.casefold() in used_names:
             name = f"{name_of_setting}_{number}"
             number += 1
         next_numbers[name_of_setting.casefold()] = number
-        taken.add(name.casefold())
+        used_names.add(name.casefold())
         names.append(name)
     return names
 

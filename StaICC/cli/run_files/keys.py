@@ -112,7 +112,10 @@ class RunFileKey:
             self._call(self._converted(value, parser), parser, args)
 
     def _apply_switch(self, value: object, parser: Parser, args: argparse.Namespace) -> None:
-        """Set a switch; false is its default, unless it has an option that switches it off."""
+        """Set a switch of the command to a truth value of a run file.
+
+        For ``false``, there may be an option such as ``--no-recheck``. Otherwise it is the default, and nothing is set.
+        """
         if not isinstance(value, bool):
             raise self.error(value)
         option = flag(self.name)
@@ -139,7 +142,11 @@ class RunFileKey:
         return [self._converted(item, parser) for item in items]
 
     def _converted(self, value: object, parser: Parser) -> Any:
-        """Return a value as the command line would read it."""
+        """Return a value of a run file in the type of the option, as the command line would read it.
+
+        Raises:
+            ArgumentError: It has another type, is to be filled in, or is not one of the choices.
+        """
         if isinstance(value, list) and not self.is_list:
             remedy = f"For a run with each of them, write {self.name} under [{SWEEP}]"
             raise ArgumentError(f"{self.name}: got the list {shown(value)}, expected {self.expected}. {remedy}")

@@ -160,9 +160,10 @@ def _options_of(model: str, predictor: Predictor, settings: Settings) -> dict[st
                 f"Fill in the option {option.name} of the model: results have the digest of its files only"
             )
             continue
-        if option.type.removesuffix(" | None") in ("int", "float"):
+        value_type = option.type.removesuffix(" | None")
+        if value_type in ("int", "float"):
             text = text.partition(" (")[0]  # what the kernel derives from the number follows in brackets
-        if option.type.removesuffix(" | None") == "str":
+        if value_type == "str":
             text = _text_of_option(kind, option.name, text)
         if text != str(option.default):
             options[option.name] = _option_value(option, text)
@@ -170,7 +171,10 @@ def _options_of(model: str, predictor: Predictor, settings: Settings) -> dict[st
 
 
 def _text_of_option(kind: str, name: str, recorded: str) -> str:
-    """Return a text as it was given: servers' settings of replies are recorded as JSON, texts with line breaks as repr.
+    """Return the text that the user gave for an option of a model, from what the provenance of a result records.
+
+    Recorded is the text itself, except for two kinds of options: those for replies of served models are recorded as
+    JSON, and texts with line breaks as Python writes them, in quotes.
 
     Args:
         kind: The kind of the model.
@@ -180,12 +184,15 @@ def _text_of_option(kind: str, name: str, recorded: str) -> str:
     names_of_reply_settings = {field.name for field in fields(ReplySettings)}
     is_json = kind in _SERVED_KINDS and name in names_of_reply_settings
     try:
-        given = json.loads(recorded) if is_json else ast.literal_eval(recorded)
+        decoded = json.loads(recorded) if is_json else ast.literal_eval(recorded)
     except (SyntaxError, ValueError):
+        return recorded  # such as a name, which is no literal of Python
+    if not isinstance(decoded, str):
         return recorded
-    if isinstance(given, str) and (is_json or not given.isprintable()):
-        return given
-    return recorded
+    if is_json:
+        return decoded
+    has_line_breaks = not decoded.isprintable()
+    return decoded if has_line_breaks else recorded
 
 
 def _engine_arguments(predictor: Predictor, settings: Settings) -> dict[str, Any]:

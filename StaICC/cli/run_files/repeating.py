@@ -98,7 +98,9 @@ def _settings_of_group(group: ResultGroup, skipped: Sequence[str]) -> Settings:
 
 
 def _settings_of_methods(group: ResultGroup, skipped: Sequence[str]) -> Settings:
-    """Return the settings of a run with several methods.
+    """Return the settings of a run with all methods of the paper's Table 2, from the results of the methods.
+
+    Each result records variant and options of its own method; those of all methods together are the settings.
 
     Args:
         group: The result of each method, or its group of benchmarks, by the name of the method.
@@ -240,7 +242,7 @@ def _method_settings(result: Result) -> dict[str, Any]:
 
 
 def _add_method(result: Result, settings: Settings) -> None:
-    """Add the method, with a remark if it is one of the user's own."""
+    """Add a result's method with its options to the settings; what the result does not record is to be filled in."""
     settings.values |= _method_settings(result)
     if settings.values.get("method") == FILL_IN:
         settings.remarks.append(f"Fill in the method as package.module:name: {result.provenance.method}")
@@ -250,7 +252,7 @@ def _add_method(result: Result, settings: Settings) -> None:
 
 
 def _add_data(result: Result, settings: Settings) -> None:
-    """Add the data sets, and the file of own data.
+    """Add the names of a result's data sets, and what it records about the file of own data, to the settings.
 
     Raises:
         ArgumentError: There are several files of own data, and run takes one.
@@ -259,9 +261,9 @@ def _add_data(result: Result, settings: Settings) -> None:
         raise ArgumentError(
             f"{result.benchmark}: {len(result.files)} files of own data, and run takes one. Repeat the result in Python"
         )
-    recorded_names = list(result.arguments["datasets"])
-    names_without_file = [name for name in recorded_names if name not in result.files]
-    are_the_default = tuple(recorded_names) == tuple(names())
+    dataset_names = list(result.arguments["datasets"])
+    are_the_default = dataset_names == list(names())
+    names_without_file = [name for name in dataset_names if name not in result.files]
     if names_without_file and not are_the_default:
         settings.values["datasets"] = names_without_file
     for record in result.files.values():
@@ -301,11 +303,12 @@ def _classification_settings(parts: Sequence[Result]) -> dict[str, Any]:
 
 
 def _own_settings(result: Result) -> dict[str, Any]:
-    """Return the sampler and the options of the task, without those that are the default of the benchmark.
+    """Return the sampler and the options of a result's benchmark that are not the default ones.
 
     A sampler that is the default is ``None``.
     """
     benchmark_class = BENCHMARKS[_benchmark_name(result.benchmark, result)]
+    # The defaults do not depend on the data sets, and this one needs no download.
     defaults = benchmark_class(datasets=["mini"]).arguments()
     settings: dict[str, Any] = {"sampler": None}
     for name, value in result.arguments["options"].items():
@@ -318,7 +321,7 @@ def _own_settings(result: Result) -> dict[str, Any]:
 
 
 def _add_metrics(result: Result, settings: Settings) -> None:
-    """Add the metrics; functions of the user's own are to be filled in."""
+    """Add a result's metrics to the settings; metrics that are functions of the user's own are to be filled in."""
     recorded = result.arguments["metrics"]
     metric_set: str = recorded["set"]  # such as "standard+my_package.metrics:f2"
     names_in_set = metric_set.split("+")

@@ -127,7 +127,11 @@ class StatementReader:
         self._degrees_are_labels = labels.has_words(phrases.degree_words)
 
     def read(self, statement: str) -> Reading:
-        """Return what a statement says of the labels."""
+        """Return what a statement says of the labels.
+
+        The statement is read from each position where an asserted label may begin, up to the first reading that holds
+        to its end. A statement without such a reading, and a question, only mentions labels, or denies them.
+        """
         if not self.labels.occur_in(statement):
             return Reading(takes_back=self._takes_back(statement))
         mentions = list(self.labels.mentions(statement))
@@ -168,9 +172,10 @@ class StatementReader:
     # -- before the label
 
     def _label_positions(self, statement: str) -> Iterator[int]:
-        """Yield the positions where an asserted label may begin: after leads, a cue, an article and a word of degree.
+        """Yield the positions of a statement where an asserted label may begin.
 
-        A position may occur twice.
+        Of "Sure, the answer is a very positive one", these are the beginning, and the ends of the lead ("Sure,"), the
+        cue ("the answer is"), the article ("a") and the word of degree ("very"). A position may occur twice.
         """
         for lead_end in self._lead_ends(statement):
             yield from self._modifier_ends(statement, lead_end)
@@ -206,7 +211,10 @@ class StatementReader:
         return None
 
     def _modifier_ends(self, statement: str, position: int) -> Iterator[int]:
-        """Yield a position, the end of an article there, and the end of a word of degree where no label has one."""
+        """Yield the positions where a label may begin from a position on: there, after an article, after "very".
+
+        Words of degree are not skipped if they are part of a label, such as "very negative".
+        """
         yield position
         article = self._phrases.article.match(statement, position)
         if article is not None and self.labels.at(statement, position) is None:
@@ -241,7 +249,11 @@ class StatementReader:
         return self._enclosed_label(text, position, marks_before)
 
     def _enclosed_label(self, text: str, position: int, marks_before: int) -> _LabelPhrase | None:
-        """Return the label between the mark at a position and its closing mark, as in ``"positive."``."""
+        """Return the label between the mark at a position and its closing mark, as in ``"positive."``.
+
+        It is ``None`` if there is no such mark, no label behind it, or no closing mark. Arguments as for
+        :meth:`_label_phrase`.
+        """
         closing_mark = _CLOSING_MARKS.get(text[position : position + 1])
         if closing_mark is None:
             return None
@@ -274,6 +286,7 @@ class StatementReader:
         label, rest = phrase.label, phrase.rest
         # A label at position 0 begins the statement; one at position 1 has only an opening mark before it.
         follows_words = phrase.start > 1
+        # What follows the label, and what follows the noun after it.
         for after_noun in self._after_noun(rest, follows_words):
             if self._is_end(after_noun):
                 return Reading(label)
@@ -290,9 +303,14 @@ class StatementReader:
         return self._read_explained_number(label, rest)
 
     def _after_noun(self, rest: str, follows_words: bool) -> Iterator[str]:
-        """Yield what follows a label unchanged, and without a noun of the task ("sentiment", "tone of this text").
+        """Yield what follows a label in a statement, and then what follows the noun after the label, if it has one.
 
-        A noun of the text needs words before the label: "It is a good review", not "Good review".
+        For "positive sentiment because ...", these are " sentiment because ..." and " because ...". A noun that names
+        the text needs words before the label: "It is a good review", not "Good review".
+
+        Args:
+            rest: What follows the label.
+            follows_words: Whether words are before the label.
         """
         yield rest
         position = 1 if rest.startswith(" ") else 0
@@ -313,9 +331,13 @@ class StatementReader:
         return _END_MARK.fullmatch(rest) is not None
 
     def _read_reason(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if a reason follows the label: "because ..."; ``None`` if none follows.
+        """Return the reading of a statement whose label a reason follows: "because ..."; ``None`` if none follows.
 
         The labels of the reason count as those of a later statement.
+
+        Args:
+            label: The label.
+            rest: What follows it, and its noun.
         """
         rest = _without_separator(rest)
         reason = self._phrases.reason.match(rest)
@@ -327,7 +349,10 @@ class StatementReader:
         return self._with_explanation(label, text)
 
     def _read_contrast(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if a contrast with another label follows the label: "rather than X"; else ``None``."""
+        """Return the reading of a statement whose label a contrast follows: "rather than X"; ``None`` if none follows.
+
+        Words such as "a clearly" may be before the other label. Arguments as for :meth:`_read_reason`.
+        """
         rest = _without_separator(rest)
         contrast = self._phrases.contrast.match(rest)
         if contrast is None:
@@ -374,7 +399,16 @@ class StatementReader:
         return self._label_phrase(text, joint.end())
 
     def _read_option_text(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if the label is a letter that its option's text follows: "B) Paris", "C (Oslo)."."""
+        """Return the reading of a statement whose label is an option letter with its text: "B) Paris", "C (Oslo).".
+
+        Args:
+            label: The label.
+            rest: What follows it: ") Paris", " (Oslo).".
+
+        Returns:
+            The reading; ``None`` if the label is no letter, or if what follows may be a value of it ("A (no)") or has
+            labels itself.
+        """
         name = self.labels.names[label]
         is_letter = len(name) == 1 and name.isalpha()
         option = _OPTION_TEXT.fullmatch(rest)
@@ -401,7 +435,13 @@ class StatementReader:
         return self._with_explanation(label, rest)
 
     def _with_explanation(self, label: int, explanation: str) -> Reading:
-        """Return the reading that asserts a label, with what its explanation says of other labels."""
+        """Return the reading of a statement that asserts a label and explains it.
+
+        Args:
+            label: The label.
+            explanation: The text of the explanation, which may mention other labels, deny labels, or take back the
+                assertion.
+        """
         explained = self._read_mentions(explanation, list(self.labels.mentions(explanation)))
         return Reading(
             asserted=label,
@@ -413,7 +453,12 @@ class StatementReader:
     # -- statements that assert nothing
 
     def _read_mentions(self, statement: str, mentions: list[Mention]) -> Reading:
-        """Return the reading of a statement that asserts no label: which labels it denies, and which it mentions."""
+        """Return the reading of a statement that asserts no label: which labels it denies, and which it mentions.
+
+        Args:
+            statement: The statement.
+            mentions: The labels in it, from left to right.
+        """
         mentioned: set[int] = set()
         denied: set[int] = set()
         last_denied: Mention | None = None

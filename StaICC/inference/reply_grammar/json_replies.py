@@ -86,6 +86,10 @@ def read_json(value: Any, reader: StatementReader) -> Reading:
 
     It asserts a label if each of its keys that ask for the label has this label, and no other value makes it unclear.
     A label under an unknown key is mentioned.
+
+    Args:
+        value: The value, whose objects are :class:`JsonObject`.
+        reader: Knows the labels and the names of answers, and reads explanations.
     """
     try:
         leaves = list(_leaves(value, ()))
@@ -144,10 +148,20 @@ def _label_of(value: Any, labels: LabelNames) -> int | None:
 
 
 def _makes_unclear(leaf: _Leaf, asks_for_label: bool, reader: StatementReader) -> bool:
-    """Return whether a value that is no label makes unclear what the labels next to it mean."""
+    """Return whether a value that is no label makes unclear what the labels next to it mean.
+
+    A high certainty does not, and neither does an explanation that takes nothing back. A low certainty does, and so
+    does any other number, truth value or null: ``{"label": "hate", "present": false}``.
+
+    Args:
+        leaf: The value with its keys.
+        asks_for_label: Whether its keys ask for the label.
+        reader: Reads statements about the labels.
+    """
     if _is_certainty(leaf):
         return False
-    if not isinstance(leaf.value, str) or _has_key_with(leaf, _CERTAINTIES):
+    is_low_certainty = _has_key_with(leaf, _CERTAINTIES)
+    if is_low_certainty or not isinstance(leaf.value, str):
         return True
     text = normalised(leaf.value)
     if _has_key_with(leaf, _TEXTS):

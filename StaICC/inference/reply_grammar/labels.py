@@ -73,8 +73,10 @@ class LabelNames:
     """
 
     def __init__(self, label_space: tuple[str, ...]) -> None:
+        """Make the pattern that finds labels in a text, and the names by which a whole text is a label."""
         self.names = [normalised(label).strip() for label in label_space]
         self._index_by_form = [_index_by_name(self.names, form) for form in _FORMS]
+        """For each form in which texts are compared, the exact one first: the index of each label by its name."""
         edge_characters = {name[:1] for name in self.names} | {name[-1:] for name in self.names}
         self.edge_symbols = frozenset(character for character in edge_characters if not _is_word(character))
         self._pattern = self._mention_pattern()
@@ -138,23 +140,33 @@ class LabelNames:
         return self._left_bound(name[0]) + _BETWEEN_WORDS.join(words) + self._right_bound(name[-1])
 
     def _left_bound(self, first: str) -> str:
-        """Return the pattern of what may be before a label that begins with a character."""
+        """Return the pattern of what must not be directly before a label in a text.
+
+        Args:
+            first: The first character of the label.
+        """
         if _SCRIPT_WITHOUT_SPACES.match(first):
-            return ""
-        if not _is_word(first):
+            return ""  # any character may be there
+        if not _is_word(first):  # a symbol, such as that of "#tag"
             return rf"(?<![^{_MAY_TOUCH_A_SYMBOL}])"
         if first.isdigit():
             # No part of a word, of a negative number, or of a decimal, a fraction or a time.
             return r"(?<![\w\u2212-])(?<!\d[.,/:])"
-        return r"(?<!\w)(?<!\w-)"
+        return r"(?<!\w)(?<!\w-)"  # no part of a word, or of words with a hyphen
 
     def _right_bound(self, last: str) -> str:
-        """Return the pattern of what may be after a label that ends with a character."""
+        """Return the pattern of what must not be directly after a label in a text.
+
+        That is a further part of a word, of a number or of words with a hyphen, and the symbol of another label: "C" is
+        not mentioned by "C#" where this is a label.
+
+        Args:
+            last: The last character of the label.
+        """
         if _SCRIPT_WITHOUT_SPACES.match(last):
-            return ""
+            return ""  # any character may be there
         if not _is_word(last):
             return rf"(?![^{_MAY_TOUCH_A_SYMBOL}])"
-        # "C" is not mentioned by "C#" where this is a label.
         label_symbols = sorted(self.edge_symbols - _PUNCTUATION)
         if not label_symbols:
             return r"(?![\w%]|[.,/:]\d|'\w|-\w)"

@@ -113,6 +113,7 @@ class Phrases:
     """
 
     def __init__(self, label_prefix: str, text_prefixes: Sequence[str]) -> None:
+        """Make the patterns: of each list one that matches any of its phrases, in any language."""
         text_names = [name_of(prefix) for prefix in text_prefixes]
         self._languages: list[dict[str, list[str]]] = []
         for lists in phrases_by_language().values():

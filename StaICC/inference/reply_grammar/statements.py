@@ -82,7 +82,9 @@ class Statement:
 
 
 def statements_of(reply: str, reader: StatementReader) -> Iterator[Statement]:
-    """Yield the statements of a reply.
+    """Yield the statements of a reply: its sentences, each with the heading above it in front.
+
+    A heading, such as "These labels do not apply:", changes what the sentences below it mean.
 
     Args:
         reply: The reply without thoughts and special tokens.
@@ -115,9 +117,12 @@ class _CurrentHeading:
     """
 
     def __init__(self) -> None:
+        """Begin without a heading."""
         self.heading = _NO_HEADING
         self._has_lines = False
+        """Whether a line followed the heading."""
         self._paragraph_is_over = False
+        """Whether a blank line followed these lines."""
 
     def begin(self, heading: Heading) -> None:
         """Begin a new heading."""
@@ -321,7 +326,13 @@ def _sentences(line: str, labels: LabelNames) -> list[str]:
 
 
 def _ends_sentence(line: str, end_mark: re.Match[str], labels: LabelNames) -> bool:
-    """Return whether an end mark ends a sentence: not after "e.g.", an option's letter or number, or in a quotation."""
+    """Return whether an end mark ends a sentence: not after "e.g.", an option's letter or number, or in a quotation.
+
+    Args:
+        line: The line.
+        end_mark: A match of the pattern of end marks, with the quotation marks behind it, if there are any.
+        labels: The labels; a letter that is a label is a sentence of its own.
+    """
     line_before = line[: end_mark.start() + 1]
     line_after = line[end_mark.end() :].strip()
     words_before = line[max(0, end_mark.start() - _LONGEST_ABBREVIATION) : end_mark.start() + 1]

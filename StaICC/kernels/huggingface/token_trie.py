@@ -185,10 +185,10 @@ def lay_out(
     for sequence in sequences:
         # In sorted order, a sequence shares its beginning with the one before, whose tokens are in the row already.
         shared = shared_length(previous_sequence, sequence)
-        shared_indexes = indexes[: shared - len(prefix)]
+        shared_after_prefix = shared - len(prefix)
+        del indexes[shared_after_prefix:]
         new_tokens = sequence[shared:]
-        new_indexes = range(len(tokens), len(tokens) + len(new_tokens))
-        indexes = [*shared_indexes, *new_indexes]
+        indexes += range(len(tokens), len(tokens) + len(new_tokens))
         tokens += new_tokens
         depths += range(shared, len(sequence))
         for number in numbers[sequence]:

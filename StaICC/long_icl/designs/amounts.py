@@ -12,7 +12,12 @@ from StaICC.long_icl.prompts import Item
 
 
 def context_conditions(options: DesignOptions, material: Material) -> Conditions:
-    """Return a condition for each budget. It shows as many demonstrations, in the published order, as fit."""
+    """Return a condition for each budget. It shows as many demonstrations, in the published order, as fit.
+
+    Args:
+        options: The options of the experiment. Its levels are the budgets in reference tokens.
+        material: The training rows and the test items.
+    """
     conditions: Conditions = {}
     for budget in fill_budgets(material, material.published_order(), options.levels):
         if budget.reason:
@@ -29,6 +34,10 @@ def length_conditions(options: DesignOptions, material: Material) -> Conditions:
       that of the length alone.
     - ``same labels``: further demonstrations of the labels of the first budget. It has as many bytes as the padded
       context, so their difference is that of the demonstrations.
+
+    Args:
+        options: The options of the experiment. Its levels are the budgets in reference tokens, in rising order.
+        material: The training rows and the test items.
     """
     first_level = options.levels[:1]
     larger_levels = options.levels[1:]
@@ -64,7 +73,12 @@ def _labels_of(demonstrations: Iterable[Item]) -> set[str]:
 
 
 def shots_conditions(options: DesignOptions, material: Material) -> Conditions:
-    """Return a condition for each level. The level is the number of demonstrations of each label."""
+    """Return a condition for each level. The level is the number of demonstrations of each label.
+
+    Args:
+        options: The options of the experiment. Its levels are numbers of demonstrations of each label.
+        material: The training rows and the test items.
+    """
     conditions: Conditions = {}
     for number in options.levels:
         name = f"{number} shots"

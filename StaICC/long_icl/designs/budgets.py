@@ -26,7 +26,12 @@ class _RankedRows:
     """For each test item all rows, the most similar one first."""
 
     def filling(self, order: Iterable[int], byte_count: int) -> list[int]:
-        """Return as many rows from the start of an order as fit into a number of bytes together."""
+        """Return as many rows from the start of an order as fit into a number of bytes together.
+
+        Args:
+            order: The indexes of rows.
+            byte_count: The number of bytes.
+        """
         row_indexes: list[int] = []
         remaining_bytes = byte_count
         for row_index in order:
@@ -45,6 +50,10 @@ def budget_conditions(options: DesignOptions, material: Material) -> Conditions:
       ``fixed`` is that of similarity, because the number of tokens is equal.
     - ``hybrid``: fixed ones in the first seven eighths of the budget, which a prefix cache computes once, and then the
       most similar ones of the other rows.
+
+    Args:
+        options: The options of the experiment. Its levels are the budgets in reference tokens.
+        material: The training rows and the test items.
 
     Source:
         Golchin et al. 2025, "Towards Compute-Optimal Many-Shot In-Context Learning", arXiv:2507.16217 (hybrid).
@@ -88,6 +97,10 @@ def _hybrid(rows: _RankedRows, byte_count: int) -> list[list[int]]:
     """Return for each test item the fixed rows, followed by similar ones of the other rows, the most similar one last.
 
     Similar rows have an eighth of the bytes, and the bytes that the fixed rows leave.
+
+    Args:
+        rows: The training rows, with the orders in which they are chosen.
+        byte_count: The bytes that the demonstrations of a context have together.
     """
     retrieved_bytes = byte_count // _RETRIEVED_DIVISOR
     fixed_rows = rows.filling(rows.published_order, byte_count - retrieved_bytes)

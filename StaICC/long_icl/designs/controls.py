@@ -35,6 +35,10 @@ def controls_conditions(options: DesignOptions, material: Material) -> Condition
 
     All contexts but that of ``zero shots`` have the same length.
 
+    Args:
+        options: The options of the experiment: demonstrations of each label, seed of random labels.
+        material: The training rows and the test items.
+
     Sources:
         Min et al. 2022, "Rethinking the Role of Demonstrations: What Makes In-Context Learning Work?" (random labels);
         Wei et al. 2023, "Symbol tuning improves in-context learning in language models" (symbols as labels).
@@ -109,6 +113,11 @@ def _random_labels(card: TaskCard, true_labels: Sequence[tuple[str, ...]], seed:
 
     All labels are drawn again until they have together no more bytes than the true labels. So this context is not
     longer than the normal one.
+
+    Args:
+        card: Card of the data set, with its labels.
+        true_labels: The true labels of each demonstration.
+        seed: Seed of the draws.
     """
     generator = random.Random(f"random labels {seed}")
     most_bytes = _byte_size_of_labels(true_labels)

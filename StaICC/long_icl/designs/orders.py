@@ -20,6 +20,10 @@ def order_conditions(options: DesignOptions, material: Material) -> Conditions:
     There are as many shuffled orders as rotated ones. A rotation moves the demonstrations before a cut to the end. With
     4 rotations, the cuts are after one, two, three and four fifths of the demonstrations.
 
+    Args:
+        options: The options of the experiment. Its only level is the number of rotations.
+        material: The training rows and the test items.
+
     Raises:
         ArgumentError: There are not more demonstrations than rotations.
     """
@@ -47,6 +51,11 @@ def blocks_of(labels: Sequence[_Label], parts: int, seed: int) -> dict[_Label, i
     Labels are assigned to blocks at random. The sizes of two blocks differ by one label at most. In condition b,
     counted from 0, the demonstrations of block k are in part ``(k + b) % parts`` of the context. So the demonstrations
     of every label are in every part once.
+
+    Args:
+        labels: The labels.
+        parts: Number of parts of the context, which is that of the blocks.
+        seed: Seed of the assignment.
     """
     blocks = {}
     for rank, label in enumerate(shuffled(labels, seed)):
@@ -58,6 +67,10 @@ def position_conditions(options: DesignOptions, material: Material) -> Condition
     """Return conditions that show the demonstrations of each label in each part of the context once.
 
     The design is a Latin square of blocks of labels (:func:`blocks_of`).
+
+    Args:
+        options: The options of the experiment. Its only level is the number of parts of the context.
+        material: The training rows and the test items.
 
     Raises:
         ArgumentError: There are more parts than labels.

@@ -81,6 +81,10 @@ def most_similar_first(items: Sequence[Item], pool: Sequence[Item]) -> list[list
     """Return for each test item the indexes of all demonstrations, sorted by falling BM25 score.
 
     Demonstrations with equal scores keep the order of the pool.
+
+    Args:
+        items: The test items.
+        pool: The demonstrations.
     """
     queries = [input_text(item) for item in items]
     texts = [input_text(item) for item in pool]
@@ -97,6 +101,10 @@ def retrieval_conditions(options: DesignOptions, material: Material) -> Conditio
     - ``retrieved``: to each test item the most similar ones by BM25, the most similar one last.
     - ``random``: as many random ones, another choice for each test item. The difference between both conditions is that
       of similarity, because the number of demonstrations is equal.
+
+    Args:
+        options: The options of the experiment. Its levels are numbers of retrieved demonstrations.
+        material: The training rows and the test items.
     """
     demonstrations = material.shots(options.shots)
     pool = DemonstrationPool.of_items(material, demonstrations)

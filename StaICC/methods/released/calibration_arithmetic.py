@@ -44,23 +44,34 @@ SAMPLE_LENGTH = 64
 
 
 def learn_prior(rows: TrainingRows, label_space: Sequence[str], before: PriorState | None = None) -> PriorState:
-    """Return the sum of the predictions and :data:`FLOOR`, divided by their number.
+    r"""Return the label prior :math:`\hat p_y = (c_y + \sum_t p_{ty}) / n` over n content-free prompts t.
 
-    A second training adds the earlier prior in the place of :data:`FLOOR`.
+    The constant :math:`c_y` is :data:`FLOOR`. In a second training, it is the earlier prior.
+
+    Args:
+        rows: The predictions for the prompts.
+        label_space: The labels.
+        before: The state after an earlier training; ``None`` in the first one.
     """
     scores = label_rows(rows.content_free, len(label_space), "calibration prompt")
-    summands = [FLOOR] * len(label_space) if before is None else before.prior
+    if before is None:
+        constants: Sequence[float] = [FLOOR] * len(label_space)
+    else:
+        constants = before.prior
     scores_of_labels = list(zip(*scores, strict=True))
     prior = []
-    for column, summand in zip(scores_of_labels, summands, strict=True):
-        prior.append((math.fsum(column) + summand) / len(scores))
+    for scores_of_label, constant in zip(scores_of_labels, constants, strict=True):
+        prior.append((math.fsum(scores_of_label) + constant) / len(scores))
     return PriorState(tuple(prior))
 
 
 def apply_prior(state: PriorState, rows: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
-    r"""Return :math:`\operatorname{softmax}(p / \hat p)` of each prediction, for both calibrations."""
-    scores = label_rows(rows, len(label_space), "prompt")
-    return [softmax([value / prior for value, prior in zip(row, state.prior, strict=True)]) for row in scores]
+    r"""Return :math:`\operatorname{softmax}(p / \hat p)` of each prediction :math:`p` with the prior :math:`\hat p`."""
+    calibrated = []
+    for row in label_rows(rows, len(label_space), "prompt"):
+        quotients = [value / prior for value, prior in zip(row, state.prior, strict=True)]
+        calibrated.append(softmax(quotients))
+    return calibrated
 
 
 def batch_calibration(rows: Sequence[Sequence[float]], batch_size: int) -> list[list[float]]:
@@ -93,9 +104,15 @@ def _not_calibrated(labels: Sequence[int], label_space: Sequence[str]) -> NotCal
 
 
 def learn_hidden_centroids(rows: TrainingRows, label_space: Sequence[str], before: Any = None) -> Any:
-    """Return the mean hidden state of each label.
+    """Return the mean hidden state of the training prompts of each label.
 
-    After a second training the centroids are those of the first, unless a label was not drawn in one of them.
+    If no training prompt has some label, nothing is calibrated, also after further trainings. Otherwise a further
+    training changes nothing.
+
+    Args:
+        rows: The hidden states of the training prompts, and the labels of these.
+        label_space: The labels.
+        before: The state after an earlier training; ``None`` in the first one.
     """
     points = finite_matrix(rows.labelled, "calibration hidden state")
     if isinstance(before, NotCalibrated):
@@ -109,7 +126,15 @@ def learn_hidden_centroids(rows: TrainingRows, label_space: Sequence[str], befor
 
 
 def learn_logit_centroids(rows: TrainingRows, label_space: Sequence[str], before: Any = None) -> Any:
-    """Return the mean logits of each label; after a second training, what the first has learned."""
+    """Return the mean logits after the training prompts of each label.
+
+    If no training prompt has some label, nothing is calibrated. A further training changes nothing.
+
+    Args:
+        rows: The logits after the training prompts, and the labels of these.
+        label_space: The labels.
+        before: The state after an earlier training; ``None`` in the first one.
+    """
     points = finite_matrix(rows.labelled, "calibration row of logits")
     if before is not None:
         return before
@@ -124,8 +149,8 @@ def _apply_centroids(what: str, state: Any, rows: Any, label_space: Sequence[str
 
     Args:
         what: What a row is, for messages.
-        state: The centroids.
-        rows: Hidden states or logits; label scores if the calibration gave up.
+        state: The centroids, or :class:`NotCalibrated`.
+        rows: Hidden states or logits; if nothing is calibrated, label scores, which are returned.
         label_space: The labels.
     """
     if isinstance(state, NotCalibrated):
@@ -137,7 +162,17 @@ def _apply_centroids(what: str, state: Any, rows: Any, label_space: Sequence[str
 
 
 def learn_anchors(voters: int, rows: TrainingRows, label_space: Sequence[str], before: Any = None) -> Any:
-    """Return the logits of the prompts with their labels, after those of an earlier training."""
+    """Return the logits after the training prompts with their labels, as anchors.
+
+    A further training adds its anchors to those before. If no anchor has some label, nothing is calibrated, also after
+    further trainings.
+
+    Args:
+        voters: How many of the nearest anchors vote.
+        rows: The logits after the training prompts, and the labels of these.
+        label_space: The labels.
+        before: The state after an earlier training; ``None`` in the first one.
+    """
     points = finite_matrix(rows.labelled, "calibration row of logits")
     labels = tuple(rows.labels)
     if isinstance(before, NotCalibrated):
@@ -153,7 +188,13 @@ def learn_anchors(voters: int, rows: TrainingRows, label_space: Sequence[str], b
 
 
 def apply_anchors(state: Any, rows: Any, label_space: Sequence[str]) -> list[list[float]]:
-    """Return the softmax of how many of the nearest logits (Euclidean distance) each label has."""
+    """Return the softmax of how many of the nearest anchors (by Euclidean distance of logits) each label has.
+
+    Args:
+        state: The anchors, or :class:`NotCalibrated`.
+        rows: Logits; if nothing is calibrated, label scores, which are returned.
+        label_space: The labels.
+    """
     if isinstance(state, NotCalibrated):
         return label_rows(rows, len(label_space), "prompt")
     points = finite_matrix(rows, "row of logits")

@@ -129,16 +129,18 @@ class TrainableCalibration:
         k: int = 4,
         **options: Any,
     ) -> None:
-        """Learn from prompts of the calibration set.
+        """Write training prompts from the calibration set, run the model on them, and learn from what it returns.
 
         A further call begins anew. In variant ``"0.1.1"`` it continues, as in the release: the earlier prior is added
         to the sum of the new predictions, anchors are added, and centroids stay as they are.
 
         Args:
-            default_prompt_maker: ``experimentor.prompt_former.write_prompt_from_dataline``.
-            feedforward: A kernel, or a function that returns the feature (for label probabilities, any inference
-                function; otherwise a tuple of label probabilities and the feature).
-            calibration_set: ``experimentor.calibration_set()``.
+            default_prompt_maker: Returns a prompt from demonstrations and the texts of a query:
+                ``experimentor.prompt_former.write_prompt_from_dataline``.
+            feedforward: Runs the model: a kernel, or a function of a prompt and the labels. The function returns label
+                probabilities; for a calibration that uses hidden states or logits, a tuple of label probabilities and
+                these.
+            calibration_set: The labelled rows that prompts are written from: ``experimentor.calibration_set()``.
             calibration_number: How many prompts.
             k: Demonstrations per prompt.
             **options: Which prompts: ``per_label=N`` draws N rows of each label, ``sample_length=N`` makes domain texts
@@ -155,31 +157,25 @@ class TrainableCalibration:
         """
         for released_name in ("feedforward_with_hidden_state", "feedforward_with_full_token_prob"):
             feedforward = options.pop(released_name, None) or feedforward
-        unknown = [option for option in options if option not in self.training_options]
-        if unknown:
-            raise unknown_name(f"option of {self.name}.train", unknown[0], self.training_options)
+        for option in options:
+            if option not in self.training_options:
+                raise unknown_name(f"option of {self.name}.train", option, self.training_options)
         if feedforward is None:
             raise ArgumentError("train needs feedforward, the function that returns the model's predictions")
+
         definition = self.definition(**options)
         source = GivenSource(default_prompt_maker, calibration_set, self.label_space, calibration_number, k)
         prompts = definition.write_prompts(source)
-        rows = features_of(feedforward, prompts.all, self.label_space, definition.feature)
-        training_rows = TrainingRows.of(prompts, rows)
-        self.state = self._learned(definition, training_rows)
+        features = features_of(feedforward, prompts.all, self.label_space, definition.feature)
+        training_rows = TrainingRows.of(prompts, features)
+        if self.trained and isinstance(definition, released.ReleasedCalibration):  # a further call continues
+            self.state = definition.learn_again(training_rows, self.label_space, self.state)
+        else:
+            self.state = definition.learn(training_rows, self.label_space)
         self.training_prompts = len(training_rows)
         warning = definition.warning(self.state, self.label_space)
         if warning is not None:
             warnings.warn(f"{one_line(self.name)}: {one_line(warning)}", UserWarning, stacklevel=2)
-
-    def _learned(self, definition: Calibration, rows: TrainingRows) -> Any:
-        """Return the state after training on rows.
-
-        After an earlier training, the release begins with what it learned then, each in its own way: a prior is
-        added to the new one, centroids stay as they were. The calibrations of the other variants begin anew.
-        """
-        if isinstance(definition, released.ReleasedCalibration) and self.trained:
-            return definition.learn_again(rows, self.label_space, self.state)
-        return definition.learn(rows, self.label_space)
 
     def check_trained(self) -> None:
         """Refuse to be used before training."""
@@ -213,7 +209,7 @@ class TrainableCalibration:
         return self.apply([given[feature]])[0]
 
     def __call__(self, *features: Any, **named: Any) -> list[float]:
-        """As :meth:`inference`, also where a subclass has its own."""
+        """Calibrate one prediction: :meth:`inference`, or that of a subclass."""
         return self.inference(*features, **named)
 
     # -- identity and files
@@ -222,19 +218,25 @@ class TrainableCalibration:
         return {"calibration": self.name, "variant": self.variant, "options": self.options()}
 
     def digest(self) -> str:
-        """Return a digest of everything that moves this calibration's numbers."""
+        """Return a digest of everything that determines the numbers of this calibration."""
         return state_digest(self.state, {**self._facts(), "label_space": self.label_space})
 
     def identity(self) -> Identity:
-        """Class, variant, options, labels, and the digest of what it learned."""
+        """Return the identity: class, variant, options, labels, and the digest of what it learned.
+
+        Before training, the identity is incomplete.
+        """
         settings = {"name": self.name, "variant": self.variant}
         for option, value in self.options().items():
             settings[option] = json.dumps(value)
-        kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        who = {"class": kind, "labels": json.dumps(self.label_space)}  # not a setting: each data set has its labels
+        facts = {
+            "class": f"{type(self).__module__}.{type(self).__qualname__}",
+            "labels": json.dumps(self.label_space),  # not a setting: each data set has its labels
+        }
         if not self.trained:
-            return Identity(who, settings, (f"{self.name} is not trained yet",))
-        return Identity(who | {"learned": self.digest()}, settings)
+            return Identity(facts, settings, (f"{self.name} is not trained yet",))
+        facts["learned"] = self.digest()
+        return Identity(facts, settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trained calibration: as NPZ if the name ends so, else as JSON.
@@ -269,8 +271,10 @@ class TrainableCalibration:
 
 
 def _distinct_texts(label_space: Any) -> list[str]:
-    is_list = isinstance(label_space, Iterable) and not isinstance(label_space, str)
-    texts = list(label_space) if is_list else []
+    """Return a label space as a list; raise an error if it is not a list of distinct texts, at least one."""
+    texts: list[Any] = []
+    if isinstance(label_space, Iterable) and not isinstance(label_space, str):
+        texts = list(label_space)
     distinct = {text for text in texts if isinstance(text, str)}
     if not texts or len(distinct) < len(texts):
         raise ArgumentError(f"label_space must be a list of distinct texts, not {label_space!r}")
@@ -329,7 +333,19 @@ class DomainCalibration(_PriorCalibration):
         sample_length: int = domain_calibration.SHARED_LENGTH,
         k: int = 4,
     ) -> None:
-        """As for all calibrations, with ``sample_length`` words in each query text."""
+        """Learn the prior from the model's predictions for texts of random words.
+
+        It is :meth:`TrainableCalibration.train`, with the arguments in their order of 0.1.1.
+
+        Args:
+            default_prompt_maker: Returns a prompt from demonstrations and the texts of a query:
+                ``experimentor.prompt_former.write_prompt_from_dataline``.
+            feedforward: A kernel, or a function of a prompt and the labels that returns label probabilities.
+            calibration_set: The rows that words and demonstrations come from: ``experimentor.calibration_set()``.
+            calibration_number: How many prompts.
+            sample_length: How many random words each input text of a query has.
+            k: Demonstrations per prompt.
+        """
         super().train(
             default_prompt_maker, feedforward, calibration_set, calibration_number, k, sample_length=sample_length
         )
@@ -635,7 +651,16 @@ def load_calibration(path: str | os.PathLike[str]) -> TrainableCalibration:
 
 
 def _calibration_of(state: Any, label_space: list[str], facts: Mapping[str, Any]) -> TrainableCalibration:
-    """Return the trained calibration with a state."""
+    """Return a trained calibration from what its file contains.
+
+    Args:
+        state: What it learned.
+        label_space: The labels.
+        facts: Its name, variant, options and number of training prompts.
+
+    Raises:
+        SchemaError: There is no calibration of this name, or it cannot have learned the state.
+    """
     name = facts["calibration"]
     if name not in CLASSES:
         raise SchemaError(f"there is no calibration {name!r}, only {', '.join(CLASSES)}")
@@ -647,16 +672,23 @@ def _calibration_of(state: Any, label_space: list[str], facts: Mapping[str, Any]
 
 
 def _check_state(calibration: TrainableCalibration, state: Any) -> None:
-    """Refuse a state that the calibration cannot have learned."""
+    """Refuse a state that the calibration cannot have learned.
+
+    Raises:
+        SchemaError: The state is of another class, has a label that the label space does not have, or a prior that
+            predictions cannot be divided by.
+    """
     is_released = calibration.variant == "0.1.1"
-    expected = calibration.definition().state
-    gave_up = is_released and isinstance(state, released.NotCalibrated)
-    if not isinstance(state, expected) and not gave_up:
-        raise SchemaError(f"a {calibration.name} has a {expected.__name__}: got a {type(state).__name__}")
+    state_class = calibration.definition().state
+    # The release learns nothing from prompts that lack a label.
+    is_not_calibrated = is_released and isinstance(state, released.NotCalibrated)
+    if not isinstance(state, state_class) and not is_not_calibrated:
+        raise SchemaError(f"a {calibration.name} has a {state_class.__name__}: got a {type(state).__name__}")
     if isinstance(state, AnchorState):
-        largest, size = max(state.labels), len(calibration.label_space)
-        if largest >= size:
-            raise SchemaError(f"labels: got the label index {largest}, the label space has {size}")
+        largest_label = max(state.labels)
+        label_count = len(calibration.label_space)
+        if largest_label >= label_count:
+            raise SchemaError(f"labels: got the label index {largest_label}, the label space has {label_count}")
     # The release divides by the mean of whatever the model returns, such as negative logits.
     if isinstance(state, PriorState) and not is_released:
         smallest = min(state.prior)

@@ -30,17 +30,17 @@ def domain_calibration(data: MethodData) -> Steps:
 
 
 def batch_calibration(data: MethodData) -> Steps:
-    """Subtract the mean of the batch from the predictions of each condition."""
+    """Subtract the mean prediction of a batch from each prediction, each condition of the benchmark alone."""
     (rows,) = yield [data.ask()]
 
-    def calibrated(present: list[Any]) -> list[list[float]]:
-        scores = label_rows(present, None, "prediction")
+    def calibrate(known_rows: list[Any]) -> list[list[float]]:
+        scores = label_rows(known_rows, None, "prediction")
         return arithmetic.batch_calibration(scores, data.options.batch_size)
 
-    corrected: list[Any] = []
-    for condition_rows in data.rows_by_condition(rows):
-        corrected += apply_present(condition_rows, calibrated)
-    return data.predictions(corrected)
+    calibrated: list[Any] = []
+    for rows_of_condition in data.rows_by_condition(rows):
+        calibrated += apply_present(rows_of_condition, calibrate)  # failures keep their places
+    return data.predictions(calibrated)
 
 
 def hidden_calibration(data: MethodData) -> Steps:
@@ -87,7 +87,13 @@ RELEASED = (*CALIBRATIONS, *OTHERS, *SAME)
 
 
 def steps_of(spec: MethodSpec, variant: str) -> Callable[[MethodData], Steps]:
-    """Return the steps of a method in a variant.
+    """Return the generator function of a method in a variant.
+
+    Variant ``"0.1.1"`` has functions of its own. The other variants share one, which reads ``data.variant``.
+
+    Args:
+        spec: The method.
+        variant: The variant.
 
     Raises:
         ArgumentError: The variant is ``"0.1.1"``, and the release does not have the method.

@@ -49,7 +49,10 @@ def _kernel_of(model: Any, tokenizer: Any) -> Any:
 
 
 def _with_k(experimentor: Experimentor, k: int) -> Experimentor:
-    """Set the number of demonstrations, unless it is this one: that would redraw them."""
+    """Return an experimentor after setting its number of demonstrations.
+
+    Setting the number draws other demonstrations. So nothing is set if the experimentor has this number.
+    """
     if experimentor.get_k() != k:
         experimentor.set_k(k)
     return experimentor
@@ -107,7 +110,14 @@ def PPL_ICL(
 def _texts_of_instructions(
     candidates: Sequence[str], experimentor: Experimentor | None, variant: Variant, calibration_number: int
 ) -> list[str]:
-    """Return the texts whose perplexity decides, candidate by candidate, equally many for each."""
+    """Return the texts whose perplexity decides between instructions, candidate by candidate, equally many for each.
+
+    Args:
+        candidates: The instructions.
+        experimentor: The data set. It may be missing in variant ``"0.1.1"``, which compares the instructions alone.
+        variant: The variant.
+        calibration_number: How many prompts each instruction has in other variants.
+    """
     if variant == "0.1.1":
         return list(candidates)
     if experimentor is None:
@@ -259,20 +269,25 @@ class SA_ICL:
         Returns:
             For each row, positions of the demonstration set, nearest first.
         """
-        near = self._near(rows, count)
+        near = self._nearest_demonstrations(rows, count)
         self.cache_empty()
         return near
 
-    def _near(self, rows: Sequence[int], count: int) -> list[list[int]]:
-        view = _with_k(clean_copy(self.experimentor), count)
+    def _nearest_demonstrations(self, rows: Sequence[int], count: int) -> list[list[int]]:
+        """Return the demonstrations nearest to test rows; arguments and result as for :meth:`neighbours`."""
+        copied = _with_k(clean_copy(self.experimentor), count)
         options = SelectionOptions(self.demonstration_set_cut)
-        data = _SomeRows(view, self.variant, 1, options, rows=rows)
-        choose = selection.nearest_demonstrations if self.variant == "0.1.1" else nearest_demonstrations
-        steps = choose(data, count, options)
-        encodings_of_requests: Any = None  # before the first request
+        data = _SomeRows(copied, self.variant, 1, options, rows=rows)
+        if self.variant == "0.1.1":
+            selecting = selection.nearest_demonstrations(data, count, options)
+        else:
+            selecting = nearest_demonstrations(data, count, options)
+
+        # The selection is a generator. It yields requests for encodings of texts, and is sent the encodings.
+        encodings_of_requests: Any = None  # to start a generator, it is sent None
         while True:
             try:
-                requests = steps.send(encodings_of_requests)
+                requests = selecting.send(encodings_of_requests)
             except StopIteration as end:
                 near: list[list[int]] = end.value
                 return near
@@ -281,13 +296,13 @@ class SA_ICL:
                 texts = [text for text, _ in request.keys]
                 encodings_of_requests.append(self._encoded(texts))
 
-    def _encoded(self, prompts: Sequence[Any]) -> list[Any]:
-        """Return the encodings of texts, each computed once."""
-        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._encodings]
-        if new:
-            states = features_of(self.kernel, new, (), "hidden")
-            self._encodings.update(zip(new, states, strict=True))
-        return [self._encodings[prompt] for prompt in prompts]
+    def _encoded(self, texts: Sequence[Any]) -> list[Any]:
+        """Return the encoding of each text: the model's last hidden state, computed once for equal texts."""
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self._encodings]
+        if new_texts:
+            states = features_of(self.kernel, new_texts, (), "hidden")
+            self._encodings.update(zip(new_texts, states, strict=True))
+        return [self._encodings[text] for text in texts]
 
     def set_TopK_to_demonstration(self, k: int) -> None:
         """Give each query of the experimentor its ``k`` nearest demonstrations; each is used once then.
@@ -346,43 +361,58 @@ class SA_ICL:
         return predictions[0] if isinstance(prompt, str) else predictions
 
     def _rows_of(self, prompts: Sequence[Any]) -> list[int]:
-        """Return the test row of each prompt."""
-        if not self._rows.keys() >= set(prompts):  # writing all prompts for each single one would take long
+        """Return the test row that each prompt is about.
+
+        Raises:
+            ArgumentError: A prompt is not one of the experimentor's.
+        """
+        all_are_known = all(prompt in self._rows for prompt in prompts)
+        if not all_are_known:  # the prompts are written only then, because it takes long
             for query in self.experimentor.all_queries():
                 self._rows[query.prompt] = query.row
-        for number, text in enumerate(prompts):
-            if text not in self._rows:
+        for number, prompt in enumerate(prompts):
+            if prompt not in self._rows:
                 raise ArgumentError(
-                    f"prompt {number} is none of the experimentor's: got {text!r:.80}, expected one of its prompt_set()"
+                    f"prompt {number} is none of the experimentor's: got {prompt!r:.80}, expected one of its "
+                    "prompt_set()"
                 )
-        return [self._rows[text] for text in prompts]
+        return [self._rows[prompt] for prompt in prompts]
 
     def _predict(self, rows: Sequence[int], settings: _OrderSettings) -> list[Any]:
-        """Return the surest prediction of each test row."""
-        near = self._near(rows, settings.nearest_k)
+        """Return for each test row, of the predictions with several orders of near demonstrations, the surest one.
+
+        Args:
+            rows: Positions of the test set.
+            settings: How many orders of how many demonstrations.
+        """
+        near = self._nearest_demonstrations(rows, settings.nearest_k)
         orders_of_rows = self._orders_of_rows(settings)
         writer = _with_k(clean_copy(self.experimentor), settings.k).prompt_former
-        prompts = []
+        prompts = []  # row by row, of each row one for each order
         for row, positions in zip(rows, near, strict=True):
             for order in orders_of_rows[row]:
-                prompts.append(writer.write_prompt([positions[place] for place in order], row))
-        answers = features_of(self.kernel, prompts, self.label_space, "probabilities")
-        answers = check_answered(answers, "SA-ICL: prompt")
+                demonstrations = [positions[place] for place in order]
+                prompts.append(writer.write_prompt(demonstrations, row))
+        predictions = features_of(self.kernel, prompts, self.label_space, "probabilities")
+        predictions = check_answered(predictions, "SA-ICL: prompt")
 
         n_orders = len(orders_of_rows[0])
-        answers_of_orders = [answers[number::n_orders] for number in range(n_orders)]
+        predictions_by_order = [predictions[number::n_orders] for number in range(n_orders)]
         if self.variant == "0.1.1":
-            return surest_predictions(answers_of_orders, released_metrics.entropy)
-        return surest_predictions(probabilities_of_orders(answers_of_orders, len(self.label_space)))
+            return surest_predictions(predictions_by_order, released_metrics.entropy)
+        return surest_predictions(probabilities_of_orders(predictions_by_order, len(self.label_space)))
 
     def _orders_of_rows(self, settings: _OrderSettings) -> list[list[Order]]:
-        """Return the orders of each test row: those of a run of the method on all rows."""
+        """Return for each test row the orders of its near demonstrations.
+
+        They are drawn for all test rows at once, so that a row has the same orders whichever rows are predicted.
+        """
         if settings not in self._orders:
-            count = self.experimentor.row_count
+            row_count = self.experimentor.row_count
             if self.variant == "0.1.1":
-                orders = [first_orders(settings.nearest_k, settings.k, settings.orders)] * count
+                orders = [first_orders(settings.nearest_k, settings.k, settings.orders)] * row_count
             else:
-                is_paper = self.variant == "paper"
-                orders = random_orders(count, settings.nearest_k, settings.k, settings.orders, nearest_last=is_paper)
+                nearest_last = self.variant == "paper"
+                orders = random_orders(row_count, settings.nearest_k, settings.k, settings.orders, nearest_last)
             self._orders[settings] = orders
         return self._orders[settings]

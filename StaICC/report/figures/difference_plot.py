@@ -21,52 +21,57 @@ _COLOURS = {_FIRST: 0, _SECOND: 1, _OTHER: None}
 
 
 def differences(compared: Sequence[Comparison]) -> Figure:
-    """Return a forest plot of the differences between two runs by data set, or of several pairs in the mean.
+    """Return a forest plot of the differences between runs.
+
+    For one pair of runs, a row is a data set or the mean. For several pairs, a row is a pair with its mean difference,
+    or, in an experiment, a condition of a pair.
 
     Args:
-        compared: Comparisons by one metric.
+        compared: Comparisons by one metric, one for each pair.
 
     Raises:
         ArgumentError: There are none.
     """
     if not compared:
         raise ArgumentError("a figure needs a comparison of two runs at least")
-    first = compared[0]
-    title = f"Difference in {first.metric}"
+    first_pair = compared[0]
+    title = f"Difference in {first_pair.metric}"
     points = []
     if len(compared) == 1:
         row_kind = "data set"
-        title += f": {first.first} - {first.second}"
-        for line in first.lines:
-            points.append(_point(title, line.dataset, line, first.higher_is_better))
+        title += f": {first_pair.first} - {first_pair.second}"
+        for line in first_pair.lines:
+            points.append(_point(title, line.dataset, line, first_pair.higher_is_better))
     else:
         row_kind = "runs"
-        is_shared = all(pair.first == first.first for pair in compared)
-        if is_shared:
+        all_have_same_first_run = all(pair.first == first_pair.first for pair in compared)
+        if all_have_same_first_run:
             row_kind = "second run"
-            title += f": {first.first} - ..."
+            title += f": {first_pair.first} - ..."
         for pair in compared:
-            runs = pair.second if is_shared else f"{pair.first} - {pair.second}"
+            name_of_pair = f"{pair.first} - {pair.second}"
+            if all_have_same_first_run:
+                name_of_pair = pair.second
+            # The claims of a pair are its tested differences: that of the mean, or those of all conditions.
             for claim in pair.claims:
-                name = f"{runs}, {claim.dataset}" if pair.by_condition else runs
+                name = f"{name_of_pair}, {claim.dataset}" if pair.by_condition else name_of_pair
                 points.append(_point(title, name, claim, pair.higher_is_better))
-    no_difference = Shape([(0, -0.5), (0, len(points) - 0.5)])
+    no_difference = Shape([(0, -0.5), (0, len(points) - 0.5)])  # a vertical line through all rows
     return chart(
         title,
-        f"First minus second run, with intervals. Grey differences are not significant ({first.correction.method}).",
-        ["", "", row_kind, "difference", first.corrected_head],
+        "First minus second run, with intervals. Grey differences are not significant "
+        f"({first_pair.correction.method}).",
+        ["", "", row_kind, "difference", first_pair.corrected_head],
         points,
-        _COLOURS,
+        series=_COLOURS,
         lines={title: [no_difference]},
-        legend=[
-            Shape((), number, "mark", f"{name}, significantly") for name, number in _COLOURS.items() if name != _OTHER
-        ],
+        legend=[Shape(series=_COLOURS[name], kind="mark", text=f"{name}, significantly") for name in (_FIRST, _SECOND)],
         width=360,
     )
 
 
 def _point(panel: str, name: str, line: DatasetComparison, higher_is_better: bool) -> Point:
-    """Return the point of a difference.
+    """Return the point of a difference, in the colour of the run that is significantly better.
 
     Args:
         panel: Title of the panel.
@@ -74,6 +79,7 @@ def _point(panel: str, name: str, line: DatasetComparison, higher_is_better: boo
         line: The difference.
         higher_is_better: Whether larger values are better.
     """
+    # The name of the series; None if neither run is significantly better.
     series = better_run(line, line.outcome, _FIRST, _SECOND, higher_is_better) or _OTHER
     if isinstance(line.outcome, Tested):
         p_cell = p_text(line.outcome.corrected_p_value)

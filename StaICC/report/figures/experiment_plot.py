@@ -43,35 +43,38 @@ def experiment_chart(given: Given) -> Figure:
     runs = named(given)
     experiment = _common_experiment(runs)
     points: list[Point] = []
-    bands: dict[str, list[Shape]] = {}
-    axes: dict[str, Axis] = {}
+    bands_by_dataset: dict[str, list[Shape]] = {}
+    axis_by_dataset: dict[str, Axis] = {}
     for dataset in dataset_names(runs):
-        names = _condition_names(runs, dataset, experiment)
-        positions: list[float] = []
-        bands[dataset] = []
+        condition_names = _condition_names(runs, dataset, experiment)
+        all_positions: list[float] = []
+        bands: list[Shape] = []
         for number, (run, result) in enumerate(runs.items()):
-            position_by_condition = _positions(result, dataset, experiment, names)
-            positions += position_by_condition.values()
+            position_by_condition = _positions(result, dataset, experiment, condition_names)
+            all_positions += position_by_condition.values()
             points += _points(run, result, dataset, position_by_condition)
-            if number < SERIES:
-                bands[dataset] += _bands(result, dataset, position_by_condition, number)
-        if experiment in _AXIS_LABELS and positions:
-            axes[dataset] = _axis(experiment, names, positions)
+            has_colour = number < SERIES
+            if has_colour:
+                bands += _bands(result, dataset, position_by_condition, number)
+        bands_by_dataset[dataset] = bands
+        if experiment in _AXIS_LABELS and all_positions:
+            axis_by_dataset[dataset] = _axis(experiment, condition_names, all_positions)
 
     title = f"Experiment: {experiment}"
     if experiment == benchmark_names.HELMET:
         title = "HELMET"
     caption = "Accuracy or micro F1 by condition, with intervals. "
-    if not axes:
-        return chart(title, caption, ["data set", "run", "condition", "score"], points, values=SHARE_AXIS, dodge=0.1)
+    head = ["data set", "run", "condition", "score"]
+    if not axis_by_dataset:  # Each condition is a row.
+        return chart(title, caption, head, points, values=SHARE_AXIS, dodge=0.1)
     return chart(
         title,
         f"{caption}Dashed lines are simultaneous intervals, for all conditions of a run together. ",
-        ["data set", "run", "condition", "score"],
+        head,
         points,
-        across=axes,
+        across=axis_by_dataset,
         values=SHARE_AXIS._replace(label="score"),
-        lines=bands,
+        lines=bands_by_dataset,
     )
 
 
@@ -115,6 +118,10 @@ def _condition_names(runs: Mapping[str, Result], dataset: str, experiment: str) 
 def _positions(result: Result, dataset: str, experiment: str, names: Sequence[str]) -> dict[str, float]:
     """Return the position of each condition of a run on the axis.
 
+    In the experiment ``context``, it is the binary logarithm of the number of tokens. In ``position``, the context is
+    divided into parts, and it is the middle of a part, on a scale on which all contexts have the same length. In any
+    other experiment, it is the number of the condition.
+
     Args:
         result: The result of the run.
         dataset: The data set.
@@ -129,9 +136,9 @@ def _positions(result: Result, dataset: str, experiment: str, names: Sequence[st
             length = tokens or condition.get("reference_tokens") or 1.0
             positions[name] = math.log2(max(1.0, length))
         elif experiment == "position":
-            # The middle of the part of the context: runs may have other numbers of parts.
-            part = names.index(name) + 0.5
-            positions[name] = part * len(names) / len(conditions) - 0.5
+            # Runs may divide the context into different numbers of parts.
+            middle_of_part = names.index(name) + 0.5  # in parts of this run
+            positions[name] = middle_of_part * len(names) / len(conditions) - 0.5
         else:
             positions[name] = float(names.index(name))
     return positions

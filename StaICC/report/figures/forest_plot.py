@@ -41,7 +41,7 @@ def forest(given: Given, metric: str | None = None) -> Figure:
     else:
         row_kind = "run"
         for run, result in runs.items():
-            mean = scores_of(result).get((None, key), ChartScore())
+            mean = scores_of(result).get((None, key), ChartScore())  # no data set: the mean over all
             points.append(Point(panel=record.title, series="", category=run, score=mean))
     return chart(
         record.title,
@@ -62,19 +62,20 @@ def _default_metric(result: Result) -> str:
 
 
 def _dataset_points(result: Result, key: str, panel: str) -> list[Point]:
-    """Return a point for each data set, and for the mean over several.
+    """Return a point for each data set of a result, and for the mean if there are several.
 
     Args:
         result: The result.
         key: Key of the score in :func:`~StaICC.report.chart_scores.scores_of`.
         panel: Title of the panel.
     """
-    scores = scores_of(result)
+    score_by_dataset_and_key = scores_of(result)
+    datasets = list(result.divided)  # the scores by data set
     points = []
-    for dataset in result.divided:
-        score = scores.get((dataset, key), ChartScore())
+    for dataset in datasets:
+        score = score_by_dataset_and_key.get((dataset, key), ChartScore())
         points.append(Point(panel, series="data sets", category=dataset, score=score))
-    if len(result.divided) > 1:
-        mean = scores.get((None, key), ChartScore())
+    if len(datasets) > 1:
+        mean = score_by_dataset_and_key.get((None, key), ChartScore())
         points.append(Point(panel, series="mean", category="mean", score=mean))
     return points

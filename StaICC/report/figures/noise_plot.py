@@ -50,7 +50,9 @@ def _demonstrations(result: Result) -> int:
 
 
 def _points(run: str, result: Result, dataset: str, scores: Scores, demonstrations: int) -> list[Point]:
-    """Return a point for each noise rate.
+    """Return a point for each noise rate, at the share of correct labels in the demonstrations.
+
+    The scores of a data set have the numbers of the noise rates as keys, in order: "0" is without noise.
 
     Args:
         run: Name of the run.
@@ -61,9 +63,10 @@ def _points(run: str, result: Result, dataset: str, scores: Scores, demonstratio
     """
     slope = scores.get((dataset, "sensitivity.accuracy"), ChartScore())
     slope_cell = slope.cell if slope.value is None else f"{slope.value:+.4f}"
-    steps = sorted(int(key) for key in result.divided[dataset] if key.isdigit())
+    numbers_of_rates = sorted(int(key) for key in result.divided[dataset] if key.isdigit())
+    shares = noisy_label_shares(demonstrations, len(numbers_of_rates))
     points = []
-    for step, share in zip(steps, noisy_label_shares(demonstrations, len(steps)), strict=True):
-        score = scores.get((dataset, f"{step}.accuracy"), ChartScore())
+    for number, share in zip(numbers_of_rates, shares, strict=True):
+        score = scores.get((dataset, f"{number}.accuracy"), ChartScore())
         points.append(Point(dataset, run, f"{share:.2f}", score, x=share, more=(slope_cell,)))
     return points

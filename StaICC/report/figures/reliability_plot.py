@@ -52,21 +52,27 @@ def reliability_diagrams(given: Given) -> Figure:
 
 
 def _points(panel: str, bins: Bins) -> list[Point]:
-    """Return a point for each bin that has queries."""
-    total = sum(confidence_bin.queries for confidence_bin in bins)
+    """Return a point for each confidence bin that has queries: its accuracy at its mean confidence.
+
+    Args:
+        panel: The title of the panel.
+        bins: The bins in order, or none. All have the same width, and together they are the range from 0 to 1.
+    """
+    all_queries = sum(confidence_bin.queries for confidence_bin in bins)
     points = []
-    for number, (queries, confidences, correct) in enumerate(bins):
-        if not queries:
+    for number, confidence_bin in enumerate(bins):
+        queries = confidence_bin.queries
+        if queries == 0:
             continue
-        confidence = confidences / queries
+        mean_confidence = confidence_bin.confidence / queries
         point = Point(
             panel,
             series="",
             category=f"{number / len(bins):g} to {(number + 1) / len(bins):g}",
-            score=ChartScore(correct / queries),
-            x=confidence,
-            more=(f"{confidence:.3f}", str(queries)),
-            size=0.5 + (queries / total) ** 0.5,
+            score=ChartScore(confidence_bin.correct / queries),
+            x=mean_confidence,
+            more=(f"{mean_confidence:.3f}", str(queries)),
+            size=0.5 + (queries / all_queries) ** 0.5,
         )
         points.append(point)
     return points
@@ -86,11 +92,14 @@ def _bins_by_dataset(result: Result) -> dict[str, Bins]:
 
 
 def _pooled(several: Iterable[Bins]) -> Bins:
-    """Return the bins with the queries of all conditions or data sets."""
+    """Return the bins of several conditions or data sets together: each has the sums over the bins of its number."""
     pooled = []
-    for same_bins in zip(*several, strict=True):
-        queries = sum(confidence_bin.queries for confidence_bin in same_bins)
-        confidence = sum(confidence_bin.confidence for confidence_bin in same_bins)
-        correct = sum(confidence_bin.correct for confidence_bin in same_bins)
-        pooled.append(ConfidenceBin(queries, confidence, correct))
+    for bins_of_number in zip(*several, strict=True):
+        pooled.append(
+            ConfidenceBin(
+                queries=sum(confidence_bin.queries for confidence_bin in bins_of_number),
+                confidence=sum(confidence_bin.confidence for confidence_bin in bins_of_number),
+                correct=sum(confidence_bin.correct for confidence_bin in bins_of_number),
+            )
+        )
     return tuple(pooled)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from StaICC.report.chart import SHARE_AXIS, Point, chart
 from StaICC.report.chart_scores import ChartScore, scores_of
@@ -57,32 +58,55 @@ def shots_chart(given: Given) -> Figure:
 
 
 def shots_lines(given: Given) -> dict[str, dict[int, Result]]:
-    """Return the runs that differ in ``k`` only, by model, method and other settings, each with its results by ``k``.
+    """Return the lines of the figure by name. A line has the results of runs that differ in ``k`` only, by ``k``.
+
+    A result that differs from all others in more than ``k`` is left out. The name of a line has its model, its method,
+    and the settings in which the lines differ.
 
     Args:
         given: Results of Normal.
     """
-    lines: dict[tuple[tuple[str, Any], ...], dict[int, Result]] = {}
+    results_by_settings: dict[tuple[tuple[str, Any], ...], dict[int, Result]] = {}
     for result in named(given).values():
         settings = _settings(result)
         k = str(settings.pop("k", None))
         if k.isdigit():
-            lines.setdefault(tuple(settings.items()), {})[int(k)] = result
-    several = [(dict(settings), results) for settings, results in lines.items() if len(results) > 1]
+            results_by_settings.setdefault(tuple(settings.items()), {})[int(k)] = result
+    lines = []
+    for items, results_by_k in results_by_settings.items():
+        if len(results_by_k) > 1:
+            lines.append(_Line(dict(items), dict(sorted(results_by_k.items()))))
 
-    names = list(_ALWAYS_NAMED)
-    for name in dict.fromkeys(name for settings, _ in several for name in settings):
-        values = {settings.get(name) for settings, _ in several}
-        if len(values) > 1 and name not in names:
-            names.append(name)
-    named_lines = {}
-    for settings, results in several:
-        named_lines[_name_of_line(settings, names)] = dict(sorted(results.items()))
-    return named_lines
+    names_of_settings = [*_ALWAYS_NAMED, *_differing_settings([line.settings for line in lines])]
+    return {_name_of_line(line.settings, names_of_settings): line.results_by_k for line in lines}
+
+
+class _Line(NamedTuple):
+    """A line of the figure: results that differ in ``k`` only."""
+
+    settings: dict[str, Any]
+    """The settings of all of its runs, with the method and the model."""
+    results_by_k: dict[int, Result]
+
+
+def _differing_settings(settings_of_lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the settings in which lines differ, without those that are always named."""
+    names: dict[str, None] = {}
+    for settings in settings_of_lines:
+        names |= dict.fromkeys(settings)
+    differing = []
+    for name in names:
+        values = {settings.get(name) for settings in settings_of_lines}
+        if len(values) > 1 and name not in _ALWAYS_NAMED:
+            differing.append(name)
+    return differing
 
 
 def _settings(result: Result) -> dict[str, Any]:
-    """Return the settings of a run, with its method and its model."""
+    """Return the settings of a run by name: the fields of its signature, with its method and its model.
+
+    The field ``demonstrations`` is not in the signature if they are drawn as published; it is ``default`` then.
+    """
     settings: dict[str, Any] = {"method": result.method, "demonstrations": "default"}
     for name, value in result.signature.fields.items():
         if name not in _NOT_SETTINGS:
@@ -110,7 +134,10 @@ def _x_of(k: int) -> float:
 
 
 def _axis_of_k(lines: dict[str, dict[int, Result]]) -> Axis:
-    """Return the axis with a tick for each number of demonstrations."""
-    ks = sorted({k for results in lines.values() for k in results}) or [0]
+    """Return the axis with a tick for each number of demonstrations; with a tick for 0 if there are no lines."""
+    known_ks: set[int] = set()
+    for results_by_k in lines.values():
+        known_ks.update(results_by_k)
+    ks = sorted(known_ks) or [0]
     ticks = [(_x_of(k), str(k)) for k in ks]
     return Axis((_x_of(ks[0]) - 0.3, _x_of(ks[-1]) + 0.3), ticks, "demonstrations (k)")

@@ -214,6 +214,16 @@ def test_two_tokens_with_one_text_add_up(value, total):
     assert listed["a"] == pytest.approx(total)
 
 
+@pytest.mark.parametrize("most", [2, 3, 5])
+@pytest.mark.parametrize("form", ["plain", "chat"])
+def test_of_a_longer_list_the_most_probable_tokens_count(most, form):
+    """Servers may list one token more, the drawn one. With it, the same prompt would have other scores each time."""
+    listed = {"d": -4.0, "a": -1.0, "c": -3.0, "b": -2.0, "drawn": -9.0}
+    body = plain(**listed) if form == "plain" else chat(*listed.items())
+    expected = dict(sorted(listed.items(), key=lambda item: -item[1])[:most])
+    assert list(next_tokens(body, most).items()) == list(expected.items())
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
