@@ -60,7 +60,7 @@ def test_an_id_names_the_query_and_its_prompt() -> None:
         name: {identified.id for identified in identified_queries(mini(**more))}
         for name, more in (("plain", {}), ("k", {"k": 2}), ("noisy", {"noisy_channel": True}))
     }
-    assert all(re.fullmatch(r"Normal/mini/normal/[0-5]/[01]/[0-9a-f]{12}", key) for key in ids["plain"])
+    assert [key for key in ids["plain"] if not re.fullmatch(r"Normal/mini/normal/[0-5]/[01]/[0-9a-f]{12}", key)] == []
     assert not ids["plain"] & (ids["k"] | ids["noisy"])
     assert query_id("a/b", "ü c", "%", Query("p", ("x",), 0, 3, 1)).startswith("a%2Fb/%C3%BC%20c/%25/3/1/")
 
@@ -375,13 +375,17 @@ def test_a_batch_scores_as_a_run(batch: Any, tmp_path: Path) -> None:
     prompts = {identified.query.prompt for identified in identified_queries(suite)}
     assert {prompt_of(request) for request in requests} == prompts
     assert len(requests) == len(prompts)  # a prompt of two queries is one request
-    assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", request["custom_id"]) for request in requests)  # Anthropic's rule
+    assert [
+        request for request in requests if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", request["custom_id"])
+    ] == []  # Anthropic's rule
     settings = requests[0].get("body", requests[0].get("params"))
     assert (settings["model"], settings["max_tokens"], settings["temperature"]) == ("m", 9, 0)
     lines = [replied(provider, request, f"**{label_of(prompt_of(request))}**.") for request in requests]
     random.Random(1).shuffle(lines)
     _, scored = score_lines(lines, tmp_path)
-    assert all(part.model.startswith("m-2025-01-01 [") for part in scored.values())  # the provider's name of the model
+    assert [
+        part for part in scored.values() if not part.model.startswith("m-2025-01-01 [")
+    ] == []  # the provider's name of the model
     run = suite(lambda prompt, label_space: label_of(prompt))
     assert {name: part.divided for name, part in scored.items()} == {name: part.divided for name, part in run.items()}
 
@@ -414,10 +418,10 @@ def test_a_request_without_a_reply_is_a_failed_query(
         cut_off = [warning for warning in part.warnings if "stopped at max_tokens" in warning]
         expected = f"mini: {len(details.unparsed)} of {details.asked} replies stopped at max_tokens"
         assert len(cut_off) == (1 if details.unparsed else 0)
-        assert all(warning.startswith(expected) for warning in cut_off)
+        assert [warning for warning in cut_off if not warning.startswith(expected)] == []
     again = [*lines, *whole[:3]]  # the failed requests were sent again, and the files joined
     _, scored = score_lines(again, tmp_path)
-    assert all(part.complete for part in scored.values())
+    assert [part for part in scored.values() if not part.complete] == []
 
 
 def test_a_batch_that_is_too_large_is_written_with_a_remark(

@@ -105,7 +105,9 @@ def test_an_honest_result_is_predicted_again(staicc: Cli) -> None:
     assert staicc(*AGAIN, "4", "--seed", "7")[1] == first
     assert staicc(*AGAIN, "6", "-o", "again.json")[0] == 0
     assert staicc("verify", "again.json")[0] == 0
-    assert any("6 of 6 on mini" in warning for warning in load("again.json").warnings)
+    assert any("6 of 6 on mini" in warning for warning in load("again.json").warnings), (
+        f"got {load('again.json').warnings}"
+    )
     seeds = {staicc(*AGAIN, "4")[1].partition("(seed ")[2].partition(")")[0] for _ in range(3)}
     assert len(seeds) == 3
     status, out, _ = staicc(*AGAIN, "20", "--model-option", "order=2")

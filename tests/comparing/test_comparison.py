@@ -310,7 +310,9 @@ def test_what_is_not_compared_is_named(pair: dict[str, Result]) -> None:
     compared = compare(pair["a"], edited(pair["b"], change))
     assert compared.left_out == ()  # what differs from its table is compared all the same
     notes = compared.notes
-    assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in notes)
+    assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in notes), (
+        f"got {notes}"
+    )
     found = compare(pair["a"], edited(pair["b"], remove))
     assert ([one.dataset for one in found.datasets], found.mean) == (["mini"], None)
     assert "own (second: the file has no records of its queries)" in found.left_out
@@ -417,7 +419,7 @@ def test_a_run_that_leaves_replies_out_is_no_winner_and_changes_no_other_run() -
         assert pair.datasets[0].values == whole.comparisons[0].datasets[0].values
         assert pair.datasets[0].p_value == whole.comparisons[0].datasets[0].p_value
         found = compare_runs(runs, "macro_F1")  # no mean over queries
-        assert any(reason.startswith("some (") for reason in found.left_out)
+        assert any(reason.startswith("some (") for reason in found.left_out), f"got {found.left_out}"
         assert {place.run for place in found.ranking} == {"all", "more"}
         assert isinstance(standings(runs, "macro_F1", True)["some"].verdict, Untested)
         alone = compare_runs({"all": made["all"], "some": partial}, "macro_F1")
@@ -551,7 +553,7 @@ def test_csv_says_what_the_text_says_below_the_table(make_model: Callable[..., A
     notes = "; ".join(line["note"] for line in csv.DictReader(io.StringIO(format_comparisons([found], "csv"))))
     (pair,) = found.comparisons
     assert (len(pair.left_out) > 0, len(pair.non_inferiority)) == (True, 2)
-    assert all(text in notes for text in (*pair.left_out, *map(str, pair.non_inferiority)))
+    assert [text for text in (*pair.left_out, *map(str, pair.non_inferiority)) if text not in notes] == []
     other = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
     ((untested,), _) = compare_all({"a": first, "b": other}, "macro_F1")
     outcome = untested.comparisons[0].datasets[0].outcome
@@ -571,7 +573,7 @@ def test_markdown_and_latex_are_tables(runs: dict[str, Result]) -> None:
     assert text.count(rf"\begin{{tabular}}{{{columns}}}") == 3
     assert text.count(r"\end{tabular}") == 4  # and the ranking
     latex = [line for line in text.splitlines() if line.startswith("mini &")]
-    assert all(row.count(" & ") == numbers and row.endswith(r"\\") for row in latex)
+    assert [row for row in latex if not (row.count(" & ") == numbers and row.endswith(r"\\"))] == []
     assert re.search(r"\$[+-]\d\.\d{4}\$", latex[0])
 
 
@@ -815,7 +817,7 @@ def test_a_name_of_a_run_that_looks_like_a_digest_is_in_the_caption(name: str) -
     for text, title in ((whole, "Normal"), (by_label, "Normal by label")):
         caption, comments = caption_and_comments(text)
         assert f"{title}: first {name}, second other" in caption
-        assert not any(name in comment for comment in comments if "signature" not in comment)
+        assert [comment for comment in comments if "signature" not in comment and name in comment] == []
     assert f"{name} is better (p " in caption_and_comments(whole)[0]
 
 
@@ -839,4 +841,4 @@ def test_digests_of_models_and_settings_are_comments() -> None:
     assert r"they differ in model\_name: 0123456789ab and theirs" in caption
     assert f"% {with_prompts}" in comments
     assert f"% {lines[1]}" in comments
-    assert not any(digest in caption for digest in [*digests, *prompts])
+    assert [digest for digest in [*digests, *prompts] if digest in caption] == []
