@@ -46,122 +46,235 @@ def test_a_saved_name_says_whether_queries_have_true_labels(kind: type[TaskBench
 
 
 def test_a_cut_of_prompts_is_a_setting(three: Benchmark) -> None:
-    settings = []
-    for three[0].prompt_former.cut_by_length in (3, 4):
-        settings.append(three[0].settings_for_signature())
-    assert settings[0] != settings[1]
+    experimentor = three[0]
+
+    experimentor.prompt_former.cut_by_length = 3
+    settings_of_short_cut = experimentor.settings_for_signature()
+    experimentor.prompt_former.cut_by_length = 4
+    settings_of_long_cut = experimentor.settings_for_signature()
+
+    assert settings_of_short_cut != settings_of_long_cut
 
 
-def test_a_withheld_interval_is_not_that_of_a_mean_of_one() -> None:
+def test_the_mean_over_one_data_set_has_no_interval_where_the_data_set_has_none() -> None:
+    """Six test rows are too few for an interval of the macro F1, so the data set's is withheld."""
     result = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: len(prompt) % len(label_space))
+
+    assert "macro_F1" not in result.details["mini"].intervals
+    assert "macro_F1" not in result.means.intervals
     assert "macro_F1" in result.means.missing
 
 
-def test_re_initialize(three: Benchmark) -> None:
-    default = three[0].prompt_set()
-    three[0].prompt_former.change_instruction("Decide. ")
-    three[0].set_k(1)
+def test_re_initialize_undoes_changes(three: Benchmark) -> None:
+    experimentor = three[0]
+    default_prompts = experimentor.prompt_set()
+    experimentor.prompt_former.change_instruction("Decide. ")
+    experimentor.set_k(1)
+
     three.re_initialize()
-    assert three[0].prompt_set() == default
+
+    assert three[0].prompt_set() == default_prompts
+
+
+def test_re_initialize_can_turn_the_noisy_channel_on(three: Benchmark) -> None:
+    """In the noisy channel form, a prompt is a list of texts, one for each label."""
     three.re_initialize(noisy_channel=True)
+
     assert isinstance(three[0].prompt_set()[0], list)
-    three.re_initialize()
-    three[1].prompt_former.change_instruction("Decide. ")
-    writers = [experimentor.prompt_former for experimentor in three]
-    three.re_initialize(k=2, keep_prompter=True)  # an IndexError in the release (defect 12)
-    assert [experimentor.get_k() for experimentor in three] == [2] * 3
-    assert [experimentor.prompt_former for experimentor in three] == writers
-    assert [prompt for prompt in three[1].prompt_set() if not prompt.startswith("Decide. ")] == []
-    assert not three[0].prompt_set()[0].startswith("Decide. ")
+
+
+def test_re_initialize_can_keep_the_changed_templates(three: Benchmark) -> None:
+    """The release raised an IndexError here (defect 12)."""
+    unchanged, changed, _ = three
+    changed.prompt_former.change_instruction("Decide. ")
+    prompt_formers = [experimentor.prompt_former for experimentor in three]
+
+    three.re_initialize(k=2, keep_prompter=True)
+
+    assert [experimentor.get_k() for experimentor in three] == [2, 2, 2]
+    assert [experimentor.prompt_former for experimentor in three] == prompt_formers
+    for prompt in changed.prompt_set():
+        assert prompt.startswith("Decide. ")
+    for prompt in unchanged.prompt_set():
+        assert not prompt.startswith("Decide. ")
 
 
 # -- functions and bad arguments
 
 
-def test_queries_and_progress_are_in_order(three: Benchmark) -> None:
-    prompts: list[str] = []
-    reported: list[Progress] = []
-    three(lambda prompt, label_space: prompts.append(prompt) or 0, progress=reported.append)
-    assert prompts == [prompt for experimentor in three for prompt in dict.fromkeys(experimentor.prompt_set())]
-    ends = [progress.where for progress in reported if progress.done == progress.total and not progress.phase]
-    assert ends == ["Normal, one", "Normal, two", "Normal, mini"]
-    assert {(progress.number, progress.parts) for progress in reported} == {(0, 3), (1, 3), (2, 3)}
+def test_queries_are_predicted_in_the_order_of_the_data_sets_each_prompt_once(three: Benchmark) -> None:
+    predicted: list[str] = []
+
+    def record_prompt(prompt: str, label_space: list[str]) -> int:
+        predicted.append(prompt)
+        return 0
+
+    three(record_prompt)
+
+    expected: list[str] = []
+    for experimentor in three:
+        expected.extend(dict.fromkeys(experimentor.prompt_set()))  # without repetitions, in order
+    assert predicted == expected
 
 
-def test_predictions_for_each_data_set(three: Benchmark, stand_in: Any, anonymous: Any) -> None:
-    given = {
-        experimentor.name: [stand_in(prompt, experimentor.get_label_space()) for prompt in experimentor.prompt_set()]
-        for experimentor in three
-    }
-    result = three(preentered_prediction=given)
-    assert anonymous(result) == anonymous(three(stand_in))
-    assert three(preentered_prediction=list(given.values())) == result
+def test_progress_reports_the_end_of_every_data_set_in_order(three: Benchmark) -> None:
+    reports: list[Progress] = []
+
+    three(first_label, progress=reports.append)
+
+    finished = [report.where for report in reports if report.done == report.total and not report.phase]
+    assert finished == ["Normal, one", "Normal, two", "Normal, mini"]
+    numbers = {(report.number, report.parts) for report in reports}
+    assert numbers == {(0, 3), (1, 3), (2, 3)}
+
+
+def test_predictions_can_be_given_for_each_data_set(three: Benchmark, stand_in: Any, anonymous: Any) -> None:
+    predictions_by_dataset = {}
+    for experimentor in three:
+        label_space = experimentor.get_label_space()
+        predictions_by_dataset[experimentor.name] = [
+            stand_in(prompt, label_space) for prompt in experimentor.prompt_set()
+        ]
+
+    from_dictionary = three(preentered_prediction=predictions_by_dataset)
+    from_list = three(preentered_prediction=list(predictions_by_dataset.values()))
+
+    assert anonymous(from_dictionary) == anonymous(three(stand_in))
+    assert from_list == from_dictionary
 
 
 # -- failures
 
 
 def failing(prompt: str, label_space: list[str]) -> Any:
-    return None if "column 1" in prompt and "text 3" in prompt else by_length(prompt, label_space)
+    """Return None, which is no prediction, for some prompts of the data set ``two`` (it alone has a second column)."""
+    if "column 1" in prompt and "text 3" in prompt:
+        return None
+    return by_length(prompt, label_space)
 
 
-def test_a_partial_result_says_so(three: Benchmark) -> None:
+QUERIES_OF_TWO = 24
+"""Queries of the data set ``two``: 12 test rows, each in 2 repeats."""
+
+
+def failed_count(benchmark: Benchmark) -> int:
+    """Return for how many queries of the data set ``two`` the function ``failing`` has no prediction."""
+    count = sum("text 3" in prompt for prompt in benchmark["two"].prompt_set())
+    assert 0 < count < QUERIES_OF_TWO
+    return count
+
+
+def test_a_failed_query_ends_the_run_by_default(three: Benchmark) -> None:
     with pytest.raises(OutputError, match=r"^Normal, two, query \d+: .*cannot be scored: "):
         three(failing)
-    result = three(failing, on_error="collect", return_outputs=True)
-    failed = sum("text 3" in prompt for prompt in three["two"].prompt_set())
-    assert 0 < failed < 24
+
+
+def test_a_partial_result_says_which_queries_failed_and_why(three: Benchmark) -> None:
+    failed = failed_count(three)
+
+    result = three(failing, on_error="collect")
+
     assert not result.complete
-    assert three(by_length).complete
-    assert [details.failed for details in result.details.values()] == [0, failed, 0]
-    assert (result.details["two"].scored, len(result.details["two"].failures)) == (24 - failed, failed)
-    assert "got None" in result.details["two"].failures[0].reason
+    failed_by_dataset = {name: details.failed for name, details in result.details.items()}
+    assert failed_by_dataset == {"one": 0, "two": failed, "mini": 0}
+    details = result.details["two"]
+    assert details.scored == QUERIES_OF_TWO - failed
+    assert len(details.failures) == failed
+    assert "got None" in details.failures[0].reason
     assert result.signature.fields["failed"] == str(failed)
-    assert f"PARTIAL: {failed} of {sum(map(len, three))} queries" in str(result)
+    query_count = sum(len(experimentor) for experimentor in three)
+    assert f"PARTIAL: {failed} of {query_count} queries" in str(result)
+
+
+def test_a_run_after_a_partial_one_is_complete(three: Benchmark) -> None:
+    three(failing, on_error="collect")
+
+    assert three(by_length).complete
+
+
+def test_the_scores_of_a_partial_result_are_over_the_scored_queries(three: Benchmark) -> None:
+    result = three(failing, on_error="collect", return_outputs=True)
+
     assert result.outputs is not None
     scored = [record for record in result.outputs["two"] if record["prediction"] is not None]
-    accuracy = sum(record["prediction"] == record["ground_truth"] for record in scored) / (24 - failed)
-    assert result["Divided results"]["two"]["accuracy"] == accuracy
+    correct = [record for record in scored if record["prediction"] == record["ground_truth"]]
+    assert len(scored) == QUERIES_OF_TWO - failed_count(three)
+    assert result["Divided results"]["two"]["accuracy"] == len(correct) / len(scored)
 
 
-def test_a_mean_with_a_missing_part_is_missing(three: Benchmark) -> None:
-    result = three([first_label, by_length, lambda prompt, label_space: [1 / len(label_space)] * len(label_space)])
-    assert result["Divided results"]["mini"]["averaged_truelabel_likelihood"] is not None
-    unread = result["Divided results"]["one"], result["Averaged results"]
-    assert [scores["averaged_truelabel_likelihood"] for scores in unread] == [None, None]
-    assert "averaged_truelabel_likelihood" not in {**result.means.intervals, **result.means.missing}
-    assert result.details["one"].missing["averaged_truelabel_likelihood"].startswith("the predictions are bare labels")
+def equal_probabilities(prompt: str, label_space: list[str]) -> list[float]:
+    return [1 / len(label_space)] * len(label_space)
+
+
+def test_a_score_that_one_data_set_lacks_has_no_mean(three: Benchmark) -> None:
+    """Bare labels have no likelihood, and numbers that may be logits or probabilities have none either."""
+    likelihood = "averaged_truelabel_likelihood"
+
+    result = three([first_label, by_length, equal_probabilities])
+
+    outputs = [details.conditions[0].output for details in result.details.values()]
+    assert outputs == ["labels", "ambiguous", "probabilities"]
+    assert result["Divided results"]["one"][likelihood] is None
+    assert result["Divided results"]["mini"][likelihood] is not None
+    assert result["Averaged results"][likelihood] is None
+    assert likelihood not in result.means.intervals
+    assert likelihood not in result.means.missing
+    assert result.details["one"].missing[likelihood].startswith("the predictions are bare labels")
+
+
+def test_a_score_that_all_data_sets_have_is_averaged(three: Benchmark) -> None:
+    result = three([first_label, by_length, equal_probabilities])
+
     accuracies = [scores["accuracy"] for scores in result["Divided results"].values()]
     assert result["Averaged results"]["accuracy"] == math.fsum(accuracies) / 3
-    read = [details.conditions[0].output for details in result.details.values()]
-    assert read == ["labels", "ambiguous", "probabilities"]
 
 
 # -- runs and signatures
 
 
-def test_a_second_run_equals_the_first(three: Benchmark, stand_in: Any) -> None:
+def test_a_second_run_equals_the_first_and_nothing_stays_from_another_model(three: Benchmark, stand_in: Any) -> None:
     """The release keeps predictions in the object (defect 7)."""
     first = three(stand_in)
-    assert [three(function) == first for function in (by_length, stand_in)] == [False, True]
-    assert json.dumps(first.to_dict()["details"]) == json.dumps(three(stand_in).to_dict()["details"])
-    assert first.signature.differences(three.signature()) == {"scoring": ("function", None)}
+    of_another_model = three(by_length)
+    second = three(stand_in)
+
+    assert of_another_model != first
+    assert second == first
+    assert json.dumps(second.to_dict()["details"]) == json.dumps(first.to_dict()["details"])
 
 
-def own(name: str, label_space: list[str], last: str = "Another.") -> Dataset:
-    rows = [("One text.", 0), ("Another.", 1)] * 29 + [("One text.", 0), (last, 1)]
-    return Dataset.from_rows(rows, name=name, label_space=label_space)
+def test_a_run_differs_from_the_signature_of_its_benchmark_by_how_it_is_scored(three: Benchmark, stand_in: Any) -> None:
+    result = three(stand_in)
+
+    assert result.signature.differences(three.signature()) == {"scoring": ("function", None)}
+
+
+def own(name: str) -> Dataset:
+    rows = [("One text.", 0), ("Another.", 1)] * 30
+    return Dataset.from_rows(rows, name=name, label_space=["x", "y"])
+
+
+def signature_of(names: list[str]) -> str:
+    """Return the line of the signature of a benchmark on data sets with these names."""
+    return str(Normal(datasets=[own(name) for name in names], limit=2).signature())
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [(["a+b"], ["a", "b"]), (["a%2Bb"], ["a+b"]), (["a|k:9"], ["a"]), (["a\nb"], ["a%0Ab"])]
 )
-def test_names_of_own_data_cannot_pass_for_other_settings(one, other):
-    lines = [str(Normal(datasets=[own(n, ["x", "y"]) for n in names], limit=2).signature()) for names in (one, other)]
-    assert lines[0].split("|data:")[0] != lines[1].split("|data:")[0]
-    assert [line for line in lines if not (line.count("|") == lines[0].count("|") and line.isprintable())] == []
+def test_names_of_own_data_cannot_pass_for_other_settings(one: list[str], other: list[str]) -> None:
+    """Names with the separators of a signature, or with their escapes, are other names than those they imitate."""
+    first_line, second_line = signature_of(one), signature_of(other)
+
+    assert first_line.partition("|data:")[0] != second_line.partition("|data:")[0]
+    assert first_line.count("|") == second_line.count("|"), "a name adds no field"
+    assert first_line.isprintable()
+    assert second_line.isprintable()
+
+
+def test_data_sets_need_names_that_differ_in_more_than_case() -> None:
     with pytest.raises(ArgumentError, match="each once, case ignored"):
-        Normal(datasets=[own(name, ["x", "y"]) for name in ("once", "Once")])
+        Normal(datasets=[own("once"), own("Once")])
 
 
 # -- experimentors: every control that the README of 0.1.1 documents; nothing stays from run to run
@@ -175,77 +288,149 @@ def mini() -> Experimentor:
     return Experimentor("mini", NormalTask())
 
 
-def test_a_run_with_outputs_has_the_same_scores(mini: Experimentor, stand_in: Any) -> None:
-    mini.outputs = "logits"  # those of the stand-in are all positive
-    result, success = mini.auto_run(stand_in)
-    assert (list(result), success) == (METRICS, True)
-    with_outputs, _, _ = mini(stand_in, return_outputs=True)
-    assert with_outputs == result
+def test_auto_run_returns_the_standard_metrics_and_success(mini: Experimentor, stand_in: Any) -> None:
+    mini.outputs = "logits"  # those of the stand-in are all positive, so they could be anything
+
+    scores, success = mini.auto_run(stand_in)
+    scores_with_outputs, _, _ = mini(stand_in, return_outputs=True)
+
+    assert list(scores) == METRICS
+    assert success is True
+    assert scores_with_outputs == scores
+
+
+def test_outputs_have_the_documented_keys_and_those_of_the_release(mini: Experimentor, stand_in: Any) -> None:
+    """The release's keys differ from its README's (defect 16)."""
+    mini.outputs = "logits"
+
+    _, _, outputs = mini(stand_in, return_outputs=True)
+
+    documented = ["ground_truth", "predictions", "predicted_probabilities"]
+    released = ["groundtruth", "predicted", "prob."]
+    assert list(outputs) == [*documented, "normalised_probabilities"]
+    for documented_key, released_key in zip(documented, released, strict=True):
+        assert outputs[released_key] == outputs[documented_key], released_key
+    with pytest.raises(KeyError, match="did you mean 'predictions'"):
+        outputs["prediction"]
 
 
 def test_outputs_are_aligned_with_the_prompts(mini: Experimentor, stand_in: Any) -> None:
     mini.outputs = "logits"
+
     _, _, outputs = mini(stand_in, return_outputs=True)
-    labels = [mini.test_set().label(row) for row in range(len(mini.test_set()))]
-    assert outputs["ground_truth"] == labels * 2  # two queries for each row, the second ones after all first ones
+
+    test_set = mini.test_set()
+    truth = [test_set.label(row) for row in range(len(test_set))]
+    assert outputs["ground_truth"] == truth * 2, "every test row is in 2 queries, one in each repeat"
     logits = [stand_in(prompt, mini.get_label_space()) for prompt in mini.prompt_set()]
     assert outputs["predictions"] == [row.index(max(row)) for row in logits]
-    assert outputs["predicted_probabilities"] == [list(row) for row in logits], "as the function returned them"
-    for number, (row, probabilities) in enumerate(zip(logits, outputs["normalised_probabilities"], strict=True)):
-        softmax = [math.exp(x) / sum(map(math.exp, row)) for x in row]
-        assert probabilities == pytest.approx(softmax), f"query {number}"
+    assert outputs["predicted_probabilities"] == logits, "as the function returned them"
+    for row, probabilities in zip(logits, outputs["normalised_probabilities"], strict=True):
+        total = sum(math.exp(logit) for logit in row)
+        assert probabilities == pytest.approx([math.exp(logit) / total for logit in row])
     json.dumps(outputs, allow_nan=False)
-
-
-def test_outputs_have_the_keys_of_the_release_and_those_of_its_readme(mini: Experimentor, stand_in: Any) -> None:
-    """The keys that the release returns differ from those that its README describes (defect 16)."""
-    mini.outputs = "logits"
-    _, _, outputs = mini(stand_in, return_outputs=True)
-    documented = ["ground_truth", "predictions", "predicted_probabilities"]
-    returned = ["groundtruth", "predicted", "prob."]
-    assert list(outputs) == [*documented, "normalised_probabilities"]
-    assert [outputs[key] for key in returned] == [outputs[key] for key in documented]
-    with pytest.raises(KeyError, match="did you mean 'predictions'"):
-        outputs["prediction"]
 
 
 # -- k, repeats, demonstrations
 
 
-def test_demonstrations_by_hand_are_used_once(mini: Experimentor) -> None:
-    default, before, rows = mini.prompt_set(), mini.demonstration_sampler, len(mini.test_set())
-    with pytest.raises(ArgumentError, match=f"sampler has 1 rows, expected .* {rows} test rows"):
-        mini.set_demonstration_sampler([[0, 1, 2, 3]])
-    with pytest.raises(ArgumentError, match="row 1 of the sampler has 2 positions, expected k = 4"):
-        mini.set_demonstration_sampler([[0, 1, 2, 3], [0, 1], *[[0, 1, 2, 3]] * (rows - 2)])
-    assert mini.demonstration_sampler == before
-    chosen = [[row % 5, 3, 3, 0] for row in range(rows)]
-    mini.set_demonstration_sampler(chosen)
+@pytest.fixture
+def positions_by_hand(mini: Experimentor) -> list[list[int]]:
+    """Positions of four demonstrations for each test row, as a user could write them, one of them twice."""
+    return [[row % 5, 3, 3, 0] for row in range(len(mini.test_set()))]
+
+
+def test_demonstrations_by_hand_replace_the_drawn_ones(mini: Experimentor, positions_by_hand: list[list[int]]) -> None:
+    """One list of positions for each test row, so that each row is in one query and not in two."""
+    mini.set_demonstration_sampler(positions_by_hand)
+
     assert mini.get_repeat_times() == 1
-    assert mini.demonstration_sampler == chosen
-    assert mini.prompt_set() == [mini.prompt_former.write_prompt(chosen[row], row) for row in range(rows)]
-    chosen[0][0] = 99
+    assert mini.demonstration_sampler == positions_by_hand
+    expected = [mini.prompt_former.write_prompt(positions, row) for row, positions in enumerate(positions_by_hand)]
+    assert mini.prompt_set() == expected
+
+
+def test_demonstrations_by_hand_are_copied(mini: Experimentor, positions_by_hand: list[list[int]]) -> None:
+    mini.set_demonstration_sampler(positions_by_hand)
+
+    positions_by_hand[0][0] = 99
+
     assert mini.demonstration_sampler[0][0] == 0
+
+
+def test_a_reset_of_the_sampler_restores_the_drawn_demonstrations(
+    mini: Experimentor, positions_by_hand: list[list[int]]
+) -> None:
+    default_prompts = mini.prompt_set()
+    mini.set_demonstration_sampler(positions_by_hand)
+
     mini.reset_demonstration_sampler()
+
     assert mini.get_repeat_times() == 2
-    assert mini.prompt_set() == default
+    assert mini.prompt_set() == default_prompts
 
 
-@pytest.mark.parametrize("inside", [True, False])
-def test_domain_modes_hold_for_every_query_and_can_be_left(mini: Experimentor, inside: bool) -> None:
-    default = mini.prompt_set()
-    (mini.set_in_domain_mode if inside else mini.set_out_of_domain_mode)()
-    test, shown = mini.test_set(), mini.demonstration_set()
-    for number, positions in enumerate(mini.demonstration_sampler):
-        own = test.label(number % len(test))
-        assert (own in {shown.label(position) for position in positions}) == inside
-    changed = mini.prompt_set()
-    assert changed != default
-    (mini.set_out_of_domain_mode if inside else mini.set_in_domain_mode)()
-    (mini.set_in_domain_mode if inside else mini.set_out_of_domain_mode)()
-    assert mini.prompt_set() == changed
-    mini.set_k(4)
-    assert mini.prompt_set() == default
+def test_demonstrations_by_hand_of_another_size_are_refused_and_change_nothing(
+    mini: Experimentor, positions_by_hand: list[list[int]]
+) -> None:
+    drawn, row_count = mini.demonstration_sampler, len(mini.test_set())
+
+    with pytest.raises(ArgumentError, match=f"sampler has 1 rows, expected .* {row_count} test rows"):
+        mini.set_demonstration_sampler([[0, 1, 2, 3]])
+    positions_by_hand[1] = [0, 1]
+    with pytest.raises(ArgumentError, match="row 1 of the sampler has 2 positions, expected k = 4"):
+        mini.set_demonstration_sampler(positions_by_hand)
+
+    assert mini.demonstration_sampler == drawn
+
+
+def has_demonstration_of_own_label(mini: Experimentor) -> list[bool]:
+    """Return for each query whether a demonstration has the true label of its test row."""
+    test_set, demonstrations = mini.test_set(), mini.demonstration_set()
+    answers = []
+    for query_number, positions in enumerate(mini.demonstration_sampler):
+        true_label = test_set.label(query_number % len(test_set))  # each repeat has all test rows in order
+        answers.append(true_label in [demonstrations.label(position) for position in positions])
+    return answers
+
+
+def test_the_in_domain_mode_shows_the_true_label_in_every_query(mini: Experimentor) -> None:
+    default_prompts = mini.prompt_set()
+
+    mini.set_in_domain_mode()
+
+    assert all(has_demonstration_of_own_label(mini))
+    assert mini.prompt_set() != default_prompts
+
+
+def test_the_out_of_domain_mode_shows_the_true_label_in_no_query(mini: Experimentor) -> None:
+    default_prompts = mini.prompt_set()
+
+    mini.set_out_of_domain_mode()
+
+    assert not any(has_demonstration_of_own_label(mini))
+    assert mini.prompt_set() != default_prompts
+
+
+def test_the_prompts_of_a_domain_mode_are_the_same_after_the_other_mode(mini: Experimentor) -> None:
+    mini.set_in_domain_mode()
+    first_prompts = mini.prompt_set()
+
+    mini.set_out_of_domain_mode()
+    mini.set_in_domain_mode()
+
+    assert mini.prompt_set() == first_prompts
+
+
+@pytest.mark.parametrize("mode", ["set_in_domain_mode", "set_out_of_domain_mode"])
+def test_set_k_leaves_a_domain_mode(mini: Experimentor, mode: str) -> None:
+    """It draws the demonstrations anew, without a mode; with the default k, they are the default ones."""
+    default_prompts, default_k = mini.prompt_set(), mini.get_k()
+    getattr(mini, mode)()
+
+    mini.set_k(default_k)
+
+    assert mini.prompt_set() == default_prompts
 
 
 # -- prompts: twice, in a subset, out of order, elsewhere
@@ -254,58 +439,105 @@ def test_domain_modes_hold_for_every_query_and_can_be_left(mini: Experimentor, i
 @pytest.mark.parametrize("name", ["Normal", "DomainBias", "GLER", "TemplateSensitivity", "DemonstrationSensitivity"])
 @pytest.mark.parametrize("limit", [1, 5])
 def test_a_limit_keeps_a_subset_of_the_same_queries(name: str, limit: int) -> None:
-    whole, part = (getattr(StaICC, name)(datasets=["mini"], limit=rows)[0] for rows in (None, limit))
-    kept = [query for query in whole.all_queries() if query.row < limit]
-    assert part.all_queries() == kept
-    assert len(kept) < len(whole.all_queries())
+    benchmark_class = getattr(StaICC, name)
+
+    all_queries = benchmark_class(datasets=["mini"])[0].all_queries()
+    limited_queries = benchmark_class(datasets=["mini"], limit=limit)[0].all_queries()
+
+    assert limited_queries == [query for query in all_queries if query.row < limit]
+    assert len(limited_queries) < len(all_queries)
 
 
 # -- predictions
 
 
 def probability_rows(mini: Experimentor) -> list[list[float]]:
+    """Return probabilities of the three labels for every query: three rows by turns."""
     rows = [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.7, 0.2]]
     return [rows[number % 3] for number in range(len(mini))]
 
 
 def test_given_predictions_equal_those_of_a_function(mini: Experimentor) -> None:
     rows = probability_rows(mini)
+    next_row = iter(rows)
+
     given = mini.auto_run(preentered_prediction=rows, return_outputs=True)
-    answers = iter(rows)
-    assert mini.auto_run(lambda prompt, label_space: next(answers), return_outputs=True) == given
-    assert mini.auto_run(preentered_prediction=tuple(map(tuple, rows)), return_outputs=True) == given
-    assert given[2]["predicted_probabilities"] == given[2]["normalised_probabilities"] == rows
+    given_as_tuples = mini.auto_run(preentered_prediction=tuple(map(tuple, rows)), return_outputs=True)
+    of_function = mini.auto_run(lambda prompt, label_space: next(next_row), return_outputs=True)
 
-    def never(prompt: str, label_space: list[str]) -> int:
-        raise AssertionError("the README says that it is ignored")
+    assert of_function == given
+    assert given_as_tuples == given
+    _, _, outputs = given
+    assert outputs["predicted_probabilities"] == rows
+    assert outputs["normalised_probabilities"] == rows
 
-    assert mini.auto_run(never, preentered_prediction=[0] * len(mini)) == mini.auto_run(first_label)
+
+def test_a_function_is_not_called_where_predictions_are_given(mini: Experimentor) -> None:
+    """The README of 0.1.1 says that it is ignored."""
+
+    def never_called(prompt: str, label_space: list[str]) -> int:
+        raise AssertionError("the function was called")
+
+    given = mini.auto_run(never_called, preentered_prediction=[0] * len(mini))
+
+    assert given == mini.auto_run(first_label)
 
 
 # -- custom metrics
 
 
-def test_a_custom_metric_gets_copies_and_probabilities(mini: Experimentor, stand_in: Any) -> None:
-    seen = []
+def test_a_custom_metric_is_listed_after_the_standard_ones(mini: Experimentor, stand_in: Any) -> None:
+    mini.add_metric("mine", lambda ground_truth, prediction: 0.25)
 
-    def metric(ground_truth: list[int], prediction: list[list[float]]) -> float:
-        seen.append((list(ground_truth), prediction[1]))
+    scores = mini.run(stand_in).values
+
+    assert list(scores) == [*METRICS, "mine"]
+    assert scores["mine"] == 0.25
+
+
+def test_a_custom_metric_that_changes_its_arguments_changes_no_score(mini: Experimentor, stand_in: Any) -> None:
+    expected = dict(mini.run(stand_in).values)
+    received = []
+
+    def destructive(ground_truth: list[int], prediction: list[list[float]]) -> float:
+        received.append((list(ground_truth), prediction[1]))
         ground_truth.clear()
         prediction[1] = []
         return 0.25
 
-    undefined = {"nan": math.nan, "infinite": math.inf, "none": None}
-    mini.add_metric("mine", metric)
-    mini.add_metric("rows", lambda ground_truth, prediction: prediction[0][2])
-    for name, value in undefined.items():
-        mini.add_metric(name, lambda ground_truth, prediction, value=value: value)
-    first, second = mini.run(stand_in), mini.run(stand_in)
-    assert first.values == second.values
-    assert (list(first.values), first.values["mine"]) == ([*METRICS, "mine", "rows", *undefined], 0.25)
-    assert [(name, value) for name, value in undefined.items() if str(value) not in first.details.missing[name]] == []
-    assert seen[0] == seen[1]
-    assert mini.auto_run(lambda prompt, label_space: [-5, 3, 3])[0]["rows"] == pytest.approx(1 / (2 + math.exp(-8)))
-    assert mini.auto_run(lambda prompt, label_space: "weather")[0]["rows"] == 1.0
+    mini.add_metric("first", destructive)
+    mini.add_metric("second", destructive)
+    first_run, second_run = mini.run(stand_in), mini.run(stand_in)
+
+    assert first_run.values == {**expected, "first": 0.25, "second": 0.25}
+    assert second_run.values == first_run.values
+    assert received == [received[0]] * 4, "two metrics in two runs got the same arguments"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None], ids=str)
+def test_a_custom_metric_without_a_finite_value_is_missing_with_the_value_as_reason(
+    mini: Experimentor, stand_in: Any, value: Any
+) -> None:
+    mini.add_metric("undefined", lambda ground_truth, prediction: value)
+
+    details = mini.run(stand_in).details
+
+    assert str(value) in details.missing["undefined"]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "probability_of_last_label"),
+    [([-5, 3, 3], 1 / (2 + math.exp(-8))), ("weather", 1.0)],  # softmax of the logits; a label has all probability
+    ids=["logits", "label"],
+)
+def test_a_custom_metric_gets_probabilities(
+    mini: Experimentor, prediction: Any, probability_of_last_label: float
+) -> None:
+    mini.add_metric("last label", lambda ground_truth, probabilities: probabilities[0][2])
+
+    scores, _ = mini.auto_run(lambda prompt, label_space: prediction)
+
+    assert scores["last label"] == pytest.approx(probability_of_last_label)
 
 
 # -- no state from run to run; changed templates
@@ -314,13 +546,23 @@ def test_a_custom_metric_gets_copies_and_probabilities(mini: Experimentor, stand
 def test_a_changed_template_warns_and_shows_in_the_signature() -> None:
     benchmark = Normal(datasets=["mini"])
     assert "template" not in benchmark.signature().fields
+
     with pytest.warns(TemplateWarning, match="the prompts of mini are no longer the benchmark's"):
         benchmark[0].prompt_former.change_instruction("Decide. ")
-    changed = benchmark.signature()
-    assert str(changed.fields["template"]).startswith("changed-")
+    first_template = benchmark.signature().fields["template"]
     benchmark[0].prompt_former.change_instruction("Choose. ")
-    assert benchmark.signature().fields["template"] != changed.fields["template"]
+    second_template = benchmark.signature().fields["template"]
+
+    assert str(first_template).startswith("changed-")
+    assert second_template != first_template
+
+
+def test_a_template_that_is_reset_leaves_no_trace_in_the_signature() -> None:
+    benchmark = Normal(datasets=["mini"])
+    benchmark[0].prompt_former.change_instruction("Decide. ")
+
     benchmark[0].prompt_former.reset()
+
     assert benchmark.signature() == Normal(datasets=["mini"]).signature()
 
 
@@ -328,41 +570,82 @@ def test_a_changed_template_warns_and_shows_in_the_signature() -> None:
 
 
 def test_given_predictions_in_another_order_are_refused() -> None:
+    """A data frame has names of columns, and a reversed series an index: their order may not be that of the queries."""
     pandas = pytest.importorskip("pandas")
     experimentor = Normal(datasets=["mini"], limit=4)[0]
-    labels, number = experimentor.get_label_space(), len(experimentor.prompt_set())
-    frame = pandas.DataFrame([[0.7, 0.2, 0.1]] * number, columns=labels)
-    shuffled = pandas.Series([0, 1] * (number // 2)).iloc[::-1]
-    for given, message in ((frame, "got a DataFrame"), (shuffled, "got a Series with the index .*, expected the def")):
-        with pytest.raises(ArgumentError, match=f"preentered_prediction: {message}"):
-            experimentor.auto_run(preentered_prediction=given)
-    expected = experimentor.auto_run(preentered_prediction=frame.to_numpy())
-    assert experimentor.auto_run(preentered_prediction=[row for _, row in frame[labels[::-1]].iterrows()]) == expected
+    query_count = len(experimentor.prompt_set())
+    frame = pandas.DataFrame([[0.7, 0.2, 0.1]] * query_count, columns=experimentor.get_label_space())
+    reversed_series = pandas.Series([0, 1] * (query_count // 2)).iloc[::-1]
+
+    with pytest.raises(ArgumentError, match="preentered_prediction: got a DataFrame"):
+        experimentor.auto_run(preentered_prediction=frame)
+    with pytest.raises(ArgumentError, match=r"got a Series with the index .*, expected the def"):
+        experimentor.auto_run(preentered_prediction=reversed_series)
 
 
+def test_given_rows_that_name_their_labels_may_have_them_in_any_order() -> None:
+    pandas = pytest.importorskip("pandas")
+    experimentor = Normal(datasets=["mini"], limit=4)[0]
+    labels, query_count = experimentor.get_label_space(), len(experimentor.prompt_set())
+    frame = pandas.DataFrame([[0.7, 0.2, 0.1]] * query_count, columns=labels)
+
+    as_matrix = experimentor.auto_run(preentered_prediction=frame.to_numpy())
+    reversed_columns = frame[labels[::-1]]
+    as_named_rows = experimentor.auto_run(preentered_prediction=[row for _, row in reversed_columns.iterrows()])
+
+    assert as_named_rows == as_matrix
+
+
+def ruled_out(prompt: str, label_space: list[str]) -> list[float]:
+    """Return logits of three labels, of which the second one is impossible."""
+    return [float(len(prompt) % 7), -math.inf, float(len(prompt) % 3)]
+
+
+def nearly_ruled_out(prompt: str, label_space: list[str]) -> list[float]:
+    """Return the logits of ``ruled_out`` with a finite one that has the probability 0 as well."""
+    first, _, third = ruled_out(prompt, label_space)
+    return [first, -1e9, third]
+
+
+BENCHMARKS_OF_ALL_SCORES = [Normal, StaICC.ContextualBias, StaICC.PosteriorBias, StaICC.TemplateSensitivity]
+
+
+@pytest.mark.parametrize("kind", BENCHMARKS_OF_ALL_SCORES)
 @pytest.mark.parametrize("metrics", ["standard", "0.1.1"])
-def test_logits_of_minus_infinity_through_store_file_and_verification(tmp_path: Path, metrics: str) -> None:
-    """A label that is ruled out has the probability 0; no file holds a number that is not JSON."""
+def test_logits_of_minus_infinity_are_stored_saved_and_verified(
+    tmp_path: Path, kind: type[TaskBenchmark], metrics: str
+) -> None:
+    """No file holds a number that is not JSON."""
+    benchmark = kind(datasets=["mini"], limit=12, metrics=metrics)
+    path = tmp_path / "result.json"
+    run = {"store": tmp_path / "store.sqlite", "model_name": "m", "return_outputs": True}
 
-    def ruled_out(prompt: str, label_space: list[str]) -> list[float]:
-        return [float(len(prompt) % 7), -math.inf, float(len(prompt) % 3)]
+    computed = benchmark(ruled_out, **run)
+    from_store = benchmark(ruled_out, **run)
+    from_store.save(path)
 
-    def large(prompt: str, label_space: list[str]) -> list[float]:
-        return [-1e9 if score == -math.inf else score for score in ruled_out(prompt, label_space)]
+    json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    for finding in verify_file(path):
+        assert not finding.contradicted
+    assert from_store["Averaged results"] == computed["Averaged results"]
 
-    for kind in (Normal, StaICC.ContextualBias, StaICC.PosteriorBias, StaICC.TemplateSensitivity):
-        benchmark = kind(datasets=["mini"], limit=12, metrics=metrics)
-        path = tmp_path / f"{kind.__name__}.json"
-        run = {"store": tmp_path / "store.sqlite", "model_name": "m", "return_outputs": True}
-        results = [benchmark(ruled_out, **run) for _ in range(2)]
-        results[1].save(path)
-        json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
-        assert not [line for finding in verify_file(path) for line in finding.contradicted]
-        if kind is Normal or metrics == "standard":
-            assert results[0]["Averaged results"] == results[1]["Averaged results"]
-            assert results[0]["Averaged results"] == pytest.approx(benchmark(large)["Averaged results"])
+
+@pytest.mark.parametrize(
+    ("kind", "metrics"), [*((kind, "standard") for kind in BENCHMARKS_OF_ALL_SCORES), (Normal, "0.1.1")]
+)
+def test_a_label_that_is_ruled_out_has_the_probability_zero(kind: type[TaskBenchmark], metrics: str) -> None:
+    benchmark = kind(datasets=["mini"], limit=12, metrics=metrics)
+
+    scores = benchmark(ruled_out)["Averaged results"]
+
+    assert scores == pytest.approx(benchmark(nearly_ruled_out)["Averaged results"])
+
+
+def test_minus_infinity_is_refused_as_a_probability() -> None:
+    benchmark = Normal(datasets=["mini"], limit=12, outputs="probabilities")
+
     with pytest.raises(OutputError, match="which cannot be a probability"):
-        Normal(datasets=["mini"], limit=12, outputs="probabilities")(ruled_out)
+        benchmark(ruled_out)
 
 
 # -- the spellings of 0.1.1
@@ -433,17 +716,32 @@ def test_code_written_for_the_readme_of_0_1_1_runs() -> None:
     assert names["config_dict"]["label_space"] == ["A", "B", "C"]
 
 
-def test_members_of_the_split_and_of_the_sampler() -> None:
+def test_the_split_gives_the_labels_of_the_test_rows() -> None:
     experimentor = StaICC.Normal(datasets=["mini"])[0]
-    split, test = experimentor.triplet_dataset, experimentor.test_set()
-    assert (split.get_dataset_name(), split.get_label_space()) == ("mini", experimentor.get_label_space())
-    for row in (0, len(test) - 1):
-        assert split.get_default_ground_truth_label_index(row) == test.label(row)
-        assert split.get_default_ground_truth_label(row) == test.get_label(row) == test[row][1]
+    split, test_set = experimentor.triplet_dataset, experimentor.test_set()
+
+    assert split.get_dataset_name() == "mini"
+    assert split.get_label_space() == experimentor.get_label_space()
+    for row in (0, len(test_set) - 1):
+        _, label_name = test_set[row]
+        assert split.get_default_ground_truth_label_index(row) == test_set.label(row)
+        assert split.get_default_ground_truth_label(row) == label_name
+        assert test_set.get_label(row) == label_name
+
+
+def test_the_sampler_gives_the_demonstrations_of_a_query() -> None:
+    experimentor = StaICC.Normal(datasets=["mini"])[0]
     sampler = experimentor.demonstration_sampler
-    assert sampler.get_sampled_indexes(3) == sampler[3] == list(experimentor.demonstration_lists()[3])
-    for wrong in (-1, len(sampler), 1.0, True):
-        with pytest.raises(ValueError, match="index must be an integer from 0 to"):
-            sampler.get_sampled_indexes(wrong)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="index must be an integer from 0 to"):
-            split.get_default_ground_truth_label(wrong)  # type: ignore[arg-type]
+
+    assert sampler.get_sampled_indexes(3) == sampler[3]
+    assert sampler[3] == list(experimentor.demonstration_lists()[3])
+
+
+@pytest.mark.parametrize("index", [-1, 10_000, 1.0, True])
+def test_an_index_that_no_query_has_is_refused(index: Any) -> None:
+    experimentor = StaICC.Normal(datasets=["mini"])[0]
+
+    with pytest.raises(ValueError, match="index must be an integer from 0 to"):
+        experimentor.demonstration_sampler.get_sampled_indexes(index)
+    with pytest.raises(ValueError, match="index must be an integer from 0 to"):
+        experimentor.triplet_dataset.get_default_ground_truth_label(index)

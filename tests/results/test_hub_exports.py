@@ -25,7 +25,10 @@ repocard = pytest.importorskip("huggingface_hub.repocard_data")
 
 
 def as_if_on(dataset: str, result: Result) -> Result:
-    """Return a result of ``mini`` as if it were of another data set, whose table the test does not need."""
+    """Return a result of ``mini`` under the name of another data set.
+
+    The exports have entries only for data sets that are on the hub, and ``mini`` is not.
+    """
     text = json.dumps(result.to_dict()).replace('"mini"', json.dumps(dataset))
     return Result.from_dict(json.loads(text))
 
@@ -82,21 +85,33 @@ def test_the_library_of_the_hub_parses_the_model_index(of_trec: Result) -> None:
 
 
 def test_two_models_of_one_name_have_an_entry_each() -> None:
-    first = StaICC.Normal(datasets=["mini"], limit=4)(first_label, model_name="m")
-    second = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 1, model_name="m")
-    assert [entry["name"] for entry in model_index([first, second])] == ["m", "m"]
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
+    first = benchmark(first_label, model_name="m")
+    second = benchmark(lambda prompt, label_space: 1, model_name="m")
+
+    entries = model_index([first, second])
+
+    assert [entry["name"] for entry in entries] == ["m", "m"]
 
 
 def test_partial_runs_are_marked() -> None:
-    queries = list(identified_queries(StaICC.Normal(datasets=["mini"], limit=10)))
-    by_id = {query.id: {"index": 0} for query in queries[3:]}
-    result = score_predictions(StaICC.Normal(datasets=["mini"], limit=10), by_id, partial=True, model_name="m")
+    """Ten rows are in twenty queries (two repeats); no prediction is given for three of these."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=10)
+    _, _, _, *predicted = identified_queries(benchmark)
+    predictions = {query.id: {"index": 0} for query in predicted}
+    result = score_predictions(benchmark, predictions, partial=True, model_name="m")
     assert isinstance(result, Result)
+
     (entry,) = eval_results([as_if_on("TREC", result)]).entries
+
     assert entry["notes"].startswith("PARTIAL: 3 of 20 queries are left out")
 
-    early = as_if_on("TREC", StaICC.Normal(datasets=["mini"])(first_label, precision=0.3))
-    (entry,) = eval_results([early]).entries
+
+def test_runs_that_stopped_early_are_marked() -> None:
+    result = StaICC.Normal(datasets=["mini"])(first_label, precision=0.3)
+
+    (entry,) = eval_results([as_if_on("TREC", result)]).entries
+
     assert "STOPPED EARLY" in entry["notes"]
 
 
@@ -110,16 +125,24 @@ def test_a_data_set_of_the_user_is_not_taken_for_one_of_the_hub() -> None:
 
 
 def test_a_task_of_another_harness_is_not_taken_for_a_data_set_of_this_library(of_trec: Result) -> None:
-    fields = {key: value for key, value in of_trec.signature.fields.items() if key != "sampler"}
+    """A result of this library has the field ``sampler`` in its signature; one that is read from a log has not."""
     saved = of_trec.to_dict()
-    saved["signature"] = fields
-    assert hub_dataset(Result.from_dict(saved), "TREC") is None
+    saved["signature"] = {key: value for key, value in of_trec.signature.fields.items() if key != "sampler"}
+    of_a_log = Result.from_dict(saved)
+
+    assert hub_dataset(of_trec, "TREC") is not None
+    assert hub_dataset(of_a_log, "TREC") is None
 
 
-def test_results_that_one_file_cannot_have_are_refused(of_trec: Result) -> None:
+def test_results_of_two_models_are_refused(of_trec: Result) -> None:
+    """The file belongs to the repository of one model."""
     other_model = as_if_on("SST5", StaICC.Normal(datasets=["mini"], limit=4)(first_label, model_name="other"))
+
     with pytest.raises(ArgumentError, match="results of 2 models"):
         eval_results([of_trec, other_model])
+
+
+def test_two_results_on_one_data_set_are_refused(of_trec: Result) -> None:
     with pytest.raises(ArgumentError, match="two results of CogComp/trec / default"):
         eval_results([of_trec, of_trec])
 
