@@ -16,6 +16,7 @@ import StaICC
 import StaICC.cli
 from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.comparing.citing import find_work
+from StaICC.metrics.metric_set import METRICS
 from StaICC.report.figure_kinds import KINDS
 from tests.conftest import NOT_QUICK
 from tests.test_docs_blocks import PYTHON, environment
@@ -33,6 +34,17 @@ def test_benchmarks_that_the_readme_names_exist() -> None:
     named = set(re.findall(r"`run ([a-z-]+)`", README))
     assert named
     assert named <= {*BENCHMARKS}
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_every_benchmark_is_in_the_tables_of_the_readme_and_of_its_page(benchmark: str) -> None:
+    assert f"`run {benchmark}`" in README
+    assert f"`{benchmark}`" in (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_is_defined_on_its_page(metric: str) -> None:
+    assert f"`{metric}`" in (ROOT / "docs" / "metrics.md").read_text("utf-8")
 
 
 def test_files_that_the_page_names_exist() -> None:

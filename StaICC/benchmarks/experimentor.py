@@ -602,6 +602,8 @@ class Experimentor(BaseExperimentor):
     def conditions(self) -> Sequence[Condition]:
         """Return the conditions: named lists of queries."""
         conditions = self.task.conditions(self.task_input())
+        if self.is_noisy:
+            self._check_noisy_prompts(conditions)
         if self._rows is None:
             return conditions
         restricted = []
@@ -609,6 +611,21 @@ class Experimentor(BaseExperimentor):
             queries = tuple(query for query in condition.queries if query.row in self._rows)
             restricted.append(Condition(condition.name, queries))
         return restricted
+
+    def _check_noisy_prompts(self, conditions: Sequence[Condition]) -> None:
+        """Raise an ArgumentError if a query has a single text as its prompt.
+
+        Such a query comes from a task that writes its prompts itself. It would be scored as in the direct channel,
+        although the signature says that the channel is noisy.
+        """
+        for condition in conditions:
+            for number, query in enumerate(condition.queries):
+                if isinstance(query.prompt, str):
+                    raise ArgumentError(
+                        f"{self.task.name}/{self.card.name}, condition {condition.name!r}, query {number}: the prompt "
+                        "is a single text, but in the noisy channel a prompt has one text for each label. Write it "
+                        "with task_input.queries(), or run the benchmark without the noisy channel"
+                    )
 
     @property
     def row_scores(self) -> Sequence[str]:

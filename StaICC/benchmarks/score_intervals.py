@@ -11,7 +11,6 @@ from typing import Any
 
 from StaICC.benchmarks.task import Outcome, sample_of
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval, combine, of_difference
-from StaICC.metrics.scores import CONSISTENCY
 from StaICC.metrics.statistics import Statistic
 
 Intervals = Mapping[str, Interval | NoInterval]
@@ -186,14 +185,14 @@ def aligned(term: MetricTerm, rows: Sequence[Hashable], all_rows: Sequence[Hasha
     return replace(term, influence=[influence_by_row.get(row, 0.0) for row in all_rows])
 
 
-def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> Intervals:
-    """Return the interval of the consistency of predictions over conditions, under the key of the score.
+def interval_over_conditions(outcomes: Sequence[Outcome], statistic: Statistic, level: float) -> Interval | NoInterval:
+    """Return the interval of a score that compares the predictions of a query in all conditions, as consistency does.
 
-    The consistency of a query is the share of its most frequent predicted label. Queries without a prediction in some
-    condition are left out.
+    Queries without a prediction in some condition are left out.
 
     Args:
         outcomes: The outcomes of the conditions, which have the same queries.
+        statistic: The score (:attr:`~StaICC.metrics.statistics.Statistic.compares_conditions`).
         level: Nominal coverage.
     """
     predictions_by_condition = [outcome.predictions for outcome in outcomes]
@@ -204,6 +203,6 @@ def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> Interval
         if None not in predictions:
             queries.append(query)
             labels_by_query.append(predictions)
-    # The consistency does not depend on the number of labels.
+    # Whether labels are the same does not depend on the number of labels.
     sample = sample_of(queries, n_labels=0, clusters=outcomes[0].clusters)
-    return {"sensitivity.consistency": CONSISTENCY.interval(sample, labels_by_query, level)}
+    return statistic.interval(sample, labels_by_query, level)

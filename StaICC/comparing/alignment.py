@@ -10,7 +10,7 @@ from itertools import islice
 
 from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import known_name
-from StaICC.comparing.comparable_scores import default_metric, metrics_of, scores_not_chosen
+from StaICC.comparing.comparable_scores import default_metric, first_score_note, metrics_of, scores_not_chosen
 from StaICC.comparing.missing_queries import RunDifference
 from StaICC.comparing.run_pairs import RunPair, ScoredRun, pair_runs, read_run
 from StaICC.comparing.verdicts import CorrectionMethod, Tested, TestOutcome
@@ -268,7 +268,10 @@ def _incomparable_runs(aligned: AlignedRuns, reference: str | None) -> dict[str,
         incomparable[run] = pair.why_not_comparable()
     if len(incomparable) == len(aligned.runs):
         reasons_of_others = {run: reason for run, reason in incomparable.items() if run != first_run}
-        listed = "; ".join([*aligned.runs_left_out, *_with_reasons(reasons_of_others)])
+        reasons = [*aligned.runs_left_out, *_with_reasons(reasons_of_others)]
+        if aligned.other_metrics:
+            reasons.append(first_score_note(aligned.other_metrics))
+        listed = "; ".join(reasons)
         raise ArgumentError(f"nothing can be compared with {first_run} by {aligned.metric}: {listed}")
     return incomparable
 

@@ -53,9 +53,14 @@ def statistic_of(result: Result, metric: str) -> Statistic:
             return MeanOfUnknownRange()
         return Mean(saved_scores.low, saved_scores.high)
     statistic = score_record(result.benchmark, metric, result.higher_is_better).statistic
-    if statistic is None:
+    if statistic is not None:
+        return statistic
+    is_of_user = metric in result.higher_is_better
+    if is_of_user:
         raise NotComparableError(_not_recomputed(metric))
-    return statistic
+    raise NotComparableError(
+        f"{metric} is a score that only the benchmark {result.benchmark} computes; there is no paired test for it"
+    )
 
 
 def why_other_metrics(first: MetricDefinition, second: MetricDefinition, metric: str) -> str | None:

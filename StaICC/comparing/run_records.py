@@ -12,7 +12,7 @@ from StaICC import benchmark_names
 from StaICC.comparing.comparable_scores import saved_value
 from StaICC.errors import StaICCError
 from StaICC.metrics.diagnosis import noisy_label_shares
-from StaICC.metrics.scores import CONSISTENCY, score_of_condition
+from StaICC.metrics.scores import score_of_condition
 from StaICC.metrics.statistics import Statistic, lacks_score
 from StaICC.results.details import (
     SAMPLES,
@@ -512,11 +512,12 @@ def _lacks_queries(records: RunRecords, statistic: Statistic) -> bool:
 def metric_inputs(statistic: Statistic, predictions: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
     """Return the inputs of a metric by condition: one for each query.
 
-    For most metrics, they are the predictions. The consistency compares the conditions, which have the same queries.
-    Its input for a query is a tuple with the predicted labels in all conditions. These tuples are listed under the
-    first condition, and there is no other one. So ``{"a": [0, 1], "b": [0, 2]}`` becomes ``{"a": [(0, 0), (1, 2)]}``.
+    For most metrics, they are the predictions. Some compare the conditions, which have the same queries
+    (:attr:`~StaICC.metrics.statistics.Statistic.compares_conditions`), as the consistency does. The input for a query
+    is then a tuple with the predicted labels in all conditions. These tuples are listed under the first condition, and
+    there is no other one. So ``{"a": [0, 1], "b": [0, 2]}`` becomes ``{"a": [(0, 0), (1, 2)]}``.
     """
-    if statistic is not CONSISTENCY:
+    if not statistic.compares_conditions:
         return predictions
     first_condition = next(iter(predictions))
     return {first_condition: list(zip(*predictions.values(), strict=True))}

@@ -14,7 +14,6 @@ from StaICC.comparing.missing_queries import RunDifference, why_not_comparable
 from StaICC.comparing.run_records import LabelLimits, RunRecords, is_undefined, metric_inputs
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.paired_tests import paired_difference
-from StaICC.metrics.scores import CONSISTENCY
 from StaICC.metrics.statistics import (
     NOT_OVER_CLUSTERS,
     Contributions,
@@ -219,8 +218,7 @@ class RunScore:
         the mean over the conditions, if a query is missing, or if the score is undefined on the queries of a condition.
         """
         has_equal_weights = len(set(self.records.weights)) == 1
-        compares_conditions = self.statistic is CONSISTENCY
-        is_mean_over_conditions = has_equal_weights and not compares_conditions
+        is_mean_over_conditions = has_equal_weights and not self.statistic.compares_conditions
         if not is_mean_over_conditions or isinstance(self.statistic, MicroF1) or self.missing > 0:
             return {}
         values: dict[str, float] = {}
@@ -278,9 +276,9 @@ class RunScore:
     def _weights(self) -> tuple[float, ...]:
         """The weight of each condition in the score, in the order of the inputs.
 
-        The inputs of the consistency are listed under one condition, so it has one weight.
+        The inputs of a score that compares conditions are listed under one condition, so it has one weight.
         """
-        if self.statistic is CONSISTENCY:
+        if self.statistic.compares_conditions:
             return (1.0,)
         return self.records.weights
 
@@ -327,10 +325,10 @@ class RunScore:
 def _all_positions(records: RunRecords, statistic: Statistic) -> dict[str, list[QueryPosition]]:
     """Return the positions of all queries by condition, in the order of their test rows.
 
-    The consistency of a query compares its predictions in all conditions, so all conditions must have it.
+    A score may compare the predictions of a query in all conditions, so all conditions must have the query then.
     """
     positions = {condition: sorted(queries) for condition, queries in records.conditions.items()}
-    if statistic is CONSISTENCY:
+    if statistic.compares_conditions:
         in_all_conditions = set.intersection(*map(set, positions.values()))
         return dict.fromkeys(positions, sorted(in_all_conditions))
     return positions

@@ -31,42 +31,56 @@ class CalibrationError(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the calibration error of one run, and the contribution of each test row.
 
-        The value is the sum over the bins of ``abs(error of the bin) / queries``. Chance raises it on average, because
-        errors of chance add up whatever their sign. So it is its own upper estimate; :func:`_lower_rows` has the lower
-        one.
+        The error E of a confidence bin is the sum over its queries of 1 (correct) or 0 (wrong) minus the confidence.
+        With n queries, the calibration error is ``sum over bins of |E| / n``. The contribution of a row is the part of
+        this sum that its queries have (:func:`_terms_of_absolute_error`).
+
+        Two estimates serve the paired tests. Chance raises the calibration error on average, because absolute values
+        add up whatever the signs of E. So the value is its own upper estimate, with the bins whose sign is uncertain
+        as ``uncertain_terms``. The lower estimate is that of :func:`_lower_rows`.
         """
-        count = len(predictions)
+        n_queries = len(predictions)
         new_queries = sample.most_queries_per_row
         bins = _bins_by_number(sample, predictions)
+        errors = {number: math.fsum(bin_rows.errors) for number, bin_rows in bins.items()}
+
+        total_error = 0.0
         contributions = [0.0] * sample.n_rows
         uncertain_terms = []
-        total_error = 0.0
-        largest_reduction = 0.0
         for number, bin_rows in bins.items():
-            error = math.fsum(bin_rows.errors)
-            total_error += abs(error)
-            terms = _terms_of_absolute_error(bin_rows, error, count)
+            total_error += abs(errors[number])
+            terms = _terms_of_absolute_error(bin_rows, errors[number], n_queries)
             contributions = list(map(add, contributions, terms))
-            if _may_have_other_sign(bin_rows, error, new_queries):
+            if _may_have_other_sign(bin_rows, errors[number], new_queries):
                 uncertain_terms.append(terms)
-            largest_reduction = max(largest_reduction, _reduction_by_query(number, error))
 
+        # One more test row has at most `new_queries` queries. Each of them raises the total by at most 1, the largest
+        # error of a query, and lowers it by at most what one query can take from the error of a bin.
+        largest_reduction = max(_reduction_by_query(number, error) for number, error in errors.items())
         lowest_total_error = max(0.0, total_error - new_queries * largest_reduction)
         highest_total_error = total_error + new_queries
-        new_count = count + new_queries
+        new_count = n_queries + new_queries
         return Contributions(
-            value=total_error / count,
+            value=total_error / n_queries,
             rows=contributions,
             lowest_after_row=lowest_total_error / new_count,
             highest_after_row=highest_total_error / new_count,
-            range_width=1.0,
-            lower_rows=_lower_rows(list(bins.values()), sample.n_rows, count),
+            range_width=1.0,  # a calibration error is from 0 to 1
+            lower_rows=_lower_rows(list(bins.values()), sample.n_rows, n_queries),
             uncertain_terms=tuple(uncertain_terms),
         )
 
 
 def _bins_by_number(sample: Sample, predictions: Sequence[Any]) -> dict[int, BinRows]:
-    """Return the bins that have queries, by their numbers. They are in the order of their first queries."""
+    """Return the confidence bins that have queries, by their numbers from 0 to 9.
+
+    A bin has three numbers for each test row: its correct predictions, its queries, and the sum of their errors (1 or 0
+    minus the confidence). The bins are in the order of their first queries.
+
+    Args:
+        sample: The queries.
+        predictions: The probabilities of each query.
+    """
     bins: dict[int, BinRows] = {}
     for row, label, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
         confidence = max(distribution)
@@ -83,61 +97,74 @@ def _bins_by_number(sample: Sample, predictions: Sequence[Any]) -> dict[int, Bin
     return bins
 
 
-def _terms_of_absolute_error(bin_rows: BinRows, error: float, count: int) -> list[float]:
-    """Return for each test row its term in ``abs(error of the bin) / queries``, which is the sum of the terms.
+def _terms_of_absolute_error(bin_rows: BinRows, error: float, n_queries: int) -> list[float]:
+    """Return what each test row adds to ``|E| / n``, the part of one bin in the calibration error.
+
+    The error E of the bin is the sum of the errors of the rows. So ``|E| = sign(E) * E`` is the sum of the errors of
+    the rows times the sign of E.
 
     Args:
         bin_rows: The queries of the bin.
-        error: The error of the bin, the sum over its rows.
-        count: Number of queries of all bins.
+        error: The error E of the bin.
+        n_queries: The number n of queries in all bins.
     """
     if error >= 0.0:
-        return [row_error / count for row_error in bin_rows.errors]
-    return [-row_error / count for row_error in bin_rows.errors]
+        return [row_error / n_queries for row_error in bin_rows.errors]
+    return [-row_error / n_queries for row_error in bin_rows.errors]
 
 
 def _may_have_other_sign(bin_rows: BinRows, error: float, new_queries: int) -> bool:
-    """Return whether the true error of a bin may have another sign than the observed error.
+    """Return whether the expected error of a bin may have another sign than the observed error E.
 
-    It may if the observed error is within two standard deviations of 0. A rare row that the sample lacks may have the
-    error ``new_queries``, the square of which is added to the variance.
+    It may if E is within two standard deviations of 0. The variance of E, a sum over n independent rows with the errors
+    x, is estimated by ``sum(x^2) - E^2 / n``. To be cautious, the square of ``new_queries`` is added: the sample may
+    lack a rare row, all queries of which are in this bin and have an error of 1.
 
     Args:
         bin_rows: The queries of the bin.
-        error: The error of the bin, the sum over its rows.
+        error: The error E of the bin.
         new_queries: The largest number of queries of a row.
     """
+    n_rows = len(bin_rows.errors)
     sum_of_squares = math.fsum(map(mul, bin_rows.errors, bin_rows.errors))
-    variance = max(0.0, sum_of_squares - error**2 / len(bin_rows.errors))
-    return abs(error) < 2.0 * math.sqrt(variance + new_queries * new_queries)
+    variance = max(0.0, sum_of_squares - error**2 / n_rows)
+    cautious_variance = variance + new_queries * new_queries
+    return abs(error) < 2.0 * math.sqrt(cautious_variance)
 
 
 def _reduction_by_query(number: int, error: float) -> float:
-    """Return by how much one more query can bring the error of a bin nearer to 0.
+    """Return by how much one more query can bring the error E of a confidence bin nearer to 0.
 
-    A query with the confidence c changes the error by -c if it is wrong, and by 1 - c if it is correct. So it reduces a
-    positive error by at most the upper edge of the bin, and a negative one by at most 1 minus the lower edge.
+    A query with the confidence c changes E by -c if it is wrong, and by 1 - c if it is correct. So it lowers a positive
+    E by at most the upper edge of the bin, and raises a negative E by at most 1 minus the lower edge. The result is at
+    most ``|E|``, because a query that takes E past 0 enlarges it again.
 
     Args:
         number: The number of the bin: it has confidences from ``number / 10`` to ``(number + 1) / 10``.
-        error: The error of the bin.
+        error: The error E of the bin: the sum over its queries of 1 (correct) or 0 (wrong) minus the confidence.
     """
-    largest_change = (number + 1) / _BINS if error > 0.0 else 1.0 - number / _BINS
+    if error > 0.0:
+        largest_change = (number + 1) / _BINS
+    else:
+        largest_change = 1.0 - number / _BINS
     return min(abs(error), largest_change)
 
 
-def _lower_rows(bins: Sequence[BinRows], n_rows: int, count: int) -> list[float]:
+def _lower_rows(bins: Sequence[BinRows], n_rows: int, n_queries: int) -> list[float]:
     """Return for each test row its contribution to a lower estimate of the calibration error.
 
-    With any signs s of the bins, ``sum(s * error of the bin)`` is at most the sum of the absolute errors. This is true
-    of the expected values as well, if the signs do not depend on the rows that are added up. So the rows are divided
-    into two halves, every second row into each, and the errors of each half get the signs of the other one
-    (:func:`_signs`). Chance then makes the estimate too small, but never too large.
+    With E the error of a bin and any signs s (1 or -1), ``sum over bins of s * E`` is at most ``sum of |E|``. If the
+    signs do not depend on the rows that are added up, the expected value of the first sum is at most the sum of the
+    absolute *expected* errors, n times the true calibration error. So chance makes the estimate too small, but never
+    too large.
+
+    Hence the rows are divided into two halves, every second row into each. The errors of each half get the signs that
+    the other half shows (:func:`_signs`).
 
     Args:
-        bins: The bins.
+        bins: The confidence bins that have queries.
         n_rows: Number of test rows.
-        count: Number of queries.
+        n_queries: The number n of queries.
     """
     contributions = [0.0] * n_rows
     for half in (0, 1):
@@ -149,24 +176,25 @@ def _lower_rows(bins: Sequence[BinRows], n_rows: int, count: int) -> list[float]
         signs = _signs(errors_of_other_rows)
         for sign, bin_rows in zip(signs, bins, strict=True):
             for row in rows:
-                contributions[row] += sign * bin_rows.errors[row] / count
+                contributions[row] += sign * bin_rows.errors[row] / n_queries
     return contributions
 
 
 def _signs(errors_by_bin: Sequence[Sequence[float]]) -> list[float]:
-    """Return the sign of the error of each bin, as some rows show it: 1 or -1.
+    """Return the presumed sign of the true error of each confidence bin, 1 or -1, as some test rows show it.
 
-    A bin whose error is more than two standard deviations from 0 has its own sign. All other bins have one common sign,
-    because most models are too confident in all bins, or in none. It is -1, too confident, unless the sum of all errors
-    is more than one standard deviation above 0.
+    A bin whose observed error is more than two standard deviations from 0 has the sign of that error. All other bins
+    have one common sign, because most models are too confident in all bins, or in none. It is -1 (too confident),
+    unless the sum of the errors of all bins is more than one standard deviation above 0.
 
-    The default keeps the level of the test. If signs of chance decided, as the signs of the sums would, the errors of
-    each half would decide on the signs of the other one, and the sum of both would vary more than its rows do. Then the
-    test would call a calibrated model worse than one that is always right and sure with a probability of up to 0.064
-    (normal errors, many bins or data sets), and with this rule at most 0.041.
+    Why not the sign of each observed error, or that of their sum? The errors of each half of the rows would then decide
+    on the signs of the other half (:func:`_lower_rows`), so that the sum of both halves would vary more than its rows
+    do. In simulations (normal errors, many bins or data sets), the test would call a calibrated model worse than one
+    that is always right and certain with a probability of up to 0.064, and with the rule above at most 0.041.
 
     Args:
-        errors_by_bin: For each bin the error of each row.
+        errors_by_bin: For each bin the error of each row: the sum over its queries in the bin of 1 (correct) or 0
+            (wrong) minus the confidence.
     """
     errors_by_row = zip(*errors_by_bin, strict=True)
     total_of_rows = [math.fsum(errors) for errors in errors_by_row]
@@ -183,7 +211,10 @@ def _signs(errors_by_bin: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _sum_with_deviation(errors: Sequence[float]) -> tuple[float, float]:
-    """Return the sum of the errors of independent rows, and its standard deviation."""
+    """Return the sum T of the errors x of n independent test rows, and its standard deviation.
+
+    The variance of T is estimated by the sum of the squared deviations from the mean: ``sum(x^2) - T^2 / n``.
+    """
     total = math.fsum(errors)
     variance = math.fsum(map(mul, errors, errors)) - total * total / max(1, len(errors))
     return total, math.sqrt(max(0.0, variance))

@@ -90,15 +90,15 @@ def smallest_p_value(steps: Sequence[float]) -> float:
 def variance_of_sum(steps: Sequence[float], shares: Sequence[float]) -> VarianceOfSum:
     """Return the variance of a sum to which each cluster of test rows adds one number, and its degrees of freedom.
 
-    Such a sum is the difference of two runs on a data set. What a cluster c adds is called its step ``S_c``, and
-    ``w_c`` is its share of the queries. If all queries differed equally, the step would be ``w_c`` times the sum D of
-    all steps. From the deviations, the cluster-robust variance with the correction CR2 is computed::
+    Such a sum D is the difference of two runs on a data set. The *step* ``S_c`` of a cluster c is what it adds to D,
+    and ``w_c`` is its share of the queries. If all queries differed equally, the step would be ``w_c * D``. The
+    variance of D is the cluster-robust one with the correction CR2 (Bell and McCaffrey 2002), for a mean::
 
         V = sum over clusters of (S_c - D w_c)^2 / (1 - w_c)
 
-    The formula is that of Bell and McCaffrey (2002) for a mean. A cluster draws D towards itself, so that its
-    deviation is too small: if rows are independent, its expected square is ``1 - w_c`` times the variance of ``S_c``,
-    by which it is divided.
+    The denominator removes a bias. A cluster draws D towards itself, which makes its deviation too small. If rows are
+    independent, ``S_c`` has a variance in proportion to ``w_c``, and the covariance of ``S_c`` and ``D w_c`` is ``w_c``
+    times this. So the expected square of the deviation is ``1 - 2 w_c + w_c = 1 - w_c`` times the variance of ``S_c``.
 
     Args:
         steps: The step of each cluster.
@@ -126,9 +126,12 @@ def level_over_clusters(level: float, shares: Sequence[float]) -> float:
     """Return the level at which formulas for equal clusters reach the nominal coverage with clusters of these sizes.
 
     The formulas of intervals take a quantile of Student's t with n - 1 degrees of freedom for n clusters. Clusters of
-    different sizes have fewer degrees of freedom (:func:`variance_of_sum`), and need a larger quantile q. The returned
-    level is the one at which the formulas take q: ``1 - 2 * P(T > q)``, where T has n - 1 degrees of freedom. It is
-    higher than the nominal coverage. For clusters of equal size, it is the same.
+    different sizes have f < n - 1 degrees of freedom (:func:`variance_of_sum`), and so need a larger quantile q, that
+    of t with f. The returned level is the one at which the formulas take q::
+
+        1 - 2 * P(T > q)   where T has n - 1 degrees of freedom
+
+    It is higher than the nominal coverage. For clusters of equal size, it is the same.
 
     Args:
         level: Nominal coverage.
@@ -166,11 +169,16 @@ def combined(parts: Sequence[VarianceOfSum]) -> VarianceOfSum:
 
 
 def _degrees_of_freedom(shares: Sequence[float]) -> float:
-    """Return the degrees of freedom of the variance: the smaller ones of independent and of equal rows.
+    """Return the degrees of freedom of the variance V of :func:`variance_of_sum`.
 
-    The variance is a sum of squares of deviations, one for each cluster c. Let G be the matrix of the covariances of
-    these deviations, each divided by ``sqrt(1 - w_c)``, under an assumption about the rows. Satterthwaite's degrees of
-    freedom are ``trace(G)^2 / trace(G G)``, where ``trace(G G)`` is the sum of all squared elements of G.
+    V is a sum of squares, one for each cluster c: the deviation divided by ``sqrt(1 - w_c)``. Let G be the matrix of
+    the covariances of these scaled deviations, under an assumption about the rows. Then V has the mean ``trace(G)``
+    and, for normal deviations, the variance ``2 * trace(G G)``. A chi-square variable with f degrees of freedom, times
+    a factor, has ``f = 2 * mean^2 / variance``. So the degrees of freedom are ``trace(G)^2 / trace(G G)``
+    (Satterthwaite 1946), where ``trace(G G)`` is the sum of all squared elements of G.
+
+    How much the rows of a cluster depend on each other is not known. So two extremes are computed, independent and
+    equal rows, and the smaller number counts, which makes tests cautious.
 
     Args:
         shares: The share w_c of each cluster in the queries of the data set.
@@ -179,15 +187,12 @@ def _degrees_of_freedom(shares: Sequence[float]) -> float:
 
 
 def _freedom_of_independent_rows(shares: Sequence[float]) -> float:
-    """Return the degrees of freedom of the cluster-robust variance if all test rows are independent.
+    """Return the degrees of freedom ``trace(G)^2 / trace(G G)`` of a variance over clusters, if rows are independent.
 
-    The variance is a sum of squared deviations, one for each cluster, each divided by ``1 - w_c``. The degrees of
-    freedom of a sum of squares are ``trace(G)^2 / trace(G G)`` (Satterthwaite), where G is the matrix of the
-    covariances of the deviations. ``trace(G G)`` is the sum of all squared elements of G.
-
-    If rows are independent with the variance 1 / (number of rows), the deviation of a cluster c has the variance
-    ``w_c (1 - w_c)``, and those of two clusters c and d have the covariance ``-w_c w_d``. G has these, divided by the
-    square roots of ``1 - w_c`` and ``1 - w_d``::
+    G is the matrix of the covariances of the deviations of the clusters, scaled as in :func:`_degrees_of_freedom`. If
+    each row has the variance 1 / (number of rows), the deviation of a cluster c has the variance ``w_c (1 - w_c)``, and
+    those of two clusters c and d have the covariance ``-w_c w_d``. Divided by the square roots of ``1 - w_c`` and
+    ``1 - w_d``, they are the elements of G::
 
         G_cc   = w_c
         G_cd^2 = b_c b_d    with  b_c = w_c^2 / (1 - w_c)
@@ -206,16 +211,17 @@ def _freedom_of_independent_rows(shares: Sequence[float]) -> float:
 
 
 def _freedom_of_equal_rows(shares: Sequence[float]) -> float:
-    """Return the degrees of freedom of the cluster-robust variance if all test rows of a cluster are equal.
+    """Return the degrees of freedom ``trace(G)^2 / trace(G G)`` of a variance over clusters, if its rows are all equal.
 
-    They are ``trace(G)^2 / trace(G G)`` as in :func:`_freedom_of_independent_rows`, with other covariances. A cluster
-    then adds ``w_c`` times a number with the variance 1. With Q the sum of all ``w_c^2``, they are::
+    G is the matrix of the covariances of the deviations of the clusters, scaled as in :func:`_degrees_of_freedom`. If
+    all rows of a cluster are equal, its step is ``w_c`` times a number with the variance 1. With Q the sum of all
+    ``w_c^2``, the elements of G are::
 
         G_cc   = b_c (1 - 2 w_c + Q)
         G_cd^2 = b_c b_d (Q - w_c - w_d)^2    with  b_c = w_c^2 / (1 - w_c)
 
-    The square in the second one is ``Q^2 + w_c^2 + w_d^2 - 2 Q w_c - 2 Q w_d + 2 w_c w_d``, so that its sum over all
-    pairs consists of products of sums over single clusters.
+    The square in the second one is ``Q^2 + w_c^2 + w_d^2 - 2 Q w_c - 2 Q w_d + 2 w_c w_d``. So its sum over all pairs
+    consists of products of sums over single clusters.
 
     Args:
         shares: The share w_c of each cluster.

@@ -105,23 +105,27 @@ def _share_below(confidence: float, ordered: Sequence[float]) -> float:
 def _influences(sample: Sample, wins: _Wins) -> list[float]:
     """Return the influence of each test row on the area A under the ROC curve of the confidence.
 
-    With m correct and n wrong queries, a correct query that wins against the share v of the wrong ones has the
-    influence ``(v - A) / m``, and a wrong query that wins against the share w of the correct ones has ``(w - A) / n``
-    (DeLong, DeLong and Clarke-Pearson 1988). The influence of a row is the sum of those of its queries (Obuchowski
-    1997).
+    A correct query wins against the wrong queries with a lower confidence, a wrong query against the correct queries
+    with a higher one. If m queries are correct and n are wrong, the influences are (DeLong, DeLong and Clarke-Pearson
+    1988)::
+
+        (v - A) / m   of a correct query that wins against the share v of the wrong queries
+        (w - A) / n   of a wrong query that wins against the share w of the correct queries
+
+    The influence of a row is the sum of those of its queries (Obuchowski 1997).
 
     Args:
         sample: The queries.
-        wins: For each correct and for each wrong query, by its index, the share that it wins against.
+        wins: The shares v and w of the queries, by the index of the query.
     """
     area = wins.area
     n_correct = len(wins.of_correct)
     n_wrong = len(wins.of_wrong)
     influence_of_query = [0.0] * len(sample.truth)
-    for index, share in wins.of_correct.items():
-        influence_of_query[index] = (share - area) / n_correct
-    for index, share in wins.of_wrong.items():
-        influence_of_query[index] = (share - area) / n_wrong
+    for query_index, share in wins.of_correct.items():
+        influence_of_query[query_index] = (share - area) / n_correct
+    for query_index, share in wins.of_wrong.items():
+        influence_of_query[query_index] = (share - area) / n_wrong
     return sample.sums(influence_of_query)
 
 
@@ -140,11 +144,13 @@ class ConfidenceAuroc(Statistic):
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the area with the distances to its confidence limits, and the influence of each test row.
 
-        The variance of an area A is at most that of a share of the smaller kind of rows, correct or wrong:
-        ``A (1 - A) / min(m, n)`` (van Dantzig 1951). So it has the limits of a share of this number of rows.
+        With m rows with a correct and n rows with a wrong prediction, the variance of an area A is at most
+        ``A (1 - A) / min(m, n)`` (van Dantzig 1951): that of a share of ``min(m, n)`` rows. So the area has the limits
+        of such a share, narrowed by the ratio of its estimated variance to this bound
+        (:func:`~StaICC.metrics.intervals.share_of_rows_part`).
 
         Raises:
-            UndefinedMetricError: A kind has fewer test rows than an interval needs.
+            UndefinedMetricError: m or n is below :data:`LEAST_ROWS_OF_A_KIND`.
         """
         wins = _wins(sample.truth, predictions)
         correct_rows = _count_rows(sample, wins.of_correct)
@@ -156,19 +162,29 @@ class ConfidenceAuroc(Statistic):
                 )
         return share_of_rows_part(wins.area, _influences(sample, wins), min(correct_rows, wrong_rows), level)
 
-    def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
-        """Return an interval, or the reason why it is withheld: a kind of predictions has too few test rows."""
+    def withheld(self, sample: Sample, compute_interval: Callable[[], Interval]) -> Interval | NoInterval:
+        """Return the confidence interval, or a record with the reason why there is none.
+
+        There is none if fewer than :data:`LEAST_ROWS_OF_A_KIND` test rows have a correct prediction, or a wrong one.
+        Then :meth:`part`, which the computation calls, raises an error, whose message is the reason. There is no
+        approximate interval either, because its variance would be that of very few rows.
+
+        Args:
+            sample: The queries.
+            compute_interval: Computes the interval.
+        """
         try:
-            return super().withheld(sample, interval)
-        except UndefinedMetricError as error:
-            return NoInterval(str(error), approximate=None)
+            return super().withheld(sample, compute_interval)
+        except UndefinedMetricError as too_few_rows:
+            return NoInterval(str(too_few_rows), approximate=None)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the area of one run, and the contribution of each test row, its influence.
 
-        One more row with q queries of a kind that has k queries changes the area A to ``(A k + q s) / (k + q)``, if the
-        new queries win against the share s of the other kind. So the area becomes lowest with s = 0 and highest with
-        s = 1, and changes most if the queries are of the smaller kind.
+        A *kind* of queries are the correct or the wrong ones. If one more row has q queries of a kind that has k
+        queries so far, and these win against the share s of the other kind, the area A becomes
+        ``(A k + q s) / (k + q)``. It is lowest with s = 0, highest with s = 1, and changes most if the new queries are
+        of the smaller kind.
         """
         wins = _wins(sample.truth, predictions)
         area = wins.area

@@ -78,6 +78,10 @@ class _Draw(NamedTuple):
 class _LowerBound:
     """A lower confidence bound of the sum of the means of all data sets, for values in [0, 1].
 
+    It keeps the logarithm of the capital of someone who bets that the sum is larger than assumed. The bets are at odds
+    at which they gain nothing on average if the assumption is true. The bound is the smallest sum that is assumed
+    without the capital exceeding the threshold. The top of the module has the proof.
+
     Attributes:
         value: The largest bound of all rounds so far; all of them hold together with the level.
 
@@ -88,6 +92,7 @@ class _LowerBound:
 
     def __init__(self, count: int, threshold: float) -> None:
         # For each data set the sum of its drawn values, divided by its number of rows.
+        """Begin without any drawn row: the bound is 0."""
         self._drawn_shares = [0.0] * count
         # The sum of the bets of all rounds.
         self._total_bet = 0.0
@@ -157,6 +162,7 @@ class ConfidenceSequence:
     """
 
     def __init__(self, sizes: Sequence[int], level: float = 0.95, low: float = 0.0, high: float = 1.0) -> None:
+        """Begin before the first round. The arguments are those of the class."""
         self._sizes = tuple(sizes)
         self._low = low
         self._width = high - low
@@ -209,28 +215,38 @@ class ConfidenceSequence:
     def standard_error(self) -> float:
         """The approximate standard error of :attr:`estimate`. It serves to choose bets, and not to compute intervals.
 
-        It is ``width * sqrt(variance * sum((1 - drawn / size) / drawn)) / data sets``, with the variance of a row over
-        all data sets. The factor ``1 - drawn / size`` is the finite population correction of draws without replacement.
+        The estimate is the mean over the data sets of the mean of their drawn rows. Rows are drawn without replacement,
+        so that the mean of ``n_drawn`` of ``size`` rows has the variance
+        ``row variance * (1 - n_drawn / size) / n_drawn`` (with the finite population correction of Cochran 1977). One
+        row variance is taken for all data sets (:attr:`_row_variance`). So the standard error is::
+
+            width * sqrt(row variance * sum over data sets of (1 - n_drawn / size) / n_drawn) / number of data sets
+
+        where ``width`` scales values from [0, 1] back to their range. Before the first round, ``n_drawn`` counts as 1.
         """
-        terms = []
+        variance_factors = []
         for size in self._sizes:
-            n_drawn = min(self.rounds, size)
-            terms.append((1 - n_drawn / size) / max(n_drawn, 1))
-        return self._width * math.sqrt(self._row_variance * sum(terms)) / len(self._sizes)
+            n_drawn = min(self.rounds, size)  # each round draws one row, until none is left
+            variance_factors.append((1 - n_drawn / size) / max(n_drawn, 1))
+        return self._width * math.sqrt(self._row_variance * sum(variance_factors)) / len(self._sizes)
 
     @property
     def _row_variance(self) -> float:
-        """The mean squared distance of a drawn row to the centre that earlier draws predicted, with one pseudo-row."""
+        """The estimated variance of a row, scaled to [0, 1]: its mean squared distance to what earlier draws predicted.
+
+        The mean is over the drawn rows of all data sets and one pseudo-row with the largest possible variance, so that
+        it exists before the first draw.
+        """
         return self._sum_of_squares / (1 + self._n_drawn)
 
     def update(self, values: Sequence[float | None], gap: float, gap_above: float | None = None) -> None:
-        """Add one round.
+        """Add one round: one drawn row of each data set that has rows left.
 
         Args:
             values: The value of the drawn row of each data set; ``None`` for a data set without rows left.
             gap: The distance between the mean and its lower bound for which the bets are chosen, such as the wanted
                 precision. It may depend on earlier rounds. The interval is valid with any gap.
-            gap_above: The distance between the mean and its upper bound; ``gap`` by default.
+            gap_above: The distance between the mean and its upper bound; ``None`` for the same as ``gap``.
 
         Raises:
             ArgumentError: A value is out of range.
@@ -249,13 +265,16 @@ class ConfidenceSequence:
     def _best_bet(self, draws: Sequence[_Draw], gap: float) -> float:
         """Return the bet with which the capital is expected to grow most if an assumed mean is too small by the gap.
 
-        With g the gap of the sum of the means of all data sets, and the variance of the sum of the draws of a round,
-        the logarithm of the capital grows by about ``bet * g - bet^2 * (variance + g^2 / draws) / 2`` in each round:
-        the Taylor series up to the second order. This is largest for ``bet = g / (variance + g^2 / draws)``.
+        Let g be the gap of the *sum* of the means of all data sets, and v the variance of the sum of the draws of a
+        round. By the Taylor series of second order, the logarithm of the capital grows in each round by about::
+
+            bet * g - bet^2 * (v + g^2 / draws) / 2
+
+        This is largest for ``bet = g / (v + g^2 / draws)``, where its derivative is 0.
 
         Args:
             draws: The draws of the next round; only their number and their remaining shares are used.
-            gap: The gap of the mean.
+            gap: The gap of the mean, in the unit of the values.
         """
         variance = self._row_variance * sum(draw.remaining_share * draw.remaining_share for draw in draws)
         gap_of_sum = max(_LEAST, gap / self._width * len(self._sizes))

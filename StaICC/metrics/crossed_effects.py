@@ -104,7 +104,11 @@ class VarianceOfLevels(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CrossedEffects:
-    """The mean squares of a crossed design, divided by the number of outcomes."""
+    """The mean squares of a crossed design, divided by the number of outcomes.
+
+    Divided in this way, the mean square MS of a source is its ``MS / (n D T)`` in the formulas at the top of the
+    module.
+    """
 
     sizes: tuple[int, int, int]
     """Numbers of rows, draws and templates."""
@@ -143,21 +147,25 @@ class CrossedEffects:
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float] | None]:
         """Return the confidence interval of the part of each source in the variance of a mean accuracy.
 
+        Args:
+            level: Nominal coverage.
+
         Returns:
             The lower and the upper limit by the name of the source; ``None`` where they are undefined: with less than
             two degrees of freedom, or without variation.
         """
-        limits = {}
+        limits_of_squares = {}
         for source, mean_square in self.mean_squares.items():
-            limits[source] = _limits(mean_square, self.mean_square_variances[source], level)
+            limits_of_squares[source] = _limits(mean_square, self.mean_square_variances[source], level)
         contributions = self.contributions
         intervals: dict[str, tuple[float, float] | None] = {}
         for source, name in SOURCES.items():
-            is_undefined = self.degrees_of_freedom[source] < 2 or not self.mean_squares[source]
-            if is_undefined:
+            has_too_little_freedom = self.degrees_of_freedom[source] < 2
+            has_no_variation = self.mean_squares[source] == 0.0
+            if has_too_little_freedom or has_no_variation:
                 intervals[name] = None
             else:
-                intervals[name] = self._interval(source, contributions[name], limits)
+                intervals[name] = self._interval(source, contributions[name], limits_of_squares)
         return intervals
 
     def _interval(
@@ -165,9 +173,15 @@ class CrossedEffects:
     ) -> tuple[float, float]:
         """Return the confidence limits of the contribution of a source, combined as by Ting et al. (1990).
 
+        The contribution is a sum of mean squares, some of which are subtracted. Each has a distance to its own lower
+        and upper limit. The distance from the contribution to its lower limit is the root of the sum of the squares of
+        these: to the lower limit of a mean square that is added, and to the upper limit of one that is subtracted. For
+        the upper limit it is the other way round. Mean squares without rows have few degrees of freedom, so that their
+        distances are added up instead, which is wider.
+
         Args:
             source: The source.
-            contribution: Its contribution, a sum and difference of mean squares.
+            contribution: Its contribution.
             limits: The confidence limits of each mean square.
         """
         lower_distances = []
@@ -178,14 +192,14 @@ class CrossedEffects:
             if _is_added(containing, source):
                 lower_distances.append(square - low)
                 upper_distances.append(high - square)
-            else:  # this mean square is subtracted, so its upper limit belongs to the lower limit of the contribution
+            else:
                 lower_distances.append(high - square)
                 upper_distances.append(square - low)
 
         if _ROW_FACTOR in source:
             below = math.hypot(*lower_distances)
             above = math.hypot(*upper_distances)
-        else:  # mean squares without rows have few degrees of freedom, so their distances are added up
+        else:
             below = math.fsum(lower_distances)
             above = math.fsum(upper_distances)
 
@@ -198,7 +212,19 @@ class CrossedEffects:
 
     @property
     def variance_of_levels(self) -> VarianceOfLevels:
-        """The variance of the mean that comes from drawing the levels of draws and templates: V at the top."""
+        """The variance of the mean that comes from drawing draws and templates, with its degrees of freedom.
+
+        With the mean squares divided by the number of outcomes, it is ``V = draws + templates - interaction``, where::
+
+            draws       = MS_d - MS_rd    (0 if negative)
+            templates   = MS_t - MS_rt    (0 if negative)
+            interaction = MS_dt - MS_e    (0 if negative)
+
+        draws and templates both contain the interaction, which is subtracted once. V is at least each of them, so that
+        an estimate of the interaction that is too large by chance cannot make it too small. The degrees of freedom are
+        ``V^2 / (MS_d^2 / df_d + MS_t^2 / df_t)`` (Satterthwaite 1946), over those of draws and templates that are not
+        0. They are at least the degrees of freedom of draws or of templates, whichever are fewer.
+        """
         squares = self.mean_squares
         freedom = self.degrees_of_freedom
         draws = max(0.0, squares[_DRAWS] - squares[_ROWS_DRAWS])
@@ -207,13 +233,12 @@ class CrossedEffects:
         variance = max(draws, templates, draws + templates - interaction)
 
         least_freedom = min(freedom[_DRAWS], freedom[_TEMPLATES])
-        if not variance:
+        if variance == 0.0:
             return VarianceOfLevels(variance, least_freedom)
-        # Satterthwaite: V^2 / (sum of MS^2 / degrees of freedom), over the factors that add to V.
         denominator = 0.0
-        if draws:
+        if draws > 0.0:
             denominator += squares[_DRAWS] ** 2 / freedom[_DRAWS]
-        if templates:
+        if templates > 0.0:
             denominator += squares[_TEMPLATES] ** 2 / freedom[_TEMPLATES]
         return VarianceOfLevels(variance, max(least_freedom, variance**2 / denominator))
 
@@ -259,7 +284,13 @@ _Effects = dict[_Levels, float]
 
 
 def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffects:
-    """Return the mean squares of a crossed design (analysis of variance).
+    """Return the mean squares of a crossed design, with their degrees of freedom and sampling variances.
+
+    The analysis of variance has one mean square for each source: rows, draws, templates, and their interactions. The
+    sampling variance of each is estimated in two ways, which allow for different things: that effects on accuracies are
+    skewed (:func:`_beta_variance`), and that the variance of 0-1 outcomes depends on the levels of the other factors
+    (:func:`_jackknife_variance`). The larger one is taken, so that confidence intervals are rather too wide than too
+    narrow.
 
     Args:
         values: The outcomes, as ``values[row][draw][template]``.
@@ -279,8 +310,8 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
     outcomes: dict[_Levels, float] = {}
     for row, draw, template in product(*map(range, sizes)):
         outcomes[row, draw, template] = float(values[row][draw][template])
-    mean = math.fsum(outcomes.values()) / len(outcomes)
-    effects = _effects(outcomes, mean)
+    mean_outcome = math.fsum(outcomes.values()) / len(outcomes)
+    effects = _effects(outcomes, mean_outcome)
 
     mean_squares = {}
     degrees_of_freedom = {}
@@ -288,20 +319,28 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
     for source in SOURCES:
         freedom = float(_degrees_of_freedom(source, sizes))
         mean_square = _mean_square(effects[source], freedom)
-        beta_variance = _beta_variance(mean_square, len(effects[source]), freedom, mean)
-        # The mean square is the mean squared effect, divided by the degrees of freedom.
+        beta_variance = _beta_variance(
+            mean_square, n_effects=len(effects[source]), degrees_of_freedom=freedom, mean_outcome=mean_outcome
+        )
+        # The mean square is the mean squared effect divided by `freedom`, so its variance is divided by freedom^2.
         jackknife_variance = _jackknife_variance(source, effects, sizes) / freedom**2
         mean_squares[source] = mean_square
         degrees_of_freedom[source] = freedom
         mean_square_variances[source] = max(beta_variance, jackknife_variance)
-    template_means = tuple(mean + effect for effect in effects[_TEMPLATES].values())
+    template_means = tuple(mean_outcome + effect for effect in effects[_TEMPLATES].values())
     return CrossedEffects(sizes, template_means, mean_squares, degrees_of_freedom, mean_square_variances)
 
 
 def _mean_square(effects: _Effects, degrees_of_freedom: float) -> float:
-    """Return the mean square of the effects of a source, divided by the number of outcomes: ``MS / (n D T)``.
+    """Return the mean square MS of the effects of a source, divided by the number N of outcomes.
 
-    Each of m effects is in ``n D T / m`` outcomes. So ``MS = (n D T / m) * (sum of squared effects) / df``.
+    Each of the m effects of the source belongs to N / m outcomes. So
+    ``MS = (N / m) * (sum of squared effects) / degrees_of_freedom``, and
+    ``MS / N = (sum of squared effects) / m / degrees_of_freedom``.
+
+    Args:
+        effects: The m effects.
+        degrees_of_freedom: The degrees of freedom of the source.
     """
     sum_of_squares = math.fsum(effect * effect for effect in effects.values())
     if sum_of_squares <= _ROUNDING:
@@ -329,6 +368,10 @@ def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSou
     Args:
         outcomes: The outcome of each row, draw and template.
         mean: The mean of all outcomes.
+
+    Returns:
+        For each source its effects, by the levels of its factors: ``effects[0, 2][3, 1]`` is that of row 3 and template
+        1.
     """
     effects: dict[VarianceSource, _Effects] = {}
     for source in SOURCES:  # single factors come before their interactions
@@ -343,12 +386,18 @@ def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSou
 
 
 def _mean_deviations(outcomes: Mapping[_Levels, float], mean: float, source: VarianceSource) -> _Effects:
-    """Return the mean of the outcomes with each combination of levels of a source, minus the mean of all outcomes."""
+    """Return the mean of the outcomes with each combination of levels of a source, minus the mean of all outcomes.
+
+    Args:
+        outcomes: The outcome of each row, draw and template.
+        mean: The mean of all outcomes.
+        source: The factors that are combined, such as ``(0, 2)`` for rows and templates.
+    """
     sums: _Effects = {}
     for cell, outcome in outcomes.items():
         levels = tuple(cell[factor] for factor in source)
         sums[levels] = sums.get(levels, 0.0) + outcome - mean
-    # The design is balanced, so that each sum is over len(outcomes) / len(sums) outcomes.
+    # Each combination has equally many outcomes, len(outcomes) / len(sums). So a sum is multiplied by the inverse.
     return {levels: total * len(sums) / len(outcomes) for levels, total in sums.items()}
 
 
@@ -370,31 +419,35 @@ def _levels_of(contained: VarianceSource, source: VarianceSource, levels: _Level
 # -- variances of the mean squares
 
 
-def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float, mean: float) -> float:
-    """Return the sampling variance of a mean square of effects that have a Beta distribution.
+def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float, mean_outcome: float) -> float:
+    """Return the sampling variance of a mean square, if the effects of its source have a Beta distribution.
 
-    The variance of a sample variance is ``variance^2 * (2 / df + excess kurtosis / n)``; a negative excess kurtosis
-    counts as 0.
+    A mean square is ``s^2 / n``, where ``s^2`` is the sample variance of n effects. The variance of a sample variance
+    is ``s^4 * (2 / degrees_of_freedom + excess kurtosis / n)``, so that of the mean square is the same with
+    ``(s^2 / n)^2`` in the place of ``s^4``.
 
-    The Beta distribution with the parameters a and b has the mean of the outcomes and the variance of the effects,
-    which determine ``a + b = mean (1 - mean) / variance - 1``. With s = a + b, its excess kurtosis is
-    ``6 ((a - b)^2 (s + 1) - a b (s + 2)) / (a b (s + 2) (s + 3))``.
+    Effects on accuracies near 0 or 1 are skewed, as a Beta distribution is. Its parameters a and b follow from the mean
+    of the outcomes and the variance of the effects, and its excess kurtosis from these::
+
+        a + b  = mean (1 - mean) / s^2 - 1
+        excess = 6 ((a - b)^2 (a + b + 1) - a b (a + b + 2)) / (a b (a + b + 2) (a + b + 3))
+
+    A negative excess counts as 0, that of a normal distribution: the variance is then rather too large than too small.
 
     Args:
-        mean_square: The mean square as :class:`CrossedEffects` has it: the variance of the effects, divided by
-            ``n_effects``. (It is the mean square, divided by the number of outcomes.)
-        n_effects: Number of effects of the source, such as the number of templates.
+        mean_square: The mean square ``s^2 / n``, as :class:`CrossedEffects` has it.
+        n_effects: Number n of effects of the source, such as the number of templates.
         degrees_of_freedom: Degrees of freedom of the mean square.
-        mean: The mean of the outcomes.
+        mean_outcome: The mean of the outcomes.
     """
-    largest_variance = mean * (1.0 - mean)  # the variance of outcomes that are all 0 or 1
-    if mean_square <= 0.0 or largest_variance <= 0.0:
+    largest_variance = mean_outcome * (1.0 - mean_outcome)  # that of outcomes that are all 0 or 1
+    if mean_square <= 0.0 or largest_variance <= 0.0:  # there is no such Beta distribution: the excess counts as 0
         return 2.0 * mean_square * mean_square / degrees_of_freedom
     variance_of_effects = mean_square * n_effects
-    # An estimated variance can reach the largest possible one, for which a + b is 0.
+    # An estimated variance can reach the largest possible one, for which a + b is 0, and the excess infinite.
     a_plus_b = max(1e-3, largest_variance / variance_of_effects - 1.0)
-    a_times_b = a_plus_b * a_plus_b * largest_variance
-    a_minus_b = a_plus_b * (2.0 * mean - 1.0)
+    a_times_b = a_plus_b * a_plus_b * largest_variance  # a = mean (a + b) and b = (1 - mean) (a + b)
+    a_minus_b = a_plus_b * (2.0 * mean_outcome - 1.0)
     numerator = a_minus_b**2 * (a_plus_b + 1.0) - a_times_b * (a_plus_b + 2.0)
     excess = 6.0 * numerator / (a_times_b * (a_plus_b + 2.0) * (a_plus_b + 3.0))
     return mean_square * mean_square * (2.0 / degrees_of_freedom + max(0.0, excess) / n_effects)
@@ -403,34 +456,37 @@ def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float
 def _jackknife_variance(
     source: VarianceSource, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]
 ) -> float:
-    """Return the sampling variance of the mean squared effect of a source (infinitesimal jackknife).
+    """Return the sampling variance of the mean squared effect of a source, by the infinitesimal jackknife.
 
-    The levels of all three factors are drawn at random: other rows, draws or templates would give another value. The
-    influence of a level is how much the value changes with its weight. Each factor adds the variance of the influences
-    of its levels, divided by their number. For draws or templates alone the result is 0, because they have too few
-    levels for this estimate.
+    The levels of all three factors are drawn at random: with other rows, draws or templates, the mean squared effect M
+    would be another. The influence of a level on M is the derivative of M by the weight of the level (Jaeckel 1972).
+    The variance of M is the sum over the three factors of
+    ``variance of the influences of its levels / number of its levels``.
+
+    With m effects e of the source, ``M = sum(e^2) / m``, the influence of a level is, up to a constant:
+
+    - If its factor is one of the source: ``n_levels * (sum of e^2 over the effects with this level) / m``, because M is
+      the mean over the levels of this number.
+    - If not: ``2 * (sum of i * e) / m``, where i is the interaction of e with this level. More weight on a level moves
+      each effect e by i, and so ``e^2`` by ``2 * i * e``.
 
     Args:
         source: The source of the mean square.
         effects: The effects of all sources.
         sizes: Numbers of rows, draws and templates.
+
+    Returns:
+        The variance; 0 for draws or templates alone, which have too few levels for this estimate.
     """
     if source in (_DRAWS, _TEMPLATES):
         return 0.0
     n_effects = len(effects[source])
     variance = 0.0
     for factor, n_levels in enumerate(sizes):
-        # The influence of a level is weight * (its sum of products) / (number of effects), up to a constant.
         sums_of_products = _sums_of_products(source, factor, effects, n_levels)
-        if factor in source:
-            # The products are the squared effects with this level. Their sum over all levels is the mean over the n
-            # levels of n * (sum of the level).
-            weight = float(n_levels)
-        else:
-            # More weight on a level changes an effect e of the source by its interaction i with this level, and so e^2
-            # by 2 * i * e.
-            weight = 2.0
-        # For few levels, Student's t replaces the normal quantile.
+        weight = float(n_levels) if factor in source else 2.0
+        # A variance from few levels is uncertain. So it is enlarged by the squared ratio of the quantiles of Student's
+        # t and of a normal variable.
         inflation = student_quantile(0.95, n_levels) / NormalDist().inv_cdf(0.975)
         scale = weight / n_effects * inflation
         variance += scale**2 * sample_variance(sums_of_products) / n_levels
@@ -440,13 +496,20 @@ def _jackknife_variance(
 def _sums_of_products(
     source: VarianceSource, factor: int, effects: Mapping[VarianceSource, _Effects], n_levels: int
 ) -> list[float]:
-    """Return for each level of a factor the sum of the products of two effects: that of a source, and the joint one.
+    """Return for each level of a factor the sum that its influence on the mean squared effect of a source needs.
 
-    The joint effect is the interaction of the source with the level. It is the effect of the source itself if the
-    factor is one of the source; the sum is then over the squared effects with this level.
+    With e the effects of the source (:func:`_jackknife_variance`), it is:
+
+    - If the factor is one of the source, the sum of ``e * e`` over the effects with this level. For example, the source
+      is rows x templates, and the factor templates: the sum is over all rows with this template.
+    - If not, the sum of ``i * e`` over all effects, where i is the interaction of e with this level. For example, the
+      source is rows, and the factor templates: i is the effect of rows x templates for this row and this template.
+
+    Both are computed in one way. The joint source has the factors of the source and this factor; in the first case it
+    is the source itself.
 
     Args:
-        source: The source of the effects.
+        source: The source of the effects e.
         factor: The factor: 0 for rows, 1 for draws, 2 for templates.
         effects: The effects of all sources.
         n_levels: Number of levels of the factor.
@@ -455,25 +518,29 @@ def _sums_of_products(
     position_of_factor = joint_source.index(factor)
     sums = [0.0] * n_levels
     for joint_levels, joint_effect in effects[joint_source].items():
-        effect = effects[source][_levels_of(source, joint_source, joint_levels)]
-        sums[joint_levels[position_of_factor]] += joint_effect * effect
+        levels_of_source = _levels_of(source, joint_source, joint_levels)
+        level_of_factor = joint_levels[position_of_factor]
+        sums[level_of_factor] += joint_effect * effects[source][levels_of_source]
     return sums
 
 
 def _limits(mean_square: float, variance: float, level: float) -> tuple[float, float]:
-    """Return the confidence limits of an expected mean square.
+    """Return the lower and the upper confidence limit of an expected mean square.
 
-    The observed mean square is taken as ``expected * chi2 / df``, where chi2 has a chi-square distribution with df
-    degrees of freedom. Its variance is ``2 * expected^2 / df``. So df is ``2 * mean_square^2 / variance``. It is at
-    least 0.5, because the limits divide by quantiles, which vanish for smaller numbers.
+    The observed mean square MS is taken as ``expected * chi2 / f``, where chi2 is a chi-square variable with f degrees
+    of freedom. So the limits of the expected one are ``MS * f / quantile of chi2``, the upper quantile for the lower
+    limit.
+
+    f follows from the sampling variance of MS, which is then ``2 * expected^2 / f``: ``f = 2 * MS^2 / variance``. It is
+    at least 0.5, because the quantiles, by which the limits are divided, vanish for smaller numbers.
 
     Args:
         mean_square: The observed mean square.
         variance: Its sampling variance.
         level: Nominal coverage.
     """
-    freedom = 1.0  # for a mean square of 0, which has the variance 0: any number gives the limits 0
-    if variance:
+    freedom = 1.0  # without variance, the mean square is 0, and any number gives the limits 0
+    if variance > 0.0:
         freedom = max(0.5, 2.0 * mean_square * mean_square / variance)
     low_quantile = chi_square_quantile((1.0 - level) / 2.0, freedom)
     high_quantile = chi_square_quantile((1.0 + level) / 2.0, freedom)
@@ -507,8 +574,16 @@ def chi_square_quantile(probability: float, freedom: float) -> float:
 def chi_square_probability(x: float, freedom: float) -> float:
     """Return the probability that a chi-square variable is at most x.
 
-    With h = freedom / 2 and y = x / 2 it is the incomplete gamma function (Abramowitz and Stegun 1964, 6.5.29),
-    ``y^h exp(-y) / gamma(h + 1) * (1 + y / (h + 1) + y^2 / ((h + 1) (h + 2)) + ...)``.
+    It is the regularized incomplete gamma function (Abramowitz and Stegun 1964, 6.5.29). With h = freedom / 2 and
+    y = x / 2::
+
+        y^h exp(-y) / gamma(h + 1) * (1 + y / (h + 1) + y^2 / ((h + 1) (h + 2)) + ...)
+
+    The series ends when a term changes no digit.
+
+    Args:
+        x: The number, above 0.
+        freedom: Degrees of freedom; they need not be whole.
     """
     half_freedom = freedom / 2.0
     half_x = x / 2.0
@@ -575,11 +650,15 @@ def _expected_freedom_of_draws(n_draws: int, datasets: int) -> float:
 
 
 def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
-    """Return the mean squares of the mean over data sets.
+    """Return the mean squares of the mean over data sets, from those of each data set.
 
-    Rows and draws of different data sets are independent, so their mean squares are added up. Templates are not:
-    template t has the same kinds of instruction, prefixes and affixes on all data sets. So the mean square of templates
-    is computed from the means over data sets with each template.
+    Rows and draws of different data sets are independent. So the mean square of the mean is the sum of the mean squares
+    of the D data sets, divided by D^2, as the variance of a mean is. Its sampling variance is the sum, divided by D^4.
+    For draws, the degrees of freedom are those of a sum of mean squares (Satterthwaite 1946):
+    ``(sum of MS)^2 / sum of (MS^2 / df)``.
+
+    Templates of different data sets are not independent: template t has the same kinds of instruction, prefixes and
+    affixes on all data sets. So the mean square of templates is that of the means over data sets with each template.
 
     Args:
         designs: The design of each data set, with the same numbers of draws and templates.
@@ -627,8 +706,12 @@ def _means_by_template(designs: Sequence[CrossedEffects]) -> list[float]:
 def generalise(value: float, interval: Interval, effects: CrossedEffects, *, difference: bool = False) -> Interval:
     """Return the interval of an accuracy, or of a difference of two, for other rows, draws and templates.
 
-    It combines the interval with draws and templates fixed with the variance that comes from draws and templates, by
-    Zou and Donner's method MOVER: the squared distances to the limits are added up.
+    The given interval is for other rows, with the same draws and templates. The variance V that comes from drawing
+    draws and templates is added by MOVER (Zou and Donner 2008): the squared distances to a limit are added up. The
+    distance from V is ``t * sqrt(V)``, with the quantile t of Student's t for the degrees of freedom of V.
+
+    An accuracy near 0 or 1 has a skewed distribution with its long tail towards the middle. So its distance from V is
+    at least that to the Wilson limit with the variance V. A difference has no such skewness.
 
     Args:
         value: The accuracy, or the difference.
@@ -640,16 +723,15 @@ def generalise(value: float, interval: Interval, effects: CrossedEffects, *, dif
     quantile = student_quantile(interval.level, 1 + int(freedom))
     below = quantile * math.sqrt(variance)
     above = below
-    lowest = -1.0
+    lowest_possible = -1.0
     if not difference:
-        # The distribution of an accuracy near 0 or 1 has its long tail towards the middle, as the Wilson limits have.
         wilson_below, wilson_above = wilson_distances(value, variance, quantile)
         below = max(below, wilson_below)
         above = max(above, wilson_above)
-        lowest = 0.0
+        lowest_possible = 0.0
     low = value - math.hypot(value - interval.low, below)
     high = value + math.hypot(interval.high - value, above)
-    return Interval(max(lowest, low), min(1.0, high), interval.level, METHOD)
+    return Interval(max(lowest_possible, low), min(1.0, high), interval.level, METHOD)
 
 
 def generalising_p_value(difference: float, p_value: float, effects: CrossedEffects) -> float:

@@ -46,8 +46,8 @@ def debiased_calibration_error(ground_truth: Sequence[int], prediction: Sequence
 def _debiased_square(confidence_bin: ConfidenceBin) -> float:
     """Return an estimate without bias of the squared gap between the confidence and the accuracy of a bin.
 
-    With n queries, the accuracy a and the mean confidence c it is ``(c - a)^2 - a (1 - a) / (n - 1)``. The second term
-    estimates the variance of the accuracy.
+    With n queries, the accuracy a and the mean confidence c, the expected value of ``(c - a)^2`` is the true squared
+    gap plus the variance of a. This variance is estimated by ``a (1 - a) / (n - 1)``, which is subtracted.
 
     Args:
         confidence_bin: The sums over its queries; two at least.

@@ -49,14 +49,20 @@ class Divergence(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the divergence of one run, and the contribution of each test row.
 
-        With m the mean probability and f the frequency of each label, the divergence is ``sum(m * log(m / f))``. A
-        query with the probabilities p and the true label t contributes
-        ``(sum(p * log(m / f)) + (c[t] - m[t]) / f[t]) / queries``: the first term is its influence by way of m, the
-        second one by way of f (:func:`_label_terms`).
+        With m the mean probability and f the frequency of each label, the divergence is the cross-entropy of m and f
+        minus the entropy of m: ``-sum(m * log(f)) + sum(m * log(m))``. A query with the probabilities p and the true
+        label t contributes to it, divided by the number of queries::
+
+            value:          -sum(p * log(f))            + sum(p * log(m))  + label term of t
+            lower estimate: -sum(p * log(f of others))  - code length      + label term of t
+            upper estimate: -sum(p * log(f of others))  + sum(p * log(m))  + label term of t
+
+        The label term is the influence of the query by way of f (:func:`_label_terms`).
 
         Chance raises the divergence on average, because it lowers the entropy of m, which is subtracted. So the upper
-        estimate has this entropy, and the lower estimate has the code length in its place
-        (:func:`~StaICC.metrics.entropy_of_mean.code_lengths`). In both, the logarithm of f is that of the other rows.
+        estimate keeps this entropy. The lower estimate has the code length in its place, which is not below the true
+        entropy on average (:func:`~StaICC.metrics.entropy_of_mean.code_lengths`). In both, the frequencies are those
+        of the other rows, so that the logarithm does not depend on the row itself.
         """
         count = len(predictions)
         mean = _mean_probabilities(predictions)
@@ -70,7 +76,7 @@ class Divergence(Statistic):
         log_means = [_logarithm(probability) for probability in mean]
         log_frequencies = [_logarithm(frequency) for frequency in frequencies]
 
-        # Each of these lists has one number for each test row.
+        # Each of these lists has one member for each test row: numbers for each label, and the code length.
         probability_sums = list(zip(*row_sums_by_label(sample, predictions), strict=True))
         label_counts = list(zip(*_label_counts_by_row(sample, len(mean)), strict=True))
         frequencies_in_others = means_of_other_rows(label_counts, sample.sizes)
@@ -96,7 +102,7 @@ class Divergence(Statistic):
             rows=rows,
             lowest_after_row=lowest_after_row,
             highest_after_row=highest_after_row,
-            range_width=math.inf,
+            range_width=math.inf,  # a divergence has no largest value
             lower_rows=lower_rows,
             upper_rows=upper_rows,
         )
@@ -137,16 +143,19 @@ def _label_counts_by_row(sample: Sample, n_labels: int) -> list[list[float]]:
 
 
 def _label_terms(mean: Sequence[float], mean_of_other: Sequence[float], frequencies: Sequence[float]) -> list[float]:
-    """Return the influence of the true label of a query on the divergence, for each label: ``(c - m) / f``.
+    """Return for each label what a query with this true label adds to the divergence by way of the frequencies.
 
-    The influence is ``-m / f`` up to a constant. Both runs have the same frequencies, so that an error of f changes
-    both divergences nearly alike. With c the mean of m over both runs, ``c / f`` is the same for both and cancels in
-    their difference. So a rare label, which has a large ``1 / f``, matters only as far as the runs differ.
+    A query with the true label t raises the frequency f of t. To first order, this changes the divergence
+    ``sum over labels of m * log(m / f)`` by ``-m[t] / f[t]``, up to a constant that is the same for all queries.
+
+    The result is ``(c - m) / f`` instead, with c the mean of m over both runs that are compared. Both runs have the
+    same frequencies, so that ``c / f`` is the same for both, and cancels out in their difference. What remains is large
+    only where the runs differ: without c, a rare label would add a large ``1 / f`` to the variance of each run.
 
     Args:
         mean: The mean probability m of each label in this run.
         mean_of_other: That in the other run.
-        frequencies: The frequency f of each label.
+        frequencies: The frequency f of each label; the result is 0 for a label without queries.
     """
     terms = []
     for m, other_m, frequency in zip(mean, mean_of_other, frequencies, strict=True):
@@ -167,21 +176,23 @@ def _values_after_row(
 ) -> tuple[float, float]:
     """Return the lowest and the highest divergence that one more test row could lead to, to first order.
 
-    All queries of the row have the same true label and the same certain prediction: the label with the lowest or the
-    highest ``log(m / f)``. Half a query is added to m, for labels that no query predicts.
+    A query adds ``log(m / f)`` of its predicted label and the term of its true label, each divided by the number of
+    queries. So all queries of the row that changes the divergence most have the same true label and the same certain
+    prediction: those with the lowest terms, or those with the highest ones.
 
     Args:
         sample: The queries.
         value: The divergence.
         mean: The mean probability m of each label.
         frequencies: The frequency f of each label.
-        label_terms: The influence of the true label (:func:`_label_terms`).
+        label_terms: What a query with each true label adds by way of the frequencies (:func:`_label_terms`).
     """
     if not all(frequencies):  # a row with a label that is never true could make the divergence infinite
         return 0.0, math.inf
     count = len(sample.truth)
     logarithms = []
     for probability, frequency in zip(mean, frequencies, strict=True):
+        # Half a query of each label is added, so that a label that no query predicts has a finite logarithm.
         positive_mean = (probability * count + 0.5) / (count + 0.5 * len(mean))
         logarithms.append(math.log(positive_mean / frequency))
     new_share = sample.most_queries_per_row / count

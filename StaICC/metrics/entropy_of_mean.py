@@ -13,7 +13,8 @@ from StaICC.metrics.intervals import Interval
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic, interval_from_distance
 
 _STANDARD_ERRORS = (0.5, 1.0, 1.5, 2.0)
-"""How much less even the alternatives to the mean are. The lower limit of a 95 % interval has 1.96 standard errors."""
+"""By how many standard errors of the entropy the alternatives to the mean prediction have a lower entropy. It is up to
+2, because the lower limit of a 95 % interval is 1.96 standard errors below the value."""
 
 _ROUNDING = 1e-9
 """Vectors that are shorter than this differ from 0 by rounding alone."""
@@ -43,28 +44,29 @@ class EntropyOfMean(Statistic):
         )
         value = entropy_of_mean(predictions)
         highest = math.log(sample.n_labels)
-        if not highest:  # there is one label only
+        if sample.n_labels == 1:  # the entropy can only be 0, and a range needs a positive width
             highest = 1.0
         return interval_from_distance(value, divergence, low=0.0, high=highest)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the entropy of the mean prediction of one run, and the contribution of each test row.
 
-        With m the mean probability of each label, the entropy is ``-sum(m * log(m))``. A query with the probabilities p
-        contributes ``-sum(p * log(m)) / queries``, its influence up to a constant; these add up to the entropy.
+        With m the mean probability of each label, the entropy is ``-sum over labels of m * log(m)``. A query with the
+        probabilities p contributes ``-sum over labels of p * log(m) / queries``. This is its influence up to a
+        constant, and the sum over all queries is the entropy.
 
-        Chance lowers the entropy on average: the mean of few predictions is less even than that of all. So it is its
-        own lower estimate, with :func:`code_lengths_of_less_even_means` as alternatives; the upper one is
-        :func:`code_lengths`.
+        Two estimates serve the paired tests. Chance lowers the entropy on average: the mean of few predictions is less
+        even than that of all. So the value is its own lower estimate, with the alternatives of
+        :func:`code_lengths_of_less_even_means`. The upper estimate is that of :func:`code_lengths`.
         """
-        count = len(predictions)
+        n_queries = len(predictions)
         label_sums = sums_by_label(predictions)
-        surprises = [_surprise(label_sum / count) for label_sum in label_sums]
-        scores = [math.fsum(map(mul, row, surprises)) for row in predictions]
+        surprises = [_surprise(label_sum / n_queries) for label_sum in label_sums]
+        query_scores = [math.fsum(map(mul, probabilities, surprises)) for probabilities in predictions]
 
         # One more row lowers the entropy most if it is certain of the likeliest label.
         new_queries = sample.most_queries_per_row
-        new_count = count + new_queries
+        new_count = n_queries + new_queries
         likeliest = label_sums.index(max(label_sums))
         least_even_sums = list(label_sums)
         least_even_sums[likeliest] += new_queries
@@ -77,22 +79,23 @@ class EntropyOfMean(Statistic):
 
         lower_alternatives = []
         for lengths in code_lengths_of_less_even_means(sample, predictions):
-            lower_alternatives.append([length / count for length in lengths])
+            lower_alternatives.append([length / n_queries for length in lengths])
         return Contributions(
             value=entropy_of_mean(predictions),
-            rows=[row_sum / count for row_sum in sample.sums(scores)],
+            rows=[row_sum / n_queries for row_sum in sample.sums(query_scores)],
             lowest_after_row=lowest_after_row,
             highest_after_row=highest_after_row,
-            range_width=math.log(len(label_sums)),
-            upper_rows=[length / count for length in code_lengths(sample, predictions)],
+            range_width=math.log(len(label_sums)),  # from 0 to the entropy of the uniform distribution
+            upper_rows=[length / n_queries for length in code_lengths(sample, predictions)],
             lower_alternatives=tuple(lower_alternatives),
         )
 
 
 def _surprise(mean: float) -> float:
-    """Return minus the logarithm of the mean probability of a label; 0 if no query gives the label a probability.
+    """Return the surprise of a label, ``-log(mean)``, with the mean of its probabilities over all queries.
 
-    Surprises are multiplied by the probabilities of the label, so that of such a label has no effect.
+    It is 0 for a mean of 0, whose logarithm is infinite. No query gives such a label a probability, and surprises are
+    only multiplied by probabilities of the label, so that any number would do.
     """
     if mean > 0.0:
         return -math.log(mean)
@@ -100,15 +103,15 @@ def _surprise(mean: float) -> float:
 
 
 def code_lengths(sample: Sample, predictions: Sequence[Any]) -> list[float]:
-    """Return for each test row the code length in nats of its predictions, given those of the other rows.
+    """Return for each test row the code length of its predictions in nats, an upper estimate of the entropy.
 
-    With p the probabilities of a query and q the mean probabilities of the queries of all other rows
-    (:func:`means_of_other_rows`), the code length of the query is ``-sum(p * log(q))``. That of a row is the sum over
-    its queries.
+    The code length of a query with the probabilities p is the cross-entropy ``-sum over labels of p * log(q)``, where q
+    are the mean probabilities of the queries of all *other* rows (:func:`means_of_other_rows`). That of a row is the
+    sum over its queries.
 
-    As q does not depend on the row, the expected code length is the cross-entropy of the true mean and q. It is at
-    least the entropy of the true mean (Gibbs' inequality). So the mean code length is at least the true entropy on
-    average, whatever q is.
+    As q does not depend on the row, the expected code length of a query is the cross-entropy of the true mean and q. It
+    is at least the entropy of the true mean, whatever q is (Gibbs' inequality). So the mean code length is, on average,
+    not below the true entropy.
 
     Args:
         sample: The queries.
@@ -124,73 +127,89 @@ def code_lengths(sample: Sample, predictions: Sequence[Any]) -> list[float]:
 
 
 def code_lengths_of_less_even_means(sample: Sample, predictions: Sequence[Any]) -> list[list[float]]:
-    """Return the code lengths of each test row for several means that are less even than that of the sample.
+    """Return the code lengths of each test row for several label distributions of lower entropy than the mean m.
 
-    The claim that the entropy is large is tested with the mean that makes it hardest: with the mean m of the sample, or
-    with one that is up to two standard errors less even (:func:`_standard_shift`).
+    The code length of a row for a distribution q of the labels is ``-sum(p * log(q))``, summed over the probabilities p
+    of its queries. The distributions q here are m moved by 0.5, 1, 1.5 and 2 standard errors towards lower entropy,
+    that is, towards a less even distribution: ``q = m + standard_errors * shift`` (:func:`_standard_shift`).
 
-    The reason: with the true mean q, which is not known, the code lengths ``-sum(p * log(q))`` of the rows would have
-    the true entropy as their expected value, and the right variance. With m, their sum is the lowest, and their
-    variance is too small if m is more even than q. Near the uniform distribution, all ``log(m)`` are nearly the same.
-    The code lengths of all rows then are, too, whatever q is.
+    Why they are needed: a paired test of the claim "the entropy is large" takes the sum of the code lengths, and its
+    variance over rows. With the true mean as q, which is unknown, sum and variance would be right. The observed m
+    has the lowest sum, but where m is more even than the true mean, the variance is too small: for the uniform
+    distribution, all rows have the same code length. So the test uses the q that makes the claim hardest.
 
     Args:
         sample: The queries.
         predictions: The probabilities of each query.
 
     Returns:
-        For each of the less even means the code length of each row; nothing if all rows are the same.
+        For each distribution the code length of each row. There are fewer than four distributions if a shift would
+        leave a label that occurs without probability, and none if all rows have the same predictions.
     """
     sums_by_label_and_row = row_sums_by_label(sample, predictions)
     sums_by_row = list(zip(*sums_by_label_and_row, strict=True))
     means = [math.fsum(row_sums) / len(predictions) for row_sums in sums_by_label_and_row]
     shifts = _standard_shift(sums_by_label_and_row, means, sample.sizes)
-    if not any(shifts):
+    rows_are_the_same = not any(shifts)
+    if rows_are_the_same:
         return []
 
-    lengths_by_mean = []
+    lengths_by_distribution = []
     for standard_errors in _STANDARD_ERRORS:
         shifted_means = [mean + standard_errors * shift for mean, shift in zip(means, shifts, strict=True)]
-        if _lacks_label(means, shifted_means):  # this shift is too far, and the following ones are larger
+        if _lacks_label(means, shifted_means):  # it is no possible true mean, and larger shifts are none either
             break
-        surprises = [_surprise(mean) for mean in shifted_means]
-        lengths_by_mean.append([math.fsum(map(mul, row_sums, surprises)) for row_sums in sums_by_row])
-    return lengths_by_mean
+        surprises = [_surprise(shifted_mean) for shifted_mean in shifted_means]
+        lengths_by_distribution.append([math.fsum(map(mul, row_sums, surprises)) for row_sums in sums_by_row])
+    return lengths_by_distribution
 
 
 def _lacks_label(means: Sequence[float], shifted_means: Sequence[float]) -> bool:
-    """Return whether a shift takes the whole probability of a label that occurs, whose true mean is positive."""
+    """Return whether shifted means give no probability, or a negative one, to a label that has a positive mean.
+
+    Such a label occurs in the predictions, so that its true mean is positive.
+    """
     return any(mean > 0.0 >= shifted for mean, shifted in zip(means, shifted_means, strict=True))
 
 
 def _standard_shift(
     sums_by_label_and_row: Sequence[Sequence[float]], means: Sequence[float], sizes: Sequence[float]
 ) -> list[float]:
-    """Return how the mean of each label changes if the entropy becomes one standard error smaller.
+    """Return how the mean probability m of each label is likely to be if the entropy is one standard error lower.
 
-    With x the sums of the labels over the queries of a row, minus their expected values, the entropy moves with
-    ``z = sum(x * log(m))``. The change of each mean is the covariance of x and z over rows, divided by the standard
-    deviation of z and by the root of the number of rows. It does not depend on the size of z. If z is 0 in all rows,
-    because m is uniform, z is x of the label that varies most.
+    Let x_l be the deviation of a row for label l: the sum of the probabilities of the label over the queries of the
+    row, minus its expected value, size times m_l. To first order, the row changes the entropy in proportion to ``-z``,
+    with ``z = sum over labels of x_l * log(m_l)``. If the entropy is one standard error lower, the mean of label
+    l is expected to be higher by the regression of x_l on z::
+
+        shift_l = sum over rows of x_l * z / sqrt(sum over rows of z^2) / queries
+
+    The shift does not depend on the scale of z. If m is uniform, z is 0 in all rows, and no direction lowers the
+    entropy to first order. Then z is x_l of the label that varies most.
 
     Args:
-        sums_by_label_and_row: For each label its sum over the queries of each row.
+        sums_by_label_and_row: For each label the sum of its probabilities over the queries of each row.
         means: The mean m of each label.
         sizes: Number of queries of each row.
+
+    Returns:
+        One shift for each label; all of them are 0 if all rows have the same predictions.
     """
     x_by_label = []
     for row_sums, mean in zip(sums_by_label_and_row, means, strict=True):
         x_by_label.append([row_sum - size * mean for row_sum, size in zip(row_sums, sizes, strict=True)])
-    logarithms = [math.log(mean) if mean > 0.0 else 0.0 for mean in means]
     x_by_row = zip(*x_by_label, strict=True)
+    # x of a label that no query gives a probability is 0 in all rows, whatever its logarithm is.
+    logarithms = [math.log(mean) if mean > 0.0 else 0.0 for mean in means]
     z = [math.fsum(map(mul, x_of_row, logarithms)) for x_of_row in x_by_row]
-    if _length(z) <= _ROUNDING:
+
+    if _length(z) <= _ROUNDING:  # m is uniform
         z = max(x_by_label, key=_length)
     length_of_z = _length(z)
     if length_of_z <= _ROUNDING:  # all rows are the same
         return [0.0] * len(means)
-    count = math.fsum(sizes)
-    return [math.fsum(map(mul, x_of_label, z)) / length_of_z / count for x_of_label in x_by_label]
+    n_queries = math.fsum(sizes)
+    return [math.fsum(map(mul, x_of_label, z)) / length_of_z / n_queries for x_of_label in x_by_label]
 
 
 def _length(vector: Sequence[float]) -> float:
@@ -199,11 +218,11 @@ def _length(vector: Sequence[float]) -> float:
 
 
 def means_of_other_rows(sums_by_row: Sequence[Sequence[float]], sizes: Sequence[float]) -> list[list[float]]:
-    """Return for each test row the mean probability of each label in the other rows; none of them is 0.
+    """Return for each test row the mean probability of each label in all other rows; none of them is 0.
 
-    Half a row is added for each label (Krichevsky and Trofimov 1981), so that a label that the other rows lack has a
-    positive mean. It is as large as the mean row: the means of runs that differ in the queries for each row, and not in
-    their predictions, are the same.
+    To keep the mean of a label that the other rows lack above 0, half a row of each label is added to them (Krichevsky
+    and Trofimov 1981). This half row has half the mean number of queries of a row. So runs with the same predictions
+    have the same means, also if one of them has more queries for each row.
 
     Args:
         sums_by_row: For each row the sum of the probabilities of each label over its queries.

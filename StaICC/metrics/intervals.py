@@ -337,9 +337,14 @@ def _ratio_influence(numerators: Rows, denominators: Rows, ratio: float, total: 
 def share_of_rows_part(value: float, influence: Rows, rows: int, level: float) -> MetricTerm:
     """Return an estimate between 0 and 1 with the Wilson limits of a share of an effective number of rows.
 
-    It serves estimates that are no ratios of sums, such as areas under curves. The design effect is the variance from
-    the influences over that of a share of the rows. It is averaged over the events, ``rows * min(value, 1 - value)``,
-    and one pseudo-event, whose ratio is 1 (as in :func:`ratio_part`).
+    It serves estimates that are no ratios of sums, such as areas under curves. With the estimate v of n rows::
+
+        design effect  = (events * observed variance / binomial variance + 1) / (events + 1)
+        effective rows = n / design effect
+
+    The observed variance is the sum of the squared influences of the rows, and the binomial variance that of a share,
+    ``v (1 - v) / n``. Their ratio is unreliable with few events, the ``n * min(v, 1 - v)`` rows with the rarer outcome.
+    So it is averaged over the events and one pseudo-event, whose ratio is 1 (as in :func:`ratio_part`).
 
     Args:
         value: The estimate.
@@ -364,13 +369,16 @@ def share_of_rows_part(value: float, influence: Rows, rows: int, level: float) -
 
 
 def _number_of_events(numerators: Rows, denominators: Rows, value: float, total: float, *, continuous: bool) -> float:
-    """Return the effective number of rows that have the rarer outcome of a ratio, such as wrong predictions.
+    """Return the effective number of events of a ratio: of rows with the rarer outcome, such as wrong predictions.
 
-    For counts, it is ``(sum over rows)^2 / (sum of squares)``. If each row has the outcome in all of its queries or in
-    none, this is the number of rows that have it.
+    Let x be what a row has of the rarer outcome: its numerator if the ratio is below 1/2, else its denominator minus
+    its numerator.
 
-    For continuous numerators, it is the number of rows times the mean of the rarer outcome. This number is smaller:
-    small values are no events, and the sample may lack a rare large one. The pseudo-event then weighs more.
+    - For counts, the number is ``sum(x)^2 / sum(x^2)``. If each row has the outcome in all of its k queries or in none,
+      this is the number of rows that have it.
+    - For continuous numerators, it is the number of rows times the mean of the outcome, ``rows * sum(x) / total``. This
+      is smaller, which is cautious: the pseudo-event (:func:`_design_effect`) weighs more. Many small x are no events,
+      and the sample may lack a rare large one.
 
     Args:
         numerators: Numerator of each row.
@@ -439,56 +447,64 @@ def expected_distances(value: float, variance: float, rows: int, level: float) -
 
 
 def combine(parts: Sequence[MetricTerm], weights: Sequence[float]) -> MetricTerm:
-    """Return the weighted sum of parts over the same rows, with its limits by Zou's MOVER.
+    """Return a weighted sum of estimates over the same test rows, with its confidence limits (MOVER).
+
+    Each estimate, a *part*, has the distance ``below`` to its own lower limit and ``above`` to its upper limit. The
+    method of variance estimates recovery, MOVER (Zou and Donner 2008), reads a distance as a number of standard
+    deviations. For parts that are independent, the lower limit of the sum is
+    ``value - sqrt(sum over parts of (weight * distance)^2)``. The distance is ``below`` for a positive weight. For a
+    negative weight it is ``above``, because the sum is low where the part is high. The upper limit is the other way
+    round. Here the parts depend on each other, because they are over the same rows: :func:`_combined_distance` has the
+    formula.
 
     Args:
-        parts: The parts.
-        weights: Their weights, of any sign.
+        parts: The estimates, with the influence of each row.
+        weights: The weight of each part, of any sign.
 
     Source:
         Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach".
     """
     influences_by_row = _by_row(part.influence for part in parts)
-    influence = [_dot(weights, influences) for influences in influences_by_row]
+    influence_on_sum = [_dot(weights, influences) for influences in influences_by_row]
     lower_distances = []
     upper_distances = []
     for weight, part in zip(weights, parts, strict=True):
         if weight > 0.0:
             lower_distances.append(weight * part.below)
             upper_distances.append(weight * part.above)
-        else:  # the sum is low where the part is high
+        else:
             lower_distances.append(weight * part.above)
             upper_distances.append(weight * part.below)
     return MetricTerm(
         value=math.fsum([weight * part.value for weight, part in zip(weights, parts, strict=True)]),
         below=_combined_distance(parts, lower_distances, influences_by_row),
         above=_combined_distance(parts, upper_distances, influences_by_row),
-        influence=influence,
-        variance=_squares(influence),
+        influence=influence_on_sum,
+        variance=_squares(influence_on_sum),
     )
 
 
 def _combined_distance(
     parts: Sequence[MetricTerm], distances: Sequence[float], influences_by_row: Sequence[Sequence[float]]
 ) -> float:
-    """Return the distance from a weighted sum of parts to one of its limits (MOVER).
+    """Return the distance from a weighted sum of parts to one of its two confidence limits.
 
-    For uncorrelated parts, MOVER takes the root of the sum of the squared distances of the parts. Parts over the same
-    rows are correlated. So the squared distance of each part is split in two:
+    For independent parts it is the root of the sum of the squared distances (MOVER, :func:`combine`). Parts over the
+    same rows are correlated. So the squared distance of each part is split in two:
 
-    - The explained square comes from the influences of the rows on the part. The influences of a row on all parts are
-      added before squaring, so that the correlation counts.
-    - The rest is unexplained, and taken as independent of the other parts.
+    - The share that the rows explain: the sum of their squared influences, divided by the variance that the limits of
+      the part assume. To sum these shares, the influences of a row on all parts are first added up, each times the
+      *scale* of its part (distance / standard deviation), and then squared. So the correlation counts.
+    - The rest, which comes from rows that the sample may lack. It is taken as independent of the other parts.
 
-    A small sample may lack rows that differ between the parts. So the sum of the unexplained squares is at least that
-    of two rows that were not observed, the pseudo-rows (:func:`_square_from_pseudo_rows`).
+    A small sample may also lack rows on which the parts differ. So the sum of the unexplained squares is at least that
+    of two rows that were not observed (:func:`_square_from_pseudo_rows`).
 
     Args:
         parts: The parts.
-        distances: For each part its weight times the distance to the limit on this side of the sum.
+        distances: For each part its weight times the distance to its limit; negative for a negative weight.
         influences_by_row: For each row, its influence on each part.
     """
-    # The scale of a part is its distance in standard deviations of the part.
     scales = []
     unexplained_squares = []
     for part, distance in zip(parts, distances, strict=True):
@@ -509,12 +525,15 @@ def _combined_distance(
 
 
 def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
-    """Return the squared distance that two pseudo-rows add between a weighted sum of parts and its limit.
+    """Return the least unexplained square in a difference of correlated parts: that of two rows that were not observed.
 
-    In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. So two rows
-    that were not observed, the pseudo-rows, are added: one is correct only in the parts with positive weights, one only
-    in those with negative weights (as in Bonett and Price 2012 for two conditions). A sum without negative weights is
-    no difference; its result is 0.
+    In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. Its limits
+    would then be too close. So two pseudo-rows are added: one is correct only in the parts with positive weights,
+    the other only in those with negative weights. (Bonett and Price 2012 add such rows for two conditions.)
+
+    A pseudo-row has the influence ``1 / n_rows`` on each of its parts, a mean over rows. Times the scales of the parts,
+    this is ``sum of scales / n_rows``. The smaller one of the two sums is taken for both pseudo-rows. So a sum without
+    negative weights, which is no difference, has the result 0.
 
     Args:
         scales: For each part its weight times the distance to its limit, in standard deviations of the part. A scale
@@ -523,9 +542,8 @@ def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
     """
     positive_sum = math.fsum([scale for scale in scales if scale > 0.0])
     negative_sum = math.fsum([-scale for scale in scales if scale < 0.0])
-    smaller_sum = min(positive_sum, negative_sum)  # it counts for both pseudo-rows
-    influence = smaller_sum / max(1, n_rows)  # a row has the influence 1 / n_rows on a mean over rows
-    return 2.0 * influence**2
+    scaled_influence = min(positive_sum, negative_sum) / max(1, n_rows)
+    return 2.0 * scaled_influence**2
 
 
 def of_difference(part: MetricTerm, level: float) -> MetricTerm:
@@ -580,15 +598,17 @@ def _with_implied_variance(part: MetricTerm, level: float) -> MetricTerm:
 
 
 def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries: Rows, level: float) -> MetricTerm:
-    """Return the mean true-label likelihood with its limits.
+    """Return the mean probability of the true label (the likelihood) with its limits.
 
-    Wrong predictions of a certain model are rare, and each lowers the likelihood by almost 1. A small sample may have
-    none of them, so the variance of the likelihoods alone is too small. The limits therefore have two sources, which
-    are added as independent errors (the root of the sum of squares): the limits of the accuracy, times the difference
-    between the mean likelihoods of correct and wrong predictions; and the variation around these two means.
+    The variance of the likelihoods of the rows alone can be far too small. Wrong predictions of a certain model are
+    rare, and each lowers the mean by almost 1; a small sample may have none. So the distance to a limit combines
+    several sources of error, as independent errors: it is the root of the sum of their squares.
 
-    The reverse is a model whose predictions are right with a low probability, but for a few rows with a high one. Their
-    accuracy does not show that such rows exist. So the upper limit has a third source, a pseudo-row of likelihood 1.
+    1. The number of correct predictions: the distance of the accuracy to its limit, times the gap between the mean
+       likelihoods of correct and of wrong predictions.
+    2. The likelihoods of correct predictions around their mean, and those of wrong predictions around theirs.
+    3. For the upper limit, a pseudo-row of likelihood 1. It is for a model whose predictions are correct with a low
+       probability, but for a few rows with a high one: its accuracy does not show that such rows exist.
 
     Args:
         likelihoods: Sum over the queries of each row.
@@ -606,14 +626,14 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
     correct_sum = math.fsum(of_correct)
     wrong_sum = max(0.0, math.fsum(likelihoods) - correct_sum)
 
-    # First source: the accuracy. Each kind of predictions gets a pseudo-row, with the likelihood 1 if correct and 0 if
-    # wrong. The gap between the means is thus wide where a kind is rare.
+    # Source 1. The correct predictions get a pseudo-row with the likelihood 1, the wrong ones one with the likelihood
+    # 0. So the gap is wide, which is cautious, where a kind is rare.
     queries_per_row = total / len(queries)
     correct_mean_with_pseudo_row = (correct_sum + queries_per_row) / (n_correct + queries_per_row)
     wrong_mean_with_pseudo_row = wrong_sum / (n_wrong + queries_per_row)
     gap = correct_mean_with_pseudo_row - wrong_mean_with_pseudo_row
 
-    # Second source: the likelihoods around the mean of their kind.
+    # Source 2. The deviation of a row is what its likelihoods differ from the means of their kinds.
     correct_mean = correct_sum / n_correct if n_correct else 1.0
     wrong_mean = wrong_sum / n_wrong if n_wrong else 0.0
     deviations = []
@@ -622,15 +642,15 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
     share = min(1.0, max(0.0, mean.value))
     within_below, within_above = wilson_distances(share, _squares(deviations), q)
 
-    # Third source, of the upper limit: the change of the mean by a pseudo-row of likelihood 1, as a standard deviation.
+    # Source 3. A row of likelihood 1 would change the mean by this, which counts as a standard deviation.
     change_by_pseudo_row = (1.0 - share) / (len(queries) + 1)
 
-    # The first two sources can be correlated in a row. The variance of the sums of the rows includes that, so that its
-    # Wilson limits are the closest ones possible.
+    # Sources 1 and 2 can be correlated in a row, so that the root of the sum of squares is too small. The variance of
+    # the likelihoods of the rows includes the correlation. So its Wilson limits are the closest ones possible.
     least_below, least_above = wilson_distances(share, _squares(mean.influence), q)
     below = max(math.hypot(gap * accuracy.below, within_below), least_below)
-    above = max(math.hypot(gap * accuracy.above, within_above), least_above)
-    above = math.hypot(above, q * change_by_pseudo_row)
+    above_by_observed_rows = max(math.hypot(gap * accuracy.above, within_above), least_above)
+    above = math.hypot(above_by_observed_rows, q * change_by_pseudo_row)
     return _with_implied_variance(replace(mean, below=below, above=above), level)
 
 
@@ -640,9 +660,15 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
 def folded_moments(mean: float, deviation: float) -> tuple[float, float]:
     """Return mean and variance of the absolute value of a normal variable (folded normal distribution).
 
+    With the mean m and the standard deviation d of the variable X, and ``z = m / d``, they are (Leone, Nelson and
+    Nottingham 1961)::
+
+        E|X|   = d * sqrt(2 / pi) * exp(-z^2 / 2) + m * erf(z / sqrt(2))
+        Var|X| = m^2 + d^2 - (E|X|)^2
+
     Args:
-        mean: Mean of the variable.
-        deviation: Its standard deviation.
+        mean: Mean m of the variable.
+        deviation: Its standard deviation d.
     """
     if deviation < _TINY:
         return abs(mean), 0.0
@@ -755,7 +781,16 @@ def _unbiased_calibration_error(
 
 
 def _bin_error(bin_rows: BinRows, queries: Rows, level: float) -> _BinError:
-    """Return the calibration error of one bin.
+    """Return the calibration error of one confidence bin, with its standard deviations.
+
+    The *gap* of a bin is ``share * (accuracy - confidence)``, where share is the share of all queries that are in the
+    bin. Its absolute value is the error of the bin. Two parts of it vary from sample to sample::
+
+        variance of the gap = share^2 * variance of the accuracy + (gap / share)^2 * variance of the share
+
+    (the derivative of the gap by the accuracy is share, and by the share it is accuracy - confidence = gap / share).
+    The accuracy has Wilson limits, which are not symmetric. So it has two standard deviations, one for lower and one
+    for higher accuracies: the distance to a limit, divided by the quantile q.
 
     Args:
         bin_rows: The queries of the bin.
@@ -767,8 +802,6 @@ def _bin_error(bin_rows: BinRows, queries: Rows, level: float) -> _BinError:
     gap = math.fsum(bin_rows.errors) / total
     share = math.fsum(bin_rows.queries) / total
 
-    # Two things vary: the accuracy in the bin, and the share of the queries that are in the bin. The gap is share times
-    # (accuracy - confidence), so its derivative by the accuracy is share, and by the share it is gap / share.
     accuracy = ratio_part(bin_rows.hits, bin_rows.queries, level)
     influence_on_share = _ratio_influence(bin_rows.queries, queries, share, total)
     variance_from_share = (gap / share) ** 2 * _squares(influence_on_share)
@@ -783,9 +816,10 @@ def _bin_error(bin_rows: BinRows, queries: Rows, level: float) -> _BinError:
         towards_zero = deviation_above
         away_from_zero = deviation_below
     # The true gap may have the other sign. A move by q deviations towards 0 and past it ends at the absolute value
-    # q * towards_zero - |gap|, which is an increase by q * towards_zero - 2 |gap|.
+    # q * towards_zero - |gap|. This is an increase by q * towards_zero - 2 |gap|: so many standard deviations times q.
     past_zero = towards_zero - 2.0 * abs(gap) / q
 
+    # The gap is a ratio of sums over rows: errors / queries. Its absolute value has the same influences, with its sign.
     sign = -1.0 if gap < 0.0 else 1.0
     influence = []
     for error, count in zip(bin_rows.errors, queries, strict=True):
@@ -800,11 +834,17 @@ def _bin_error(bin_rows: BinRows, queries: Rows, level: float) -> _BinError:
 
 
 def _covariances(errors: Sequence[_BinError], deviations: Sequence[float]) -> list[list[float]]:
-    """Return the covariance matrix of the errors of all bins.
+    """Return the covariance matrix of the errors of all confidence bins.
 
-    The variance of an error is the sum of an observed and a hidden part. The observed parts of two bins are correlated
-    as the influences of the rows are. The hidden parts come from wrong predictions that the sample may lack. Such a row
-    would be wrong in all bins that it has queries in, so the hidden parts are correlated as the numbers of queries are.
+    The variance of an error, its squared deviation, is what its limits assume. It has an observed part, the sum of the
+    squared influences of the rows, and a hidden part, the rest. So a covariance of two bins has two parts as well::
+
+        covariance = scale_1 * scale_2 * sum over rows of (influence on bin 1 * influence on bin 2)
+                     + hidden_scale_1 * hidden_scale_2 * sum over rows of (queries in bin 1 * queries in bin 2)
+
+    Hidden parts come from rows with wrong predictions that the sample may lack. Such a row would be wrong in all bins
+    that it has queries in, so that they are correlated as the numbers of queries are. The scales make each part of a
+    variance as large as it is. If the assumed variance is below the observed one, the influences are scaled down.
 
     Args:
         errors: The error of each bin.
@@ -816,8 +856,6 @@ def _covariances(errors: Sequence[_BinError], deviations: Sequence[float]) -> li
         variance = deviation * deviation
         observed_variance = _squares(error.influence)
         hidden_variance = max(0.0, variance - observed_variance)
-        # An influence times the observed scale is the error that a row explains, and a number of queries times the
-        # hidden scale is the error of a row that the sample may lack.
         observed_scales.append(deviation / math.sqrt(max(variance, observed_variance, _TINY**2)))
         hidden_scales.append(math.sqrt(hidden_variance / max(_squares(error.queries), _TINY)))
 
@@ -837,11 +875,17 @@ def _covariances(errors: Sequence[_BinError], deviations: Sequence[float]) -> li
 
 
 def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Return mean and variance of the sum of the absolute values of normal variables.
+    """Return mean and variance of the sum of the absolute values of correlated normal variables.
 
-    The covariance of two absolute values depends on how certain the signs of both variables are. If they are certain,
-    it is the covariance of the variables. If they are free, it is at most 1 - 2 / pi times its size. In between, the
-    two are mixed by the probability that both variables keep their signs.
+    The mean is the sum of the means of the absolute values (:func:`folded_moments`). The variance is the sum of their
+    variances, plus twice the covariance of each pair. A covariance of two absolute values depends on how certain the
+    signs of both variables are:
+
+    - If both signs are certain, it is the covariance of the variables.
+    - If both variables have the mean 0, it is at most ``1 - 2 / pi`` times the absolute value of their covariance.
+    - In between it is a mean of these two, an approximation. The weight of the first one is the product of the two
+      certainties ``P(|X - mean| < mean) = erf(mean / deviation / sqrt(2))``, the probability that X has the
+      sign of its mean, minus that of the other sign.
 
     Args:
         means: The means of the variables, none of them negative.
@@ -857,7 +901,6 @@ def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) 
         variances.append(folded_variance)
         sign_certainties.append(math.erf(mean / max(deviation, _TINY) / math.sqrt(2.0)))
 
-    # The variance of a sum: all variances, and twice the covariance of each pair.
     variance = math.fsum(variances)
     for first in range(len(means)):
         for second in range(first):
@@ -924,22 +967,25 @@ def _calibration_limit(
 class _LabelTerm:
     """What one label contributes to a divergence and its variance.
 
-    With the mean probability p and the frequency f of the label, the divergence is the sum of ``p * log(p / f)``.
+    With the mean probability p and the frequency f of each label, the divergence is ``sum over labels of p log(p/f)``.
+    Let u be the deviation of p from f, divided by ``sqrt(p)``. Near 0, the divergence is ``sum over labels of u^2 / 2``
+    (its Taylor series of second order).
+
+    A *hidden* variance is that of predictions which the sample may lack.
 
     Attributes:
-        divergence: ``p * log(p / f)``.
-        gradient: For each row its influence on the divergence, by the derivative at p and f.
-        deviation: For each row its influence on u, the change of p relative to f, divided by ``sqrt(p)``. Near 0, the
-            divergence is half the sum of the squared u of all labels (its second-order Taylor series).
-        hidden_variance: Variance of the divergence from predictions that the sample may lack.
-        hidden_deviation_variance: Variance of u from such predictions.
+        divergence: ``p log(p/f)``.
+        influence_on_divergence: The influence of each row on the divergence by way of p and f of this label.
+        influence_on_u: The influence of each row on u.
+        hidden_variance_of_divergence: The hidden variance of the divergence.
+        hidden_variance_of_u: The hidden variance of u.
     """
 
     divergence: float
-    gradient: Rows
-    deviation: Rows
-    hidden_variance: float
-    hidden_deviation_variance: float
+    influence_on_divergence: Rows
+    influence_on_u: Rows
+    hidden_variance_of_divergence: float
+    hidden_variance_of_u: float
 
 
 def divergence_interval(
@@ -988,7 +1034,13 @@ def divergence_interval(
 def _label_term(
     probabilities: Rows, frequencies: Rows | None, n_labels: int, queries: Rows, level: float
 ) -> _LabelTerm:
-    """Return what one label contributes to a divergence.
+    """Return what one label contributes to a divergence and its variance.
+
+    With the mean probability p and the frequency f of the label, its contribution is ``p log(p/f)``. The influences of
+    a row follow from those on p and f, called dp and df here, by the derivatives::
+
+        influence on p log(p/f)  = (log(p/f) + 1) * dp - p/f * df
+        influence on u           = (dp - p/f * df) / sqrt(p)
 
     Args:
         probabilities: For each row the sum of the label's probabilities over its queries.
@@ -998,54 +1050,55 @@ def _label_term(
         level: Nominal coverage.
     """
     n_rows = len(queries)
-    part = ratio_part(probabilities, queries, level, continuous=True)
+    mean_probability = ratio_part(probabilities, queries, level, continuous=True)
     if frequencies is None:
         frequency = 1.0 / n_labels
-        frequency_influence = [0.0] * n_rows
+        influence_on_frequency = [0.0] * n_rows  # a fixed number
     else:
         total = math.fsum(queries)
         frequency = math.fsum(frequencies) / total
-        frequency_influence = _ratio_influence(frequencies, queries, frequency, total)
+        influence_on_frequency = _ratio_influence(frequencies, queries, frequency, total)
 
-    divergence = 0.0
-    if part.value > 0:
-        divergence = part.value * math.log(part.value / frequency)
+    divergence = 0.0  # the limit of p log(p/f) for p = 0
+    if mean_probability.value > 0:
+        divergence = mean_probability.value * math.log(mean_probability.value / frequency)
 
-    # The derivatives of p log(p / f) are log(p / f) + 1 by p, and -p / f by f. A pseudo-row with equal probabilities
-    # keeps the mean p above 0.
-    p = (n_rows * part.value + 1.0 / n_labels) / (n_rows + 1.0)
+    # The derivatives need a p above 0. So a pseudo-row with equal probabilities of all labels is added to p.
+    p = (n_rows * mean_probability.value + 1.0 / n_labels) / (n_rows + 1.0)
     ratio = p / frequency
     slope = math.log(ratio) + 1.0
-    gradient = []
-    deviation = []
-    for influence_on_p, influence_on_f in zip(part.influence, frequency_influence, strict=True):
-        gradient.append(slope * influence_on_p - ratio * influence_on_f)
-        deviation.append((influence_on_p - ratio * influence_on_f) / math.sqrt(p))
+    influence_on_divergence = []
+    influence_on_u = []
+    for dp, df in zip(mean_probability.influence, influence_on_frequency, strict=True):
+        influence_on_divergence.append(slope * dp - ratio * df)
+        influence_on_u.append((dp - ratio * df) / math.sqrt(p))
 
     # The limits of the mean probability assume more variance than the rows show: the difference is hidden. It is at
-    # least that of a pseudo-row whose prediction is another label than the true one.
+    # least that of a pseudo-row whose prediction is another label than the true one. The influence of such a row is
+    # 1 / n_rows. Half of its square counts for each of the two labels.
     pseudo_row_variance = 0.5 / n_rows**2
-    assumed_variance = _with_implied_variance(part, level).variance
-    hidden_variance = max(pseudo_row_variance, assumed_variance - _squares(part.influence))
+    assumed_variance = _with_implied_variance(mean_probability, level).variance
+    hidden_variance_of_p = max(pseudo_row_variance, assumed_variance - _squares(mean_probability.influence))
+    # A hidden row changes p and not f. The changes of p of all labels sum to 0, so that the 1 in the slope cancels out.
+    slope_of_hidden_row = slope - 1.0
     return _LabelTerm(
         divergence=divergence,
-        gradient=gradient,
-        deviation=deviation,
-        # A hidden row changes p alone. The probabilities of all labels sum to 1, so the constant 1 of the slope drops.
-        hidden_variance=(slope - 1.0) ** 2 * hidden_variance,
-        hidden_deviation_variance=hidden_variance / p,
+        influence_on_divergence=influence_on_divergence,
+        influence_on_u=influence_on_u,
+        hidden_variance_of_divergence=slope_of_hidden_row**2 * hidden_variance_of_p,
+        hidden_variance_of_u=hidden_variance_of_p / p,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _DivergenceMoments:
-    """An observed divergence and the moments of its sampling distribution.
+    """An observed divergence, with the mean and the variances that such an estimate has over samples.
 
     Attributes:
         value: The observed divergence.
-        bias: Its mean if there is no divergence.
-        null_variance: Its variance if there is no divergence.
-        variance: Its first-order variance if the truth is the observed divergence.
+        bias: The mean of the estimate if the true divergence is 0.
+        null_variance: Its variance if the true divergence is 0.
+        variance: Its variance if the true divergence is the observed one, to first order.
     """
 
     value: float
@@ -1055,44 +1108,59 @@ class _DivergenceMoments:
 
 
 def _divergence_moments(terms: Sequence[_LabelTerm]) -> _DivergenceMoments:
-    """Return a divergence and its moments from the terms of the labels.
+    """Return an observed divergence with its bias and its two variances.
 
-    Near 0, the divergence is ``sum(u^2) / 2``. If u has a normal distribution with mean 0 and covariances C, the mean
-    of this sum is half the sum of the variances, and its variance half the sum of all squared elements of C.
+    **Without any divergence**, the observed one is nearly ``sum over labels of u^2 / 2``, where u are the deviations of
+    the labels (:class:`_LabelTerm`). They are sums over many rows, so nearly normal with mean 0 and some covariance
+    matrix C. Such a sum of squares has the moments (of a quadratic form of normal variables)::
+
+        bias          = mean     = sum over labels a of C[a][a] / 2
+        null_variance = variance = sum over labels a and b of C[a][b]^2 / 2
+
+    ``C[a][b]`` is the sum over rows of the products of their influences on u of both labels. ``C[a][a]`` has the hidden
+    variance of u in addition. The hidden parts of different labels are taken as independent.
+
+    **With the observed divergence as the truth**, the variance is the sum of the squared influences of the rows, plus
+    the hidden variances (delta method of first order).
+
+    Args:
+        terms: The term of each label.
     """
-    observed_variances = [_squares(term.deviation) for term in terms]
-    hidden_variances = [term.hidden_deviation_variance for term in terms]
+    observed_variances_of_u = [_squares(term.influence_on_u) for term in terms]
+    hidden_variances_of_u = [term.hidden_variance_of_u for term in terms]
+    trace_of_c = math.fsum([*observed_variances_of_u, *hidden_variances_of_u])
 
-    squared_covariances = []
+    squares_of_c = []
     for a, first in enumerate(terms):
         for b, second in enumerate(terms):
-            covariance = _dot(first.deviation, second.deviation)
+            covariance = _dot(first.influence_on_u, second.influence_on_u)
             if a == b:
-                covariance += first.hidden_deviation_variance
-            squared_covariances.append(covariance**2)
+                covariance += first.hidden_variance_of_u
+            squares_of_c.append(covariance**2)
 
-    # The influence of a row on the divergence is the sum of its influences by way of all labels.
-    gradients_by_row = _by_row(term.gradient for term in terms)
-    influence = list(map(math.fsum, gradients_by_row))
+    influences_by_row = _by_row(term.influence_on_divergence for term in terms)
+    influence_of_row = list(map(math.fsum, influences_by_row))  # by way of all labels
+    hidden_variance = math.fsum(term.hidden_variance_of_divergence for term in terms)
     return _DivergenceMoments(
         value=math.fsum(term.divergence for term in terms),
-        bias=0.5 * math.fsum([*observed_variances, *hidden_variances]),
-        null_variance=0.5 * math.fsum(squared_covariances),
-        variance=_squares(influence) + math.fsum(term.hidden_variance for term in terms),
+        bias=0.5 * trace_of_c,
+        null_variance=0.5 * math.fsum(squares_of_c),
+        variance=_squares(influence_of_row) + hidden_variance,
     )
 
 
 def _growth(moments: _DivergenceMoments, q: float) -> float:
-    """Return how fast the first-order variance of an estimated divergence grows with the true divergence D.
+    """Return how fast the variance of an estimated divergence grows with the true divergence D.
 
-    This variance is proportional to D. The growth is the number for which ``q^2 * variance = 2 * growth * D``, a form
-    that the limits need. It is estimated at the observed divergence.
+    To first order, this variance is proportional to D. The growth g is defined by ``q^2 * variance = 2 * g * D``, the
+    form that the equations of the limits need. It is computed at the observed divergence:
+    ``g = q^2 * variance / (2 * D)``.
 
     Args:
         moments: The observed divergence and its moments.
         q: Quantile of the interval.
     """
-    # A division by an estimate near 0 would be too uncertain.
+    # Near 0, both the variance and D are uncertain. So D is at least a hundredth of the bias in the denominator.
     observed_divergence = max(moments.value, 0.01 * moments.bias)
     return q * q * moments.variance / observed_divergence / 2.0
 
@@ -1129,6 +1197,15 @@ def _upper_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
 def _lower_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
     """Return the smallest true divergence that the estimate does not reject; 0 if it does not reject 0.
 
+    Let u be the deviation of the mean prediction from the frequencies, in the direction of the observed one. The
+    estimate is ``u^2 / 2`` plus the bias from all other directions. u is nearly normal with the variance
+    ``growth / q^2``, so that q of its standard deviations are ``sqrt(growth)``. The limit is ``lowest^2 / 2``, where::
+
+        lowest     = observed_u - sqrt(growth)
+        observed_u = sqrt(2 * (estimate - bias from other directions))
+
+    The bias from the direction of u itself is half of the variance of u; the other directions have the rest.
+
     Args:
         moments: The observed divergence and its moments.
         q: Quantile of the interval.
@@ -1136,25 +1213,27 @@ def _lower_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
     if moments.value <= _quantile_without_divergence(moments, q):
         return 0.0
 
-    # With u the deviation in the direction of the divergence, the estimate is u^2 / 2 plus the bias from the other
-    # directions. u is nearly normal with the variance growth / q^2, of which half is the bias from its own direction.
-    # So sqrt(2 * limit) is q standard deviations, or sqrt(growth), below the observed u.
     growth = _growth(moments, q)
-    own_bias = growth / (2.0 * q * q)
-    other_bias = max(0.0, moments.bias - own_bias)
-    observed_u = math.sqrt(2.0 * max(0.0, moments.value - other_bias))
+    bias_from_u = growth / (2.0 * q * q)
+    bias_from_other_directions = max(0.0, moments.bias - bias_from_u)
+    observed_u = math.sqrt(2.0 * max(0.0, moments.value - bias_from_other_directions))
     lowest_u = max(0.0, observed_u - math.sqrt(growth))
     return lowest_u**2 / 2.0
 
 
 def _quantile_without_divergence(moments: _DivergenceMoments, q: float) -> float:
-    """Return the quantile of the estimated divergence if the true divergence is 0, for the normal quantile ``q``.
+    """Return the quantile of the estimates of a divergence if the true one is 0, for the normal quantile ``q``.
 
-    Such an estimate is nearly a multiple of a chi-square variable. The multiple and the degrees of freedom follow from
-    its mean and its variance. The quantile is the approximation of Wilson and Hilferty (1931):
-    ``mean * (1 - c + q * sqrt(c))^3`` with ``c = 2 / (9 * degrees_of_freedom)``.
+    Such an estimate is nearly a chi-square variable times a factor. A chi-square variable with f degrees of freedom has
+    the mean f and the variance 2 f. So f is ``2 * mean^2 / variance`` of the estimate, whatever the factor is. The
+    quantile is the approximation of Wilson and Hilferty (1931)::
+
+        mean * (1 - c + q * sqrt(c))^3    with  c = 2 / (9 * f)
+
+    Args:
+        moments: The bias is the mean of the estimate, the null variance its variance.
+        q: Quantile of a normal variable, such as 1.96.
     """
-    # A chi-square variable, times a factor, has 2 * mean^2 / variance degrees of freedom.
     degrees_of_freedom = 2.0 * moments.bias * moments.bias / max(moments.null_variance, _TINY**2)
     c = 2.0 / (9.0 * degrees_of_freedom)
     return moments.bias * (1.0 - c + q * math.sqrt(c)) ** 3

@@ -192,9 +192,14 @@ def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
 
 
 def _tilt(trials: Sequence[_Trials], target_mean: float) -> _Tilt:
-    """Return the tilting that moves the mean of the sum of all trials to a target.
+    """Return the exponential tilting that moves the mean of the sum of all trials to a target.
 
-    The mean rises with theta, which is found by bisection.
+    Tilting by theta multiplies the probability of each value s of the sum by ``exp(theta * s)``, and divides by the
+    mean of this factor. A trial stays a trial: its log-odds of success become ``log_odds + theta * weight``. For one
+    trial, the mean of the factor is ``(1 + exp(tilted log_odds)) / (1 + exp(log_odds))``; for the sum, it is the
+    product.
+
+    The mean of the sum rises with theta, which is found by bisection.
 
     Args:
         trials: The groups of trials.
@@ -211,7 +216,7 @@ def _tilt(trials: Sequence[_Trials], target_mean: float) -> _Tilt:
         else:
             high = theta
 
-    # For one trial, the mean of exp(theta * weight * success) is (1 + exp(tilted log-odds)) / (1 + exp(log-odds)).
+    # softplus(x) = log(1 + exp(x))
     log_odds = []
     log_factors = []
     for group in trials:
@@ -312,14 +317,19 @@ def _log_lower_tail(uncertain: Groups, k: int) -> float:
 def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
     """Return the natural logarithm of the probability that the number X of successes is in a tail.
 
-    Let G(z) = E[z^X] be the generating function of X. Let z = exp(theta + i angle) be the points of a circle around 0
-    in the complex plane; its radius is exp(theta). The tail probabilities are means over all angles::
+    Let G(z) = E[z^X] be the generating function of X. On a circle around 0 in the complex plane, at the points
+    ``z = exp(theta + i angle)``, the mean over all angles of ``G(z) z^-k`` is P(X = k): the mean of ``z^(X - k)`` is 0
+    unless X = k (Cauchy's integral formula). In the same way (Daniels 1954, Lugannani and Rice 1980)::
 
         P(X >= k) = mean of G(z) z^-k / (1 - 1/z)   for theta > 0
         P(X <= k) = mean of G(z) z^-k / (1 - z)     for theta < 0
 
-    The reason: the mean of G(z) z^-k is P(X = k). The geometric series 1 / (1 - 1/z) = 1 + 1/z + 1/z^2 + ... adds the
-    probabilities of k + 1, k + 2 and so on. In the same way, 1 / (1 - z) adds those of k - 1, k - 2 and so on.
+    because the geometric series ``1 / (1 - 1/z) = 1 + 1/z + 1/z^2 + ...`` adds the probabilities of k + 1, k + 2 and so
+    on, and ``1 / (1 - z)`` those of k - 1, k - 2 and so on.
+
+    If phi is the characteristic function of X after tilting by theta, then
+    ``G(z) z^-k = exp(log_factor - theta * k) * phi(angle) * exp(-i k angle)``. The first factor does not depend on the
+    angle; :func:`_mean_around_circle` has the mean of the others.
 
     Args:
         uncertain: Chances and numbers of the trials; no chance is 0 or 1.
@@ -339,38 +349,50 @@ def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
     for log_odds, (_, count) in zip(tilt.log_odds, uncertain, strict=True):
         tilted_trials.append(_TiltedTrials(_chance(-log_odds), _chance(log_odds), count))
 
-    # If phi is the characteristic function of the tilted distribution, G(z) = exp(log_factor) * phi(angle). So
-    # G(z) z^-k = exp(log_factor - theta k) * phi(angle) * exp(-i k angle), where the first factor is constant.
-    mean_of_other_factors = _mean_around_circle(tilted_trials, tilt.theta, k, sign)
-    log_of_tail = tilt.log_factor - tilt.theta * k + math.log(mean_of_other_factors)
+    mean_around_circle = _mean_around_circle(tilted_trials, tilt.theta, k, is_upper)
+    log_of_tail = tilt.log_factor - tilt.theta * k + math.log(mean_around_circle)
     return min(0.0, log_of_tail)  # rounding may give a probability above 1
 
 
-def _mean_around_circle(tilted_trials: Sequence[_TiltedTrials], theta: float, k: int, sign: float) -> float:
-    """Return the mean of ``phi(angle) * exp(-i k angle) / (1 - z^-sign)`` over all angles, by the trapezoidal rule.
+def _mean_around_circle(tilted_trials: Sequence[_TiltedTrials], theta: float, k: int, is_upper: bool) -> float:
+    """Return the integral of which :func:`_log_tail_by_contour` consists, as a mean over the angles of a circle.
 
-    Here phi is the characteristic function of the number of successes, and z is ``exp(theta + i angle)``.
+    With ``z = exp(theta + i angle)``, the mean over all angles is computed of::
+
+        phi(angle) * exp(-i k angle) / (1 - 1/z)   for the upper tail
+        phi(angle) * exp(-i k angle) / (1 - z)     for the lower tail
+
+    Here phi is the characteristic function of the number of successes: the product over all trials of
+    ``failure + success * exp(i angle)``.
+
+    The trapezoidal rule takes the mean over an odd number of nodes at equal distances, the angles
+    ``2 pi node / nodes``. Node 0 is alone; the others are pairs with opposite angles, and values that are complex
+    conjugates. So the sum over a pair is twice the real part of one of them, and half of the nodes is enough.
 
     Args:
         tilted_trials: The trials.
         theta: The logarithm of the radius of the circle.
         k: The number at which the tail begins.
-        sign: 1 for the tail above k, -1 for the tail below.
+        is_upper: Whether the tail begins at k and leads upwards; else it leads downwards.
     """
     nodes = _contour_nodes(tilted_trials, theta)
     step = 2.0 * math.pi / nodes
+    sign = 1.0 if is_upper else -1.0
     total = 0.0
-    # The nodes above and below the real axis are conjugate, so the real parts of one half count twice.
     for node in range(nodes // 2 + 1):
-        unit_root = cmath.rect(1.0, step * node)
+        angle = step * node
+        unit_root = cmath.rect(1.0, angle)  # exp(i angle)
         phi = math.prod([(group.failure + group.success * unit_root) ** group.count for group in tilted_trials])
-        numerator = phi * cmath.rect(1.0, -step * (node * k % nodes))
-        denominator = 1.0 - cmath.exp(-sign * complex(theta, step * node))
-        term = (numerator / denominator).real
+        # exp(-i k angle): k times the angle is k * node steps. Whole turns are left out, so that no digit is lost.
+        steps_of_last_turn = node * k % nodes
+        rotation = cmath.rect(1.0, -step * steps_of_last_turn)
+        denominator = 1.0 - cmath.exp(-sign * complex(theta, angle))
+        real_part = (phi * rotation / denominator).real
         if node == 0:
-            total += term
+            total += real_part
         else:
-            total += 2.0 * term
+            total += 2.0 * real_part
+        # The absolute value of phi falls from 1 at the angle 0 to the angle pi. So all further terms are negligible.
         if abs(phi) < _NEGLIGIBLE:
             break
     return total / nodes
@@ -379,10 +401,17 @@ def _mean_around_circle(tilted_trials: Sequence[_TiltedTrials], theta: float, k:
 def _contour_nodes(tilted_trials: Sequence[_TiltedTrials], theta: float) -> int:
     """Return an odd number of nodes with which the trapezoidal rule around the circle is exact to all digits.
 
-    Two errors must be negligible. First, the rule cannot distinguish numbers of successes that differ by a multiple of
-    the number of nodes. So there are at least as many nodes as numbers with a noticeable probability: 24 standard
-    deviations and 60 more hold them all. Second, the pole is at the distance theta from the circle, which adds an error
-    of exp(-nodes * theta). With 40 / theta more nodes it is below exp(-40).
+    Two errors must be negligible:
+
+    - The rule cannot distinguish numbers of successes that differ by a multiple of the number of nodes. So there are at
+      least as many nodes as numbers with a noticeable probability: 24 standard deviations (12 on each side of the mean,
+      beyond which a normal variable is with a probability below 1e-32) and 60 more for small deviations.
+    - The integrand has a pole at z = 1, at the distance theta from the circle, which adds an error of
+      ``exp(-nodes * theta)``. With 40 / theta more nodes it is below ``exp(-40)``, about 4e-18.
+
+    Args:
+        tilted_trials: The trials.
+        theta: The logarithm of the radius of the circle, not 0.
     """
     n = sum(group.count for group in tilted_trials)
     variance = math.fsum(group.failure * group.success * group.count for group in tilted_trials)
@@ -427,6 +456,7 @@ def _share(value: object, name: str) -> float:
 
 
 def _share_error(value: object, name: str) -> ArgumentError:
+    """Return the error for a value that is no number from 0 to 1; ``name`` says what the value is."""
     return ArgumentError(f"{name} must be a number between 0 and 1, not {value!r}")
 
 
@@ -696,18 +726,19 @@ class RandomBaseline:
         """Return the natural logarithm of the probability that the best of t guessers has at least k right guesses.
 
         With X the number of right guesses of one guesser, it is the logarithm of ``1 - P(X < k)^t``. It is computed
-        from the smaller tail of X, so that it has full precision if the probability is near 0, and if it is near 1.
+        from the smaller one of P(X < k) and P(X >= k), which has all digits. The other one, a number near 1, has not.
         """
         t = validate_integer("t", t, minimum=1)
         if k == 0:
             return 0.0
         mean, _ = _mean_and_deviation(self.p)
-        if k <= mean:
+        if k <= mean:  # P(X < k) is the smaller one
             log_below = log_tail(self.p, k - 1).logarithm
             return math.log(-math.expm1(t * log_below))
+
         log_at_least = log_tail(self.p, k).logarithm
-        if log_at_least <= _FULL_PRECISION:
-            # With s the upper tail, 1 - (1 - s)^t is t s to within t s, a relative error far below rounding.
+        if log_at_least <= _FULL_PRECISION:  # exp() would lose digits
+            # With s = P(X >= k), 1 - (1 - s)^t is t s but for a relative error of at most t s, far below rounding.
             return min(0.0, math.log(t) + log_at_least)
         log_below = math.log1p(-math.exp(log_at_least))
         return math.log(-math.expm1(t * log_below))
@@ -729,7 +760,11 @@ def _digits_after_point(number: str) -> int:
 # -- the best of several guessers, in a mean over data sets
 
 Guesses = Sequence[tuple[float, int, int]]
-"""A mean accuracy of guessing, as a sum: (what one right guess adds, number of labels, number of guesses)."""
+"""The score of a guesser as a sum: (weight that one right guess adds, number of labels, number of such guesses).
+
+The mean accuracy over a data set of 100 queries with 2 labels and one of 50 queries with 4 labels, for example, is
+``[(0.005, 2, 100), (0.01, 4, 50)]``.
+"""
 
 _EXACT_SCORES = 20_000
 """Up to this number of different scores, their distribution is exact. More scores are rounded to a grid."""
@@ -767,16 +802,22 @@ class _ScoreDistribution:
     tails: list[float]
     """For each score the probability of this score or a larger one."""
     half_step: float
-    """Half of the distance between neighbours on the grid of scores; 0 if the distribution is exact."""
+    """Half of the distance between neighbours on the grid of scores; 0 if the scores are exact, not rounded."""
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether the scores are rounded to a grid."""
+        return self.half_step > 0.0
 
     def tail(self, score: float) -> float:
         """Return the probability of a score or a larger one.
 
-        A score that is rounded down to the grid counts as reached, so that the p-value is not too small.
+        A score that is rounded down to the grid counts as reached, so that the p-value is not too small. Exact scores
+        may have rounding errors, up to :data:`_SAME_SCORE`.
         """
-        lowest = score - max(self.half_step, _SAME_SCORE)
-        position = bisect_left(self.scores, lowest)
-        if position == len(self.scores):
+        lowest_score_in_tail = score - max(self.half_step, _SAME_SCORE)
+        position = bisect_left(self.scores, lowest_score_in_tail)
+        if position == len(self.scores):  # all possible scores are lower
             return 0.0
         return self.tails[position]
 
@@ -811,10 +852,11 @@ def _distribution_of_sum(first: Mapping[int, float], second: Mapping[int, float]
 
 
 def _on_grid(distribution: Mapping[int, float], scale: Fraction) -> dict[int, float]:
-    """Return the distribution of an integer times a scale, rounded to integers.
+    """Return the distribution of an integer times a scale, rounded to integers so that its mean does not change.
 
-    A product between two integers is rounded to both: its probability is divided between them so that the mean of the
-    distribution does not change.
+    A product between two integers is divided between them: the upper one gets a share of its probability that is the
+    distance from the product to the lower one. For example, 2 times the scale 0.6 is 1.2, of which 1 gets 80 % of the
+    probability and 2 gets 20 %.
 
     Args:
         distribution: The probability of each value of the integer.
@@ -871,12 +913,14 @@ def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = No
     """Return the distribution of the score of a random guesser.
 
     The groups of guesses are added one after the other. The sums are exact while there are few of them. As soon as the
-    next group could make more than ``_EXACT_SCORES`` different sums, they are rounded to a grid.
+    next group could make more than ``_EXACT_SCORES`` different sums, they are rounded to a grid, and small
+    probabilities are left out.
 
     Args:
-        groups: The guesses; large weights first.
-        near: A score in a thin tail. The distribution is then tilted so that its mean is this score, and small
-            probabilities near it have all their digits. ``None``: without tilting.
+        groups: The guesses; large weights first, so that few sums come before many.
+        near: ``None``, or a score in a thin tail, which consists of small probabilities. Then the distribution is
+            tilted before the groups are added, so that its mean is this score and probabilities near it are large. The
+            tilting is undone at the end.
     """
     trials = [_guess_trials(group) for group in groups]
     if near is None:
@@ -884,6 +928,7 @@ def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = No
     else:
         tilt = _tilt(trials, near)
 
+    # Sums are kept as integers, in multiples of a unit that divides all weights.
     weights = [Fraction(group.weight).limit_denominator(10**8) for group in groups]
     common_unit = Fraction(1, math.lcm(*(weight.denominator for weight in weights)))
     score = _SumOfGuesses({0: 1.0}, common_unit, is_rounded=False)
@@ -897,10 +942,13 @@ def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = No
 
 
 def _without_tilt(tilted_score: _SumOfGuesses, tilt: _Tilt) -> _ScoreDistribution:
-    """Return the distribution of a score from its tilted distribution.
+    """Return the distribution of a score from its tilted distribution, by dividing by the factor of the tilting.
 
-    Tilting multiplied the probability of each score by ``exp(theta * score - log_factor)``. Here the probabilities are
-    divided by this factor.
+    Tilting multiplied the probability of each score by ``exp(theta * score - log_factor)``.
+
+    Args:
+        tilted_score: The tilted distribution of the score, in multiples of its unit.
+        tilt: The tilting; with theta 0 it changes nothing.
     """
     scores = []
     probabilities = []
@@ -987,13 +1035,15 @@ def _score_moments(groups: Sequence[_GuessGroup]) -> tuple[float, float]:
 
 
 def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
-    """Return the probability that the best of several guessers reaches a score.
+    """Return the probability that the best of several random guessers reaches a score.
 
-    It is exact if all guesses have the same weight, or if few scores are possible. Otherwise scores are rounded to a
-    grid.
+    The score of a guesser is a sum, such as a mean accuracy over data sets: each right guess adds a weight. The p-value
+    is exact if all guesses have the same weight, or if few scores are possible. Otherwise scores are rounded to a grid
+    (:func:`_score_distribution`).
 
     Args:
-        guesses: The guesser's score as a sum.
+        guesses: The score of one guesser, as tuples of three numbers: the weight that one right guess adds, the number
+            of labels among which it is guessed, and the number of such guesses.
         score: The score to reach.
         tried: Number of guessers.
 
@@ -1009,23 +1059,30 @@ def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
         if least_count > baseline.n:
             return 0.0
         return baseline.p_value_of_count(least_count, tried)
+
     distribution = _score_distribution(groups)
     tail = distribution.tail(score)
-    is_rounded = distribution.half_step > 0.0
-    if is_rounded and tail < _THIN_TAIL:
-        tail = _score_distribution(groups, near=score).tail(score)
+    # A distribution on a grid lacks small probabilities, of which a thin tail consists. So it is computed again, with
+    # the distribution that has all digits near the score.
+    if distribution.is_rounded and tail < _THIN_TAIL:
+        distribution_near_score = _score_distribution(groups, near=score)
+        tail = distribution_near_score.tail(score)
     return _tail_of_best(tail, tried)
 
 
 def expected_best(guesses: Guesses, tried: int = 1) -> float:
     """Return the expected score of the best of several guessers.
 
+    The best of t guessers reaches a score with the probability ``1 - (1 - tail)^t``, where tail is the probability that
+    one guesser reaches it. Its expected score is the lowest possible score, plus the sum over all higher scores of
+    (distance to the next lower one) times this probability.
+
     The score may be a mean over data sets. The best mean of all guessers is smaller than the mean of the best scores,
     because no guesser is the best one on all data sets.
 
     Args:
-        guesses: The guesser's score as a sum.
-        tried: Number of guessers.
+        guesses: The score of one guesser, as for :func:`guessing_p_value`.
+        tried: Number t of guessers.
 
     Example:
         >>> round(expected_best([(0.01, 2, 100)], 10), 5)
@@ -1040,7 +1097,6 @@ def expected_best(guesses: Guesses, tried: int = 1) -> float:
         weight = groups[0].weight
         return baseline.max_random_baseline(tried) * baseline.n * weight
 
-    # E[best] = lowest score + sum over all higher scores of (distance to the next lower one) * P(best >= score)
     distribution = _score_distribution(groups)
     distances = [higher - lower for lower, higher in pairwise(distribution.scores)]
     tails_of_best = [_tail_of_best(tail, tried) for tail in distribution.tails[1:]]

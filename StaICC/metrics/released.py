@@ -57,26 +57,28 @@ def softmax(row: Sequence[float]) -> list[float]:
     return [power / total for power in powers]
 
 
-def _fails_in_0_1_1(exception: str, cause: str) -> UndefinedMetricError:
-    """Return the error for an input on which StaICC 0.1.1 ends with an exception, so that it has no value.
+def _error_as_release_fails(exception: str, cause: str) -> UndefinedMetricError:
+    """Return the error to raise for an input on which StaICC 0.1.1 itself ends with an exception.
+
+    The release has no value there, so that the metric is undefined. The message says how the release ends, and why.
 
     Args:
-        exception: The kind of that exception, with its article.
+        exception: The kind of the exception of the release, with its article, such as ``a ValueError``.
         cause: What is wrong with the input.
     """
     return UndefinedMetricError(f"StaICC 0.1.1 ends with {exception} here: {cause}")
 
 
 def _non_empty_rows(prediction: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return the rows as lists of floats.
+    """Return the rows that the inference function returned, one for each query, as lists of floats.
 
     Raises:
-        UndefinedMetricError: There are no rows.
+        UndefinedMetricError: There are no rows; StaICC 0.1.1 ends with an error then, too.
         OutputError: A row cannot be read as numbers.
     """
     rows = numeric_rows(prediction)
     if not rows:
-        raise _fails_in_0_1_1("an error", "there are no predictions")
+        raise _error_as_release_fails("an error", "there are no predictions")
     return rows
 
 
@@ -110,7 +112,15 @@ def _softmax_unless_probabilities(rows: list[list[float]]) -> list[list[float]]:
 def _checked_input(
     ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]
 ) -> tuple[list[int], list[list[float]]]:
-    """Return the true labels and the rows that a metric of StaICC 0.1.1 scores, after checking both."""
+    """Return the true labels, and the rows that a metric of StaICC 0.1.1 reads, after checking both.
+
+    The rows are unchanged if StaICC 0.1.1 treats all of them as probabilities. Otherwise they are the softmax of each
+    row.
+
+    Args:
+        ground_truth: One label index per query.
+        prediction: One row per query, as the inference function returned it.
+    """
     rows = _non_empty_rows(prediction)
     truth = check_labels(ground_truth, queries=len(rows), labels=len(rows[0]))
     return truth, _softmax_unless_probabilities(rows)
@@ -213,7 +223,7 @@ def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequen
     truth, rows = _checked_input(ground_truth, prediction)
     if len(rows) < _BINS:
         cause = f"its calibration error needs at least {_BINS} queries; there are {len(rows)}"
-        raise _fails_in_0_1_1("a ValueError", cause)
+        raise _error_as_release_fails("a ValueError", cause)
 
     # Certain predictions are in no bin. They add nothing to the error, but count in the number of queries.
     truth_in_bins = []
@@ -249,7 +259,7 @@ def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = (
         [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     """
     if len(indexes) == 0:
-        raise _fails_in_0_1_1("an IndexError", "there are no predictions")
+        raise _error_as_release_fails("an IndexError", "there are no predictions")
     for query_index, label in enumerate(indexes):
         label_index = whole_number(label)
         if label_index is None or label_index < 0:
@@ -259,7 +269,7 @@ def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = (
     width = max(indexes) + 1
     highest_true_label = max(ground_truth, default=0)
     if highest_true_label >= width:
-        raise _fails_in_0_1_1(
+        raise _error_as_release_fails(
             "an IndexError",
             f"label {highest_true_label} is true somewhere, but no label above {width - 1} is predicted, and the "
             f"release makes one-hot rows of only {width} columns",
@@ -368,11 +378,11 @@ def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
     terms = []
     for label, (p_label, q_label) in enumerate(zip(p, q, strict=True)):
         if q_label == 0:
-            raise _fails_in_0_1_1("a ZeroDivisionError", f"label {label} has the frequency 0")
+            raise _error_as_release_fails("a ZeroDivisionError", f"label {label} has the frequency 0")
         ratio = p_label / q_label
         if not ratio > 0:  # also for NaN
             cause = f"the averaged prediction of label {label} is {p_label}"
-            raise _fails_in_0_1_1("a ValueError (math domain error)", cause)
+            raise _error_as_release_fails("a ValueError (math domain error)", cause)
         terms.append(p_label * math.log(ratio))
     return _plain_sum(terms)
 

@@ -99,16 +99,17 @@ def _ties(confidences: Sequence[float]) -> list[list[int]]:
 
 
 def _influences(curve: RiskCoverageCurve) -> list[float]:
-    """Return the influence of each query on the area.
+    """Return the influence of each query on the area under the risk-coverage curve.
 
-    Let r(k) be the risk of the first k of n queries. One more query at position i adds the risk there, r(i), to the
-    mean, and changes each risk r(k) from this position on by ``(wrong - r(k)) / k``, where wrong is 1 or 0. So the
-    influence of the query is
+    The area is the mean of the risks ``r(k)``: the shares of wrong predictions among the k of n queries with the
+    highest confidence. One more query that comes at position i adds its risk ``r(i)`` to the mean. It also changes each
+    risk from this position on by ``(wrong - r(k)) / k``, where wrong is 1 for a wrong prediction and 0 for a correct
+    one. So its influence is::
 
         (r(i) - area + sum over k >= i of (wrong - r(k)) / k) / n
 
-    The sum is ``wrong * (sum of 1 / k) - (sum of r(k) / k)``. A query of a tie has the mean influence over the
-    positions of the tie.
+    The sum is computed as ``wrong * (sum of 1 / k) - (sum of r(k) / k)``. Queries of a tie have the same confidence and
+    no order, so each has the mean influence over the positions of the tie.
     """
     risks = curve.risks
     n_queries = len(risks)

@@ -59,6 +59,11 @@ class ScoreRecord:
     classification, but belongs to one benchmark."""
 
     def __post_init__(self) -> None:
+        """Check that the statistic, if there is one, has all methods that a score of its kind needs.
+
+        Raises:
+            TypeError: It lacks some; the message says which, and for what they are needed.
+        """
         if self.statistic is None:
             return
         problems = _problems_of_statistic(self.statistic, is_metric=self.metric is not None)
@@ -216,9 +221,11 @@ class ScoreOfCondition(NamedTuple):
 
 
 def score_of_condition(key: str) -> ScoreOfCondition | None:
-    """Return the condition and the metric of a key such as ``names.accuracy``; ``None`` for other keys.
+    """Return the condition and the metric of a key such as ``names.accuracy``; ``None`` for a key of another form.
 
-    Benchmarks of one's own average such scores. Those of this library do not.
+    Such keys are those of custom benchmarks, which average a metric over data sets for each of their conditions. The
+    benchmarks of this library have no such scores. The keys ``sensitivity.accuracy`` and so on of GLER look alike, but
+    are slopes over all conditions, and have the result ``None``.
 
     Example:
         >>> score_of_condition("names.accuracy")
@@ -232,7 +239,7 @@ def score_of_condition(key: str) -> ScoreOfCondition | None:
 
 
 def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {}) -> ScoreRecord:
-    """Return the record of a score of a benchmark.
+    """Return the record of a score in a benchmark: its title, its better direction and its statistic.
 
     In GLER, the better direction of a score is the opposite of that of its metric. The scores of GLER are slopes: how
     much a metric rises as the labels of the demonstrations become correct. For accuracy, which should be high, a small
@@ -253,7 +260,7 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         True
     """
     record = _record_of_key(benchmark, key, stated)
-    for column in COLUMNS:
+    for column in COLUMNS:  # a headline score has the title of its column
         if column.benchmark == benchmark and column.key == key:
             record = replace(record, title=column.title)
     if benchmark == benchmark_names.GLER and record.higher_is_better is not None:
@@ -262,18 +269,31 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
 
 
 def _record_of_key(benchmark: str, key: str, stated: Mapping[str, bool | None]) -> ScoreRecord:
-    """Return the record of a score by its key, with the direction of its metric and without the title of a headline.
+    """Return the record of a score by its key alone: what it is in any benchmark that has a score with this key.
 
-    The arguments are those of :func:`score_record`.
+    The first of these rules that fits decides:
+
+    1. In a benchmark with long contexts, every score is an accuracy: its keys are names of rounds or conditions, which
+       may be the same as keys of other scores.
+    2. A metric that is not of this library has the direction that its author stated.
+    3. A metric of this library has its record in :data:`SCORES`.
+    4. A metric of this library on one condition, such as ``names.accuracy``, has the record of the metric with the
+       whole key as its title.
+    5. Of any other key nothing is known, not even the direction.
+
+    Args:
+        benchmark: Name of the benchmark.
+        key: Key of the score.
+        stated: For each metric that is not of this library, whether larger values are better; ``None`` if not stated.
     """
-    if benchmark_names.has_long_contexts(benchmark):  # the keys are names of rounds or conditions
+    if benchmark_names.has_long_contexts(benchmark):
         return ScoreRecord(key, title=key, higher_is_better=True, statistic=_ACCURACY)
     if key in stated:
         return ScoreRecord(key, title=key, higher_is_better=stated[key])
     if key in SCORES:
         return SCORES[key]
-    of_condition = score_of_condition(key)
-    if of_condition is None:
-        return ScoreRecord(key, title=key, higher_is_better=None)
-    record_of_metric = SCORES[of_condition.metric]
-    return replace(record_of_metric, key=key, title=key, head="")
+    score_on_condition = score_of_condition(key)
+    if score_on_condition is not None:
+        record_of_metric = SCORES[score_on_condition.metric]
+        return replace(record_of_metric, key=key, title=key, head="")  # its column head is the key
+    return ScoreRecord(key, title=key, higher_is_better=None)

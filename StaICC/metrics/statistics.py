@@ -250,6 +250,9 @@ class Statistic:
     """Whether test and interval are also valid with clusters of test rows as the unit (measured by simulation)."""
     independent: ClassVar[bool] = True
     """Whether the contributions of a run are the same whatever run it is compared with."""
+    compares_conditions: ClassVar[bool] = False
+    """Whether the score compares the predictions of a query in all conditions, which have the same queries. Its
+    prediction for a query is then the list of the predicted labels, one for each condition."""
 
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible value for a number of labels."""
@@ -280,40 +283,43 @@ class Statistic:
         interval = self._interval(units, predictions, units.level_of_formulas(level))
         return replace(interval, level=level)
 
-    def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
-        """Return an interval, or the reason why it is withheld: not shown, because it is too unreliable.
+    def withheld(self, sample: Sample, compute_interval: Callable[[], Interval]) -> Interval | NoInterval:
+        """Return a confidence interval, or a record with the reason why it is withheld: not shown, as too unreliable.
 
         A score such as macro F1 gives each label a weight of its own (:attr:`weighs_labels`). Its interval is withheld
-        if a label has too few test rows. If each label has at least one row, the interval is still computed: the
-        interval of the mean over data sets needs it as an approximation.
+        if a label has too few test rows. If each label has at least one row, the interval is still computed, and is
+        part of the record: the interval of the mean over data sets needs it as an approximation.
 
         Args:
             sample: The queries.
-            interval: Computes the interval.
+            compute_interval: Computes the interval.
         """
         if sample.unit == "cluster":
-            return self._withheld_over_clusters(sample, interval)
+            return self._withheld_over_clusters(sample, compute_interval)
         if not self.weighs_labels:
-            return interval()
+            return compute_interval()
         reason = sample.few_rows_reason
         if reason is None:
-            return interval()
-        if len(set(sample.truth)) == sample.n_labels:
-            return NoInterval(reason, approximate=interval())
+            return compute_interval()
+        each_label_has_rows = len(set(sample.truth)) == sample.n_labels
+        if each_label_has_rows:
+            return NoInterval(reason, approximate=compute_interval())
         return NoInterval(reason, approximate=None)
 
-    def _withheld_over_clusters(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
-        """Return an interval over clusters, or the reason why it is withheld.
+    def _withheld_over_clusters(
+        self, sample: Sample, compute_interval: Callable[[], Interval]
+    ) -> Interval | NoInterval:
+        """Return an interval over clusters, or a record with the reason why it is withheld.
 
         Args:
             sample: The queries, by cluster.
-            interval: Computes the interval.
+            compute_interval: Computes the interval.
         """
         reason = self._why_not_over_clusters(sample)
         if reason is not None:
             return NoInterval(reason, approximate=None)
         try:
-            over_clusters = interval()
+            over_clusters = compute_interval()
         except UndefinedMetricError as error:  # the sizes of the clusters differ too much
             return NoInterval(str(error), approximate=None)
         return replace(over_clusters, method=over_clusters.method.replace("unit: test row", "unit: cluster"))
@@ -351,7 +357,7 @@ class ValueOnly(Statistic):
     reason: ClassVar[str]
     """Why it has none."""
 
-    def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
+    def withheld(self, sample: Sample, compute_interval: Callable[[], Interval]) -> Interval | NoInterval:
         """Return the reason why there is no interval."""
         return NoInterval(self.reason, approximate=None)
 
@@ -382,6 +388,7 @@ class Mean(Statistic):
     tested_over_clusters = True
 
     def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
+        """Keep the range of the scores. The arguments are those of the class."""
         self._low = low
         self._high = high
 
@@ -422,9 +429,10 @@ class Mean(Statistic):
         return mean_contributions(sample, scores, self.possible(sample, predictions))
 
     def with_missing(self, sample: Sample, predictions: Sequence[Any], missing_at: RangeEnd) -> Contributions:
-        """Return the mean score, with the lowest or the highest possible score for each query without a prediction.
+        """Return the mean and the contribution of each test row, with an extreme score for each missing prediction.
 
-        The returned record has the mean and the contribution of each test row to it.
+        What a comparison says with the lowest and with the highest possible score for these queries holds whatever
+        their predictions would have been.
 
         Args:
             sample: All queries.
@@ -504,6 +512,7 @@ class MeanOfUnknownRange(Mean):
     """The mean of scores whose range is not known. It has a value, but neither an interval nor a paired test."""
 
     def __init__(self) -> None:
+        """Take a range without ends."""
         super().__init__(-math.inf, math.inf)
 
 
@@ -522,6 +531,11 @@ class MeanOf:
     """
 
     def __init__(self, score: Callable[[int, list[float]], float], low: float = 0.0, high: float = 1.0) -> None:
+        """Check the arguments, which are those of the class.
+
+        Raises:
+            ArgumentError: The score is no function, or the range is empty or not finite.
+        """
         message = f"MeanOf: got {score!r:.60}, {low!r} and {high!r}, expected a function and a range"
         if not callable(score):
             raise ArgumentError(message)
@@ -553,6 +567,12 @@ class QueryMean(Mean):
     """The mean over the queries of a custom score (:class:`MeanOf`)."""
 
     def __init__(self, metric: MeanOf, reads: Reads) -> None:
+        """Take the range of a custom metric.
+
+        Args:
+            metric: The custom metric.
+            reads: What its function reads of the prediction for a query.
+        """
         super().__init__(metric.low, metric.high)
         self._metric = metric
         self.reads = reads
@@ -604,6 +624,8 @@ class Consistency(Share):
 
     The prediction for a query is the list of its predicted labels, one for each condition.
     """
+
+    compares_conditions = True
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
         """Return for each query the share of its most frequent label among its predicted labels."""
@@ -668,6 +690,7 @@ class Brier(Mean):
     of_classification = True
 
     def __init__(self) -> None:
+        """Take the range of a squared distance: 0, or up to 2 for a certain prediction of a wrong label."""
         super().__init__(low=0.0, high=2.0)
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
@@ -695,6 +718,7 @@ class NegativeLogLikelihood(Mean):
     of_classification = True
 
     def __init__(self) -> None:
+        """Take a range from 0 on, without a largest value."""
         super().__init__(low=0.0, high=math.inf)
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
@@ -703,7 +727,7 @@ class NegativeLogLikelihood(Mean):
             classification.negative_logarithm(row[label]) for row, label in zip(predictions, sample.truth, strict=True)
         ]
 
-    def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
+    def withheld(self, sample: Sample, compute_interval: Callable[[], Interval]) -> Interval | NoInterval:
         """Return the reason why there is no interval."""
         return NoInterval(
             "it has no largest value, so that rare rows which the sample lacks may determine the mean", approximate=None
@@ -749,6 +773,8 @@ def _label_counts(truth: Sequence[int], predictions: Sequence[int], n_labels: in
 
 def _pooled_f1(own: _LabelCount, other: _LabelCount, other_weight: float) -> float:
     """Return the F1 of two runs together: twice the hits of both, divided by the sizes of both.
+
+    It is 0 if both sizes are 0.
 
     Args:
         own: The counts of the run.
@@ -853,24 +879,28 @@ def _f1_contributions(
     pooled_f1: Sequence[float],
     row_queries: int,
 ) -> list[float]:
-    """Return the contribution of each query to the macro F1 of a run.
+    """Return the contribution of each query to the macro F1 of a run: its derivative by the weight of the query.
 
-    The contribution of a query is the derivative of the macro F1. A label has ``F1 = 2 hits / s``, where the size s is
-    its number of true labels plus its number of predictions. A query that adds h hits and d to the size changes F1 by
-    ``(2 h - F1 d) / s`` to first order. So the query contributes
+    A label has ``F1 = 2 hits / s``, where the size s is its number of true labels plus its number of predictions. A
+    query that adds h hits and d to the size changes F1 by ``(2 h - F1 d) / s`` to first order. So with L labels, a
+    query contributes the sum of::
 
-    - ``-F1 / s`` for its true label and ``-F1 / s`` for its predicted label, the penalties;
-    - ``2 / s`` if the two labels are the same, the reward.
+        -F1 / s / L   for its true label, and the same for its predicted label (penalties)
+        2 / s / L     if the two labels are the same (reward)
 
-    All of these are divided by the number of labels. F1 in these formulas is that of both runs together (pooled). With
-    its own F1 of 0, a run that never predicts a rare label would seem to have no sampling error.
+    Two cautious choices keep the variance of the contributions from being too small:
+
+    - F1 is that of both runs together (pooled). With its own F1 of 0, a run that never predicts a rare label would seem
+      to have no sampling error.
+    - s is the size without the largest test row. A row of a rare label moves the F1 of this label itself (leverage),
+      which makes its contribution too small.
 
     Args:
         truth: True label of each query.
         predictions: Predicted label of each query.
         counts: The counts of each label in this run.
         pooled_f1: The F1 of each label in both runs together.
-        row_queries: Number of queries of the largest test row.
+        row_queries: Number of queries of the largest test row. Each has one true and one predicted label.
     """
     n_labels = len(counts)
     penalties = []
@@ -881,8 +911,6 @@ def _f1_contributions(
             penalties.append(0.0)
             rewards.append(0.0)
             continue
-        # A row of a rare label moves the F1 of this label itself (leverage), which makes its contribution too small.
-        # So the size is that of the sample without the row. Each query of it has one true and one predicted label.
         if size > 2 * row_queries:
             size -= 2 * row_queries
         penalties.append(label_f1 / size / n_labels)
@@ -936,6 +964,7 @@ class MicroF1(Statistic):
     independent = False
 
     def __init__(self, most: tuple[float, float]) -> None:
+        """Keep the largest numbers of labels of a query. The arguments are those of the class."""
         self._most_true, self._most_predicted = most
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
@@ -967,7 +996,11 @@ class MicroF1(Statistic):
 
 
 def _summed_counts(predictions: Sequence[tuple[float, float]]) -> _LabelCount:
-    """Return the sums over all queries of their hits and of their sizes."""
+    """Return the hits of all queries together, and their sizes together.
+
+    Args:
+        predictions: For each query its number of hits, and its size: its true labels plus its predicted labels.
+    """
     hits = sum(query_hits for query_hits, _ in predictions)
     size = sum(query_size for _, query_size in predictions)
     return _LabelCount(hits, size)

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +21,9 @@ from StaICC.cli import main
 from StaICC.comparing.comparison import compare
 from StaICC.comparing.ranking import rank
 from StaICC.errors import ArgumentError
+from StaICC.metrics import scores
+from StaICC.metrics.scores import ScoreRecord
+from StaICC.metrics.statistics import Sample, Share
 from StaICC.results.signature import Signature
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +123,88 @@ def test_a_ranking_by_the_first_score_names_the_others(module_of_page: Path) -> 
     of_normal = {name: Normal(datasets=["mini"])(model) for name, model in models.items()}
     for chosen in (rank(runs, "names.accuracy"), rank(of_normal)):
         assert "first score" not in str(chosen)
+
+
+class SingleTextTask(Task):
+    """Writes one text for each query, in both channels."""
+
+    name: ClassVar[str] = "Single_text"
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        queries = [replace(query, prompt="one text") for query in task_input.queries()]
+        return [Condition("written", task_input.queries()), Condition("single", queries)]
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        return Scores({"own": 0.5}, {"own": 0.5})
+
+
+class SingleText(TaskBenchmark):
+    task_name: ClassVar[str] = SingleTextTask.name
+    task_class: ClassVar[type[Task]] = SingleTextTask
+
+
+def test_a_single_text_is_refused_in_the_noisy_channel() -> None:
+    """It would be scored as in the direct channel, with the noisy channel in the signature."""
+    assert SingleText(datasets=["mini"], limit=2)[0].conditions()[1].queries[0].prompt == "one text"
+    with pytest.raises(
+        ArgumentError, match="Single_text/mini, condition 'single', query 0: the prompt is a single text"
+    ):
+        SingleText(datasets=["mini"], limit=2, noisy_channel=True)(load_kernel("ppm"))
+
+
+def test_a_first_score_without_a_test_names_the_scores_that_have_one(module_of_page: Path) -> None:
+    runs = [SingleText(datasets=["mini"], limit=2)(load_kernel("ppm")) for _ in range(2)]
+    with pytest.raises(ArgumentError, match="own is a score that only the benchmark Single_text computes"):
+        compare(*runs)
+    page = importlib.import_module(module_of_page.stem)
+
+    class LossFirst(page.SymbolLabelsTask):  # type: ignore[name-defined, misc]
+        def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+            scores: Scores = super().score(outcomes, scoring)
+            loss = {"loss": scores.averaged["loss"]}
+            return replace(scores, averaged=loss | dict(scores.averaged))
+
+    class Reordered(page.SymbolLabels):  # type: ignore[name-defined, misc]
+        task_class = LossFirst
+
+    runs = [Reordered(datasets=["mini"], limit=8)(load_kernel("ppm")) for _ in range(2)]
+    with pytest.raises(
+        ArgumentError, match=r"no paired test for it.*others \(metric\): names.accuracy, symbols.accuracy"
+    ):
+        compare(*runs)
+
+
+class Unchanged(Share):
+    """The share of the queries with the same prediction in all conditions."""
+
+    compares_conditions = True
+
+    def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
+        return [float(len(set(labels)) == 1) for labels in predictions]
+
+
+def test_a_score_over_conditions_is_compared_if_it_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of unchanged predictions, of the task of the page: its difference and the interval are computed."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
+    (example,) = [block for block in blocks if "class ReversedTask" in block]
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(blocks[0] + example.partition("forward, backward = Reversed")[0], names)
+    runs = []
+    for position in (0, 1):  # the label of the first demonstration, or of the second one
+        model = partial(label_of_demonstration, position=position)
+        runs.append(names["Reversed"](datasets=["mini"])(model))
+    monkeypatch.setitem(scores.SCORES, "unchanged", ScoreRecord("unchanged", "unchanged", True, Unchanged()))
+    comparison = compare(*runs, "unchanged").overall
+    values = [run.averaged["unchanged"] for run in runs]
+    assert len(set(values)) == 2
+    assert list(comparison.values) == pytest.approx(values)
+    assert comparison.rows == 96
+    assert comparison.interval.low < values[0] - values[1] < comparison.interval.high
+
+
+def label_of_demonstration(prompt: str, label_space: Sequence[str], position: int) -> int:
+    shown = prompt.split("topic: ")[position + 1].splitlines()[0]
+    return label_space.index(shown)
 
 
 def test_a_benchmark_of_this_library_may_have_an_option_that_is_a_text(

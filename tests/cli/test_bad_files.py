@@ -84,23 +84,36 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def folder(good: Path, tmp_path: Path) -> Path:
+    """A copy of the folder of good files, which is the working folder."""
     shutil.copytree(good, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
+def is_made_from_an_empty_file(command: str, content: str) -> bool:
+    """Return whether a command continues: a run that was killed while it made a store may leave an empty file."""
+    return command in MAKES and content == "empty"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_other_contents(folder: Path, staicc: Cli, command: str) -> None:
+def test_a_bad_file_is_refused_in_one_line_and_stays(folder: Path, staicc: Cli, command: str) -> None:
+    words = [word.replace("FILE", "bad") for word in COMMANDS[command]]
     for content, data in TEXTS.items():
+        if is_made_from_an_empty_file(command, content):
+            continue
         for name in ("bad", "bad.csv"):
             (folder / name).write_bytes(data)
-        status, out, err = staicc(*(word.replace("FILE", "bad") for word in COMMANDS[command]))
-        if content == "empty" and command in MAKES:
-            assert status == 0  # a run that was killed while it made the store may leave an empty file
-            continue
-        assert (status, out) == (2, ""), (content, err)
-        assert err.startswith("staicc: "), content
-        assert err.count("\n") == 1, content
-        assert len(err) < 2000, content
-        assert "\x1b" not in err, content
-        assert not list(folder.glob("out*")), content
-        assert (folder / "bad").read_bytes() == data
+        status, out, err = staicc(*words)
+        assert (status, out) == (2, ""), f"{content}: {err}"
+        assert err.startswith("staicc: "), f"{content}: {err}"
+        assert err.count("\n") == 1, f"{content}: {err}"
+        assert len(err) < 2000, f"{content}: the message has {len(err)} characters"
+        assert "\x1b" not in err, f"{content}: the message controls the terminal"
+        assert not list(folder.glob("out*")), f"{content}: an output was written"
+        assert (folder / "bad").read_bytes() == data, f"{content}: the file was changed"
+
+
+@pytest.mark.parametrize("command", MAKES)
+def test_an_empty_file_becomes_a_store(folder: Path, staicc: Cli, command: str) -> None:
+    (folder / "bad").write_bytes(b"")
+    words = [word.replace("FILE", "bad") for word in COMMANDS[command]]
+    assert staicc(*words)[0] == 0

@@ -25,64 +25,102 @@ WAYS = {
     "one by one": ("durability_kernels:Deterministic:0.02", 1, ["--chunk-size", "32"]),
     "two processes, in batches": ("durability_kernels:Batching:0.04", 32, ["--chunk-size", "16", "--workers", "2"]),
 }
+"""Ways to run: the model, how many predictions an interrupt may lose, and options.
+
+A model is a class with the seconds of each call. The file to which it writes its calls is appended: MODEL:FILE.
+"""
 
 
 def wait_for_calls(path: Path, number: int) -> None:
+    """Wait until a model has written so many calls to its file."""
     end = time.monotonic() + 60
     while len(calls_of(path)) < number:
         assert time.monotonic() < end, "the run does not get going"
         time.sleep(0.01)
 
 
+def predictions_in(path: Path) -> int:
+    """Return how many predictions a store has."""
+    with PredictionStore(path) as store:
+        return store.info().answers
+
+
 def interrupt(process: subprocess.Popen[bytes], group: bool) -> float:
-    """Interrupt, and return how many seconds it took to end."""
+    """Send SIGINT to a process or its whole group, and return how many seconds it took to end."""
     started = time.monotonic()
-    (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
+    send = os.killpg if group else os.kill
+    send(process.pid, signal.SIGINT)
     assert process.wait(30) == 130
     seconds = time.monotonic() - started
     wait_until_empty(process.pid)
     return seconds
 
 
+def command_to_continue(stderr: str, store: Path, reason: str = "interrupted") -> list[str]:
+    """Return the words of the command that a run says when it ends early, and check that it says nothing else."""
+    ended, command = stderr.splitlines()
+    assert ended == f"staicc: {reason}; completed predictions are in {store}; the same command continues"
+    words = shlex.split(command)
+    assert words[:3] == ["python", "-m", "StaICC"]
+    return words[3:]
+
+
+def with_option(words: list[str], option: str, value: object) -> list[str]:
+    """Return a command line with another value of an option."""
+    index = words.index(option) + 1
+    return [*words[:index], str(value), *words[index + 1 :]]
+
+
 @pytest.mark.posix
 @pytest.mark.parametrize("way", WAYS)
-def test_an_interrupt_ends_soon_keeps_what_is_done_and_says_how_to_go_on(way, tmp_path):
+def test_an_interrupt_ends_soon_and_keeps_what_is_done(way, tmp_path):
     model, most_lost, settings = WAYS[way]
+    store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
+    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *settings]
+    process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
+    wait_for_calls(calls, 40)
+    seconds = interrupt(process, group=way == "one by one")
+    assert seconds < 2
+    assert (tmp_path / "stdout").read_text() == ""
+    asked = len(calls_of(calls))
+    assert 0 < predictions_in(store) <= asked
+    assert predictions_in(store) >= asked - most_lost
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("way", WAYS)
+def test_the_command_that_an_interrupt_says_completes_the_run(way, tmp_path):
+    """It evaluates only what is not stored, and its result is that of a run without an interrupt."""
+    model, _, settings = WAYS[way]
     store, calls, result = (tmp_path / name for name in ("run.sqlite", "calls", "result.json"))
     arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--json", str(result), *settings]
     process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
     wait_for_calls(calls, 40)
-    assert interrupt(process, group=way.startswith("one")) < 2
-    assert (tmp_path / "stdout").read_text() == ""
-    said = (tmp_path / "stderr").read_text().splitlines()
-    assert said[0] == f"staicc: interrupted; completed predictions are in {store}; the same command continues"
-    again = shlex.split(said[1])
-    assert again[:3] == ["python", "-m", "StaICC"]
-    assert said[2:] == []
-    asked = len(calls_of(calls))
-    with PredictionStore(store) as kept:
-        predictions = kept.info().answers
-    assert asked - most_lost <= predictions <= asked
-    assert predictions > 0
-    alone = [word for word in again[3:] if word not in ("--workers", "2")]  # workers start from a program only
-    fast = ":".join([model.rpartition(":")[0], "0", str(calls)])  # the same model, without waiting
-    alone[alone.index("--model") + 1] = fast
-    assert main([*alone, "--no-recheck"]) == 0
-    assert len(calls_of(calls)) == QUERIES + asked - predictions
-    alone[alone.index("--json") + 1] = str(tmp_path / "whole.json")
-    alone[alone.index("--store") + 1] = str(tmp_path / "other.sqlite")
-    assert main(alone) == 0
+    interrupt(process, group=way == "one by one")
+    asked, stored = len(calls_of(calls)), predictions_in(store)
+
+    words = command_to_continue((tmp_path / "stderr").read_text(), store)
+    words = [word for word in words if word not in ("--workers", "2")]  # workers start from a program only
+    class_of_model = model.rpartition(":")[0]
+    words = with_option(words, "--model", f"{class_of_model}:0:{calls}")  # the same model, without waiting
+    assert main([*words, "--no-recheck"]) == 0
+    assert len(calls_of(calls)) - asked == QUERIES - stored, "calls of the command that continues"
+
+    uninterrupted = with_option(words, "--json", tmp_path / "whole.json")
+    uninterrupted = with_option(uninterrupted, "--store", tmp_path / "other.sqlite")
+    assert main(uninterrupted) == 0
     assert result_of(result) == result_of(tmp_path / "whole.json")
 
 
 @pytest.mark.posix
 def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
-    program, begun = tmp_path / "program.py", tmp_path / "begun"
-    asleep = f"import pathlib, time; pathlib.Path({str(begun)!r}).touch(); time.sleep(9)"  # a worker imports it, too
+    """A worker imports the program. Here it sleeps then, so that the interrupt comes while it starts."""
+    program, worker_started = tmp_path / "program.py", tmp_path / "worker_started"
+    asleep = f"import pathlib, time; pathlib.Path({str(worker_started)!r}).touch(); time.sleep(9)"
     program.write_text(f"import StaICC.cli\nif __name__ == '__main__': exit(StaICC.cli.main())\nelse: {asleep}\n")
     arguments = ["run", "normal", "--datasets", "mini", "--workers", "2", "--no-save"]
     process = start([sys.executable, str(program), *arguments], tmp_path)
-    while not begun.exists():
+    while not worker_started.exists():
         time.sleep(0.01)
     interrupt(process, group=True)
     assert "Traceback" not in (tmp_path / "stderr").read_text()
@@ -95,20 +133,19 @@ def test_a_scheduler_or_a_closed_terminal_ends_a_run_as_an_interrupt_does(way, n
     model, most_lost, settings = WAYS[way]
     store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
     arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *settings]
-    process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
+    arguments += ["--model", f"{model}:{calls}"]
+    process = start([*PROGRAM, *arguments], tmp_path)
     wait_for_calls(calls, 40)
     os.killpg(process.pid, getattr(signal, name))  # all processes of a job, or of a terminal
     os.killpg(process.pid, getattr(signal, name))  # some schedulers send it twice
     assert process.wait(30) == status, (tmp_path / "stderr").read_text()
     wait_until_empty(process.pid)
-    ended, command, *rest = (tmp_path / "stderr").read_text().splitlines()
-    assert ended == f"staicc: ended by {name}; completed predictions are in {store}; the same command continues"
-    assert shlex.split(command)[3:] == [*arguments, "--model", f"{model}:{calls}"]
-    assert rest == []
-    with PredictionStore(store) as kept:
-        predictions = kept.info().answers
-    assert len(calls_of(calls)) - most_lost <= predictions <= len(calls_of(calls))
-    assert predictions > 0
+
+    command = command_to_continue((tmp_path / "stderr").read_text(), store, reason=f"ended by {name}")
+    assert command == arguments
+    asked = len(calls_of(calls))
+    assert 0 < predictions_in(store) <= asked
+    assert predictions_in(store) >= asked - most_lost
 
 
 @pytest.mark.posix
@@ -119,9 +156,7 @@ def test_a_race_says_how_to_go_on_too(tmp_path):
     process = start([*PROGRAM, *arguments], tmp_path)
     wait_for_calls(calls, 40)
     interrupt(process, group=True)
-    ended, command = (tmp_path / "stderr").read_text().splitlines()
-    assert ended == f"staicc: interrupted; completed predictions are in {store}; the same command continues"
-    assert shlex.split(command)[3:] == arguments
+    assert command_to_continue((tmp_path / "stderr").read_text(), store) == arguments
 
 
 @pytest.mark.posix
@@ -139,17 +174,16 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
 
 @pytest.mark.posix
 @pytest.mark.parametrize(
-    ("name", "status", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "ended by SIGTERM")]
+    ("name", "status", "message"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "ended by SIGTERM")]
 )
-def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, said, tmp_path, monkeypatch):
+def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, message, tmp_path, monkeypatch):
     """The signal comes in code that is compiled from a text, as a dataclass compiles its methods."""
-    text = f"import os, signal, time; os.kill(os.getpid(), signal.{name}); time.sleep(9)"
-    send = f"exec({text!r})"
+    send_signal = f"import os, signal, time; os.kill(os.getpid(), signal.{name}); time.sleep(9)"
     (tmp_path / "program.py").write_text(
         "import sys\n"
         "class Sender:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name == 'StaICC.cli.output': {send}\n"
+        f"        if name == 'StaICC.cli.output': exec({send_signal!r})\n"
         "sys.meta_path.insert(0, Sender())\n"
         "import StaICC.cli\n"
         "sys.exit(StaICC.cli.main())\n"
@@ -157,7 +191,7 @@ def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, said
     monkeypatch.chdir(tmp_path)
     process = start([sys.executable, "-m", "program", "models"], tmp_path)
     assert process.wait(30) == status
-    assert (tmp_path / "stderr").read_text() == f"staicc: {said}\n"
+    assert (tmp_path / "stderr").read_text() == f"staicc: {message}\n"
 
 
 @pytest.mark.posix
@@ -172,7 +206,6 @@ def test_a_terminal_that_closes_leaves_the_predictions_in_the_store(tmp_path):
         os.execve(sys.executable, [*PROGRAM, *arguments], environment())
     wait_for_calls(calls, 40)
     os.close(terminal)
-    _, ended = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(ended) == 129
-    with PredictionStore(store) as kept:
-        assert kept.info().answers >= len(calls_of(calls)) - 1
+    _, wait_status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(wait_status) == 129  # 128 + SIGHUP
+    assert predictions_in(store) >= len(calls_of(calls)) - 1

@@ -71,7 +71,7 @@ def state(folder: Path) -> dict[str, tuple[int, bytes | str]]:
     return entries
 
 
-DESTROYING = """
+REFUSED_OUTPUTS = """
 RUN --store new.sqlite --json new.sqlite
 RUN --store new.sqlite --json NEW.sqlite
 RUN --store new.sqlite --json new.sqlite-wal
@@ -128,53 +128,73 @@ store merge run.sqlite-journal run.sqlite
 store merge dir run.sqlite
 store merge r.json run.sqlite
 """.replace("RUN", " ".join(RUN)).replace("SCORE", "score normal --limit 3 --datasets mini")
+"""Command lines whose output would be another file of the command, a file of another kind, or no file."""
 
 
-@pytest.mark.parametrize("line", DESTROYING.strip().splitlines())
-def test_nothing_is_destroyed(folder: Path, staicc: Cli, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+@pytest.mark.parametrize("line", REFUSED_OUTPUTS.strip().splitlines())
+def test_an_output_that_would_destroy_a_file_is_refused_before_the_first_prediction(
+    folder: Path, staicc: Cli, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
     from StaICC.inference import runner
 
-    def never(*given: object) -> object:
+    def predicted(*given: object) -> object:
         raise AssertionError("predicted before the outputs were checked")
 
     # The method, not the function: a module that is imported meanwhile would keep the function for the next tests.
-    monkeypatch.setattr(runner._Evaluation, "run", never)
+    monkeypatch.setattr(runner._Evaluation, "run", predicted)
     before = state(folder)
     status, out, err = staicc(*line.split())
     assert (status, out) == (2, "")
     assert err.startswith("staicc: ")
     assert err.count("\n") == 1
+
     after = state(folder)
-    assert {name: after.get(name) for name in before} == before
-    assert {name for name in after if name not in before} <= {"run.sqlite-shm"}
+    for name, entry in before.items():
+        assert after.get(name) == entry, f"{name} is not as before"
+    assert set(after) - set(before) <= {"run.sqlite-shm"}
 
 
-def test_the_log_of_an_open_store_stays(folder: Path) -> None:
+@pytest.mark.parametrize("file", ["run.sqlite", "run.sqlite-wal", "run.sqlite-shm"])
+@pytest.mark.parametrize(
+    "command", [[*RUN, "--json"], ["report", "r.json", "-o"], ["export", "scores", "r.json", "-o"]], ids=" ".join
+)
+def test_the_files_of_an_open_store_are_no_outputs(command: list[str], file: str, folder: Path) -> None:
     with PredictionStore(folder / "run.sqlite") as store:
         store.put_many("model", [(query_key("more", ["a"]), 0)])
-        assert Path("run.sqlite-wal").stat().st_size > 0
-        for file in ("run.sqlite", "run.sqlite-wal", "run.sqlite-shm"):
-            before = Path(file).read_bytes()
-            for arguments in ([*RUN, "--json"], ["report", "r.json", "-o"], ["export", "scores", "r.json", "-o"]):
-                assert main([*arguments, file]) == 2
-            assert Path(file).read_bytes() == before
+        assert Path("run.sqlite-wal").stat().st_size > 0, "the newest prediction is in the log"
+        before = Path(file).read_bytes()
+        assert main([*command, file]) == 2
+        assert Path(file).read_bytes() == before
         assert store.info().answers == 2
 
 
-def test_stdout_by_its_path_keeps_what_was_printed(folder: Path, program: Any) -> None:
-    for output in ("/dev/stdout", "printed"):
-        with open("printed", "w", encoding="utf-8") as printed:
-            assert program(*RUN, "--no-save", "--records", output, stdout=printed).returncode == 0
-        lines = Path("printed").read_text("utf-8").splitlines()
-        assert lines[0] == "Normal"
-        assert json.loads(lines[-1])["dataset"] == "mini"
-    prompts = ["prompts", "normal", "--datasets", "mini", "-o"]
-    for output, own in (("/dev/stdout", False), ("printed", False), ("printed", True)):
-        with open("printed", "w", encoding="utf-8") as printed:  # a message follows the prompts
-            assert program(*prompts, output, stdout=None if own else printed, stderr=printed).returncode == 0
-        lines = Path("printed").read_text("utf-8").splitlines()
-        assert [json.loads(line)["dataset"] for line in lines[:-1]] == ["mini"] * 192
-        assert lines[-1] == f"the prompts are in {output}"
+@pytest.mark.parametrize("output", ["/dev/stdout", "printed"])
+def test_records_that_go_to_stdout_by_its_path_follow_what_was_printed(output: str, folder: Path, program: Any) -> None:
+    """The standard output is the file ``printed``, which has two paths then."""
+    with open("printed", "w", encoding="utf-8") as printed:
+        assert program(*RUN, "--no-save", "--records", output, stdout=printed).returncode == 0
+    lines = Path("printed").read_text("utf-8").splitlines()
+    assert lines[0] == "Normal"
+    assert json.loads(lines[-1])["dataset"] == "mini"
+
+
+@pytest.mark.parametrize(
+    ("output", "stdout_is_the_file"), [("/dev/stdout", True), ("printed", True), ("printed", False)]
+)
+def test_a_message_follows_prompts_that_go_to_the_same_file(
+    output: str, stdout_is_the_file: bool, folder: Path, program: Any
+) -> None:
+    """The standard error is the file ``printed``, too."""
+    command = ["prompts", "normal", "--datasets", "mini", "-o", output]
+    with open("printed", "w", encoding="utf-8") as printed:
+        stdout = printed if stdout_is_the_file else None
+        assert program(*command, stdout=stdout, stderr=printed).returncode == 0
+    *prompts, message = Path("printed").read_text("utf-8").splitlines()
+    assert [json.loads(prompt)["dataset"] for prompt in prompts] == ["mini"] * 192
+    assert message == f"the prompts are in {output}"
+
+
+def test_writing_to_stdout_keeps_the_order_of_what_is_printed_before_and_after(program: Any) -> None:
     code = "import StaICC.files.output as s; print(1); s.write_output('/dev/stdout', [b'2']); print(3)"
     assert program(code, start=("-c",)).stdout == "1\n23\n"
 
@@ -190,28 +210,29 @@ def test_a_regular_file_among_devices_is_replaced() -> None:
         path.unlink(missing_ok=True)
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
+def test_an_interrupt_while_a_file_is_written_leaves_the_old_one(folder: Path) -> None:
     before = state(folder)
 
-    def parts() -> Iterator[bytes]:
+    def interrupted_content() -> Iterator[bytes]:
         yield b"half"
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_output("link.json", parts())
+        write_output("link.json", interrupted_content())
     assert state(folder) == before
 
 
-def test_an_input_that_is_swapped_in_during_the_run_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_is_made_during_the_run_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the run, there is no file late.json. After it, late.json is a link to a file of installed data."""
     from StaICC.benchmarks.benchmark import Benchmark
 
-    real: Callable[..., object] = Benchmark.__call__
+    evaluate: Callable[..., object] = Benchmark.__call__
 
-    def swap(self: object, *given: object, **settings: object) -> object:
-        result = real(self, *given, **settings)
+    def evaluate_and_link(self: object, *given: object, **settings: object) -> object:
+        result = evaluate(self, *given, **settings)
         os.symlink("home/tables/file", "late.json")
         return result
 
-    monkeypatch.setattr(Benchmark, "__call__", swap)
+    monkeypatch.setattr(Benchmark, "__call__", evaluate_and_link)
     assert main([*RUN, "--json", "late.json", "--overwrite"]) == 4
     assert Path("home/tables/file").read_bytes() == b"installed"

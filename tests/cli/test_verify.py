@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,34 +20,61 @@ Cli = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(autouse=True)
 def saved(staicc: Cli) -> None:
-    """The working folder has a result."""
+    """The working folder has a result of the default model on six queries."""
     assert staicc("run", "normal", "--datasets", "mini", "--limit", "3", "--json", "r.json")[0] == 0
 
 
 def changed(*path: str, value: Any, digests: bool = False) -> str:
-    """Save the result with another value, and with digests that fit if wanted; the name of the file."""
+    """Save the result with another value, and return the name of the file, which is the last key of the path.
+
+    Args:
+        path: The keys of the value.
+        value: The other value.
+        digests: Whether the digests of the file fit the other value, as those of a careful forger.
+    """
     data = edited(json.loads(Path("r.json").read_text("utf-8")), path, value)
-    Path(f"{path[-1]}.json").write_text(json.dumps(with_digests(data) if digests else data), "utf-8")
-    return f"{path[-1]}.json"
+    if digests:
+        data = with_digests(data)
+    name = f"{path[-1]}.json"
+    Path(name).write_text(json.dumps(data), "utf-8")
+    return name
 
 
-def test_a_result_of_this_library(staicc: Cli) -> None:
+def test_verifying_says_what_is_recomputed_and_what_is_not(staicc: Cli) -> None:
     status, out, _ = staicc("verify", "r.json")
     assert status == 0
-    *lines, recorded = out.splitlines()
-    assert lines == [
+    *recomputed, recorded = out.splitlines()
+    assert recomputed == [
         "recomputed  Normal: the digests are the same",
         "recomputed  Normal, mini: the 6 prompts are the same",
         "recomputed  Normal: the means, the signature and the provenance",
     ]
     assert recorded.startswith("recorded by the run, not computed again: times, ")
-    file, mini, means = json.loads(staicc("verify", "r.json", "--json")[1])
-    expected = {"file": "r.json", "benchmark": "Normal", "dataset": "mini", "status": "recomputed", "same": True}
-    expected |= {"message": "the 6 prompts are the same", "first_difference": None}
-    assert mini == expected | {"contradicted": [], "unchecked": []}
-    assert file["dataset"] is means["dataset"] is None
-    Path("printed.json").write_text(staicc("run", "normal", "--datasets", "mini", "--limit", "3", "--json", "-")[1])
-    assert "the digests are the same" in staicc("verify", "printed.json")[1]
+
+
+def test_verifying_as_json_has_the_file_each_data_set_and_the_means(staicc: Cli) -> None:
+    _, out, _ = staicc("verify", "r.json", "--json")
+    file, mini, means = json.loads(out)
+    assert file["dataset"] is None
+    assert means["dataset"] is None
+    assert mini == {
+        "file": "r.json",
+        "benchmark": "Normal",
+        "dataset": "mini",
+        "status": "recomputed",
+        "same": True,
+        "message": "the 6 prompts are the same",
+        "first_difference": None,
+        "contradicted": [],
+        "unchecked": [],
+    }
+
+
+def test_a_result_that_was_printed_as_json_is_verified_too(staicc: Cli) -> None:
+    _, printed, _ = staicc("run", "normal", "--datasets", "mini", "--limit", "3", "--json", "-")
+    Path("printed.json").write_text(printed)
+    _, out, _ = staicc("verify", "printed.json")
+    assert "the digests are the same" in out
 
 
 def test_a_contradicted_data_set_is_not_called_the_same(staicc: Cli) -> None:
@@ -55,32 +83,42 @@ def test_a_contradicted_data_set_is_not_called_the_same(staicc: Cli) -> None:
     assert "CONTRADICTED  Normal, mini: saved values differ (the 6 prompts are the same)\n" in out
 
 
-def test_statuses_of_several_files(staicc: Cli) -> None:
+def test_what_differs_is_said_with_both_values(staicc: Cli) -> None:
     accuracy = changed("Averaged results", "accuracy", value=0.875)
-    version = changed("signature", "version", value="2.0.0", digests=True)
     status, out, _ = staicc("verify", "r.json", accuracy)
     assert status == 1
     assert out.startswith("recomputed  r.json: Normal, 1 data set\n")
     assert "CONTRADICTED  Normal: the digests differ\n" in out
     assert "    Averaged results / accuracy: saved 0.875, recomputed 0." in out
-    for files, expected in (
-        (["r.json", version], 3),
-        (["r.json", version, accuracy], 1),
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["r.json", "version.json"], 3),
+        (["r.json", "version.json", "accuracy.json"], 1),
         (["r.json", "none.json"], 2),
-        ([accuracy, "none.json", version], 2),
-    ):
-        assert staicc("verify", *files)[0] == expected
+        (["accuracy.json", "none.json", "version.json"], 2),
+    ],
+    ids=["unchecked", "contradicted before unchecked", "unreadable", "unreadable before contradicted"],
+)
+def test_the_status_of_several_files_is_the_worst(files: list[str], expected: int, staicc: Cli) -> None:
+    """One is contradicted (1), one is of another version of StaICC (3), and one does not exist (2)."""
+    changed("Averaged results", "accuracy", value=0.875)
+    changed("signature", "version", value="2.0.0", digests=True)
+    assert staicc("verify", *files)[0] == expected
 
 
 def test_each_good_result_of_several_is_one_line(staicc: Cli) -> None:
-    for number in range(16):
-        shutil.copy("r.json", f"copy{number}.json")
-    status, out, _ = staicc("verify", *[f"copy{number}.json" for number in range(16)])
+    names = [f"copy{number}.json" for number in range(16)]
+    for name in names:
+        shutil.copy("r.json", name)
+    status, out, _ = staicc("verify", *names)
     assert status == 0
-    assert out.splitlines() == [f"recomputed  copy{number}.json: Normal, 1 data set" for number in range(16)]
+    assert out.splitlines() == [f"recomputed  {name}: Normal, 1 data set" for name in names]
 
 
-def test_what_nothing_computes_again_is_status_3(staicc: Cli) -> None:
+def test_a_result_of_a_benchmark_that_is_not_known_is_status_3(staicc: Cli) -> None:
     data = json.loads(Path("r.json").read_text("utf-8"))
     data["benchmark"] = data["signature"]["benchmark"] = "MyBench"
     data["Averaged results"]["accuracy"] = data["Divided results"]["mini"]["accuracy"] = 0.95
@@ -94,22 +132,37 @@ def test_what_nothing_computes_again_is_status_3(staicc: Cli) -> None:
 # -- predict again
 
 AGAIN = ["verify", "r.json", "--model", "ppm", "--rerun"]
+"""The command that predicts some of the six queries again; their number follows."""
 
 
-def test_an_honest_result_is_predicted_again(staicc: Cli) -> None:
-    status, first, _ = staicc(*AGAIN, "4", "--seed", "7")
+def test_queries_of_an_honest_result_are_confirmed(staicc: Cli) -> None:
+    status, out, _ = staicc(*AGAIN, "4", "--seed", "7")
     assert status == 0
-    assert "4 of 6 queries predicted again (seed 7): 0 differ" in first
-    assert "accuracy of the 4 queries" in first
-    assert "confirmed as" in first
-    assert staicc(*AGAIN, "4", "--seed", "7")[1] == first
+    assert "4 of 6 queries predicted again (seed 7): 0 differ" in out
+    assert "accuracy of the 4 queries" in out
+    assert "confirmed as" in out
+
+
+def test_the_same_seed_draws_the_same_queries(staicc: Cli) -> None:
+    assert staicc(*AGAIN, "4", "--seed", "7") == staicc(*AGAIN, "4", "--seed", "7")
+
+
+def test_without_a_seed_each_draw_has_another(staicc: Cli) -> None:
+    seeds = set()
+    for _ in range(3):
+        _, out, _ = staicc(*AGAIN, "4")
+        seeds.add(re.findall(r"\(seed (\d+)\)", out)[0])
+    assert len(seeds) == 3
+
+
+def test_a_confirmed_result_is_saved_with_what_was_predicted_again(staicc: Cli) -> None:
     assert staicc(*AGAIN, "6", "-o", "again.json")[0] == 0
     assert staicc("verify", "again.json")[0] == 0
-    assert any("6 of 6 on mini" in warning for warning in load("again.json").warnings), (
-        f"got {load('again.json').warnings}"
-    )
-    seeds = {staicc(*AGAIN, "4")[1].partition("(seed ")[2].partition(")")[0] for _ in range(3)}
-    assert len(seeds) == 3
+    warnings = load("again.json").warnings
+    assert any("6 of 6 on mini" in warning for warning in warnings), warnings
+
+
+def test_a_model_with_other_options_proves_nothing(staicc: Cli) -> None:
     status, out, _ = staicc(*AGAIN, "20", "--model-option", "order=2")
-    assert status == 3, "a model with other options proves nothing"
+    assert status == 3
     assert "give the options of the run" in out

@@ -179,12 +179,6 @@ def test_a_score_is_undefined_with_the_reason(metric: Callable[..., float], trut
         metric(truth, rows)
 
 
-@pytest.mark.parametrize("metric", [balanced_accuracy, matthews, auroc_confidence, aurc, debiased_calibration_error])
-def test_a_metric_of_nothing_is_undefined(metric: Callable[..., float]) -> None:
-    with pytest.raises(UndefinedMetricError, match="nothing"):
-        metric([], [])
-
-
 # -- intervals and tests
 
 

@@ -123,8 +123,19 @@ def test_a_function_under_the_name_of_a_score_is_not_compared_as_this_score():
 EVEN = [[0.5, 0.5]] * 4
 CERTAIN_OF_ONE_LABEL = [[1.0, 0.0]] * 4
 EXTREME_TRUTH = [0, 0, 1, 1]
-ALL_RIGHT = [[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2
-ALL_WRONG = [[0.0, 1.0]] * 2 + [[1.0, 0.0]] * 2
+RIGHT = {
+    "always right, two labels": (EXTREME_TRUTH, [[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2),
+    "always right, three labels": ([0, 1, 2], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    "confident where right": ([0, 0, 0, 0], [[1.0, 0.0], [0.25, 0.75]] * 2),
+}
+"""True labels and probabilities of models that are as good as possible in some respect."""
+WRONG = {
+    "always wrong, two labels": (EXTREME_TRUTH, [[0.0, 1.0]] * 2 + [[1.0, 0.0]] * 2),
+    "always wrong, three labels": ([0, 1, 2], [[0.0, 0.25, 0.75], [0.75, 0.0, 0.25], [0.75, 0.25, 0.0]]),
+    "confident where wrong": ([0, 0, 0, 0], [[0.75, 0.25], [0.0, 1.0]] * 2),
+    "undecided": (EXTREME_TRUTH, EVEN),
+}
+"""True labels and probabilities of models that are as bad as possible in some respect."""
 BIAS_FUNCTIONS = {
     "contextual_bias": diagnosis.negated_mean_entropy,
     "domain_bias": diagnosis.negated_mean_entropy,
@@ -134,33 +145,47 @@ BIAS_FUNCTIONS = {
 }
 
 
-def better_and_worse(key: str) -> tuple[float, float]:
-    """The value of a score for two extreme models: the better one first."""
+def defined_values(metric, models):
+    """The values of a metric for models; without those for which it is undefined."""
+    values = []
+    for truth, rows in models.values():
+        try:
+            values.append(metric(truth, rows))
+        except UndefinedMetricError:
+            continue
+    return values
+
+
+def better_and_worse(key: str) -> tuple[list[float], list[float]]:
+    """The values of a score for extreme models: of the better ones, of the worse ones."""
     metric = SCORES[key].metric
-    if key == "auroc_confidence":  # it is undefined for models that are always right or always wrong
-        confident_where_right = [[1.0, 0.0], [0.25, 0.75]] * 2
-        confident_where_wrong = [[0.75, 0.25], [0.0, 1.0]] * 2
-        return metric([0, 0, 0, 0], confident_where_right), metric([0, 0, 0, 0], confident_where_wrong)
-    if key == "nll":  # it is undefined for a model that is certain and wrong
-        return metric(EXTREME_TRUTH, ALL_RIGHT), metric(EXTREME_TRUTH, EVEN)
     if metric is not None:
-        return metric(EXTREME_TRUTH, ALL_RIGHT), metric(EXTREME_TRUTH, ALL_WRONG)
+        return defined_values(metric, RIGHT), defined_values(metric, WRONG)
     if key == "consistency":
-        return diagnosis.consistency([[0] * 4]), diagnosis.consistency([[0, 0, 1, 1]])
-    return BIAS_FUNCTIONS[key](EVEN), BIAS_FUNCTIONS[key](CERTAIN_OF_ONE_LABEL)
+        return [diagnosis.consistency([[0] * 4])], [diagnosis.consistency([[0, 0, 1, 1]])]
+    return [BIAS_FUNCTIONS[key](EVEN)], [BIAS_FUNCTIONS[key](CERTAIN_OF_ONE_LABEL)]
 
 
 @pytest.mark.parametrize("key", SCORES)
 def test_every_score_of_the_library_has_its_direction_and_range(key: str) -> None:
-    """The better of two extreme models has the better value by the record of the score."""
+    """The best of some extreme models is better than the worst, and their values are the ends of the range."""
     score = SCORES[key]
     better, worse = better_and_worse(key)
-    assert (better > worse) is score.higher_is_better
+    values = [*better, *worse]
+    best, worst = (max(better), min(worse)) if score.higher_is_better else (min(better), max(worse))
+    assert (best > worst) is score.higher_is_better
+    assert best in (max(values), min(values))
     low, high = score.statistic.range(2)
-    assert low <= min(better, worse)
-    assert max(better, worse) <= high
+    assert low <= min(values)
+    assert max(values) <= high
     if key != "consistency" and high < math.inf:
-        assert [low, high] == pytest.approx(sorted((better, worse)))
+        assert [low, high] == pytest.approx([min(values), max(values)])
+
+
+@pytest.mark.parametrize("name", METRICS_OF_LIBRARY)
+def test_a_metric_of_nothing_is_undefined(name: str) -> None:
+    with pytest.raises(UndefinedMetricError, match="nothing"):
+        SCORES[name].metric([], [])
 
 
 @pytest.mark.parametrize("name", METRICS_OF_LIBRARY)

@@ -18,6 +18,7 @@ from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.task import Condition, Scores, Task, compute_or_explain
 from StaICC.benchmarks.tasks.label_noise import L9, queries_by_repeat
 from StaICC.metrics import diagnosis, released
+from StaICC.metrics.scores import CONSISTENCY
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,7 +56,8 @@ class _ConsistencyTask(Task, Protocol):
         """Return the confidence interval of the consistency, under ``sensitivity.consistency``."""
         from StaICC.benchmarks import score_intervals
 
-        return score_intervals.consistency_intervals(outcomes, scoring.statistics.level)
+        interval = score_intervals.interval_over_conditions(outcomes, CONSISTENCY, scoring.statistics.level)
+        return {"sensitivity.consistency": interval}
 
 
 def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
