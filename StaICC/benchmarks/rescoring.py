@@ -460,7 +460,7 @@ def reasons_for_unknown(result: Result, own_metrics: Sequence[str]) -> dict[str,
         own_metrics: The names of the user's own metrics in the result, which the rebuilt benchmark does not have.
 
     Returns:
-        The reasons by key, such as ``{"metrics": "mine is the user's own; pass the benchmark"}``.
+        The reasons by key, such as ``{"metrics": "mine is the user's own; ..."}``.
     """
     reasons = dict(OTHER_SCHEMA)
     version = result.signature.fields.get("version")
@@ -469,7 +469,7 @@ def reasons_for_unknown(result: Result, own_metrics: Sequence[str]) -> dict[str,
         for key in _VERSION_DEPENDENT_KEYS:
             reasons[key] = reason
     if own_metrics:
-        reason = f"{'+'.join(own_metrics)} is the user's own; pass the benchmark"
+        reason = f"{'+'.join(own_metrics)} is the user's own; pass the benchmark in Python: verify(result, benchmark)"
         reasons["metrics"] = reason
         reasons["statistics"] = reason
     return reasons

@@ -33,73 +33,139 @@ def own(make_own: Callable[..., Dataset]) -> Dataset:
     return make_own(2)
 
 
-def queries_of(group: BenchmarkGroup, place: int = 0) -> list[tuple[Any, tuple[str, ...]]]:
-    members = group.members.values()
-    return [(query.prompt, query.label_space) for member in members for query in member[place].all_queries()]
+def queries_of(group: BenchmarkGroup, dataset_number: int = 0) -> list[tuple[Any, tuple[str, ...]]]:
+    """Return prompt and label space of all queries of a data set in all members of a group."""
+    queries = []
+    for member in group.members.values():
+        queries.extend((query.prompt, query.label_space) for query in member[dataset_number].all_queries())
+    return queries
 
 
 # -- parts
 
 
-@pytest.mark.parametrize("settings", [{}, {"k": 1}, {"noisy_channel": True}, {"metrics": "0.1.1"}, {"limit": 5}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"k": 1}, {"noisy_channel": True}, {"metrics": "0.1.1"}, {"limit": 5}], ids=str
+)
 def test_the_parts_equal_the_separate_runs(own: Dataset, settings: dict[str, Any], stand_in: Any) -> None:
     datasets = [own, "mini"]
+
     suite = Suite(datasets=datasets, **settings)(stand_in)
     diagnosis = Diagnosis(datasets=datasets, **settings)(stand_in)
-    assert (list(suite), list(diagnosis)) == (PARTS, PARTS[1:])
+
+    assert list(suite) == PARTS
+    assert list(diagnosis) == PARTS[1:], "all but Normal"
     for part in PARTS:
         alone = getattr(StaICC, part)(datasets=datasets, **settings)(stand_in)
         assert suite[part] == alone, part
-        assert (suite[part].signature, suite[part].outputs) == (alone.signature, None)
-    assert [part for part in PARTS[1:] if diagnosis[part] != suite[part]] == []
+        assert suite[part].signature == alone.signature, part
+        assert suite[part].outputs is None, part
+    for part in PARTS[1:]:
+        assert diagnosis[part] == suite[part], part
+
+
+PARTS_OF_TRIPLET_BIAS = {"contextual": "Contextual_bias", "domain": "Domain_bias", "post": "Post_bias"}
+"""The benchmark of each part of Triplet_bias, by the release's key."""
 
 
 def test_triplet_bias_has_the_releases_keys(stand_in: Any) -> None:
-    benchmark = Triplet_bias(datasets=["mini"], domain_query_length=5)
+    benchmark = Triplet_bias(datasets=["mini"])
+
     result = benchmark(stand_in)
-    assert [list(part) for part in result.values()] == [["Divided results", "Averaged results"]] * 3
-    alone = StaICC.DomainBias(datasets=["mini"])
-    assert Triplet_bias(datasets=["mini"]).domain.signature() == alone.signature()
-    members = {"contextual": "Contextual_bias", "domain": "Domain_bias", "post": "Post_bias"}
-    for part, name in members.items():
-        own_options = {"domain_query_length": 5} if part == "domain" else {}
-        assert result[part] == getattr(StaICC, name)(datasets=["mini"], **own_options)(stand_in)
-        assert getattr(benchmark, part) is benchmark[part]
-    assert list(result) == list(members)
-    assert benchmark.auto_run(stand_in, True, False) == result
+
+    assert list(result) == list(PARTS_OF_TRIPLET_BIAS)
+    for part in PARTS_OF_TRIPLET_BIAS:
+        assert list(result[part]) == ["Divided results", "Averaged results"], part
+        assert getattr(benchmark, part) is benchmark[part], part
+
+
+def test_the_parts_of_triplet_bias_equal_the_separate_runs(stand_in: Any) -> None:
+    """The length of the queries is an option of domain bias alone."""
+    result = Triplet_bias(datasets=["mini"], domain_query_length=5)(stand_in)
+
+    for part, name in PARTS_OF_TRIPLET_BIAS.items():
+        options = {"domain_query_length": 5} if part == "domain" else {}
+        alone = getattr(StaICC, name)(datasets=["mini"], **options)
+        assert result[part] == alone(stand_in), part
+
+
+def test_triplet_bias_has_the_default_length_of_domain_bias() -> None:
+    triplet, alone = Triplet_bias(datasets=["mini"]), StaICC.DomainBias(datasets=["mini"])
+
+    assert triplet.domain.signature() == alone.signature()
+
+
+def test_triplet_bias_is_run_by_auto_run_as_in_the_release(stand_in: Any) -> None:
+    benchmark = Triplet_bias(datasets=["mini"])
+
+    assert benchmark.auto_run(stand_in, True, False) == benchmark(stand_in)
 
 
 # -- each distinct query once
 
 
-@pytest.mark.parametrize("make", [Suite, Diagnosis, Triplet_bias])
-def test_each_distinct_query_is_predicted_once_with_common_prefixes_together(
-    make: Any, own: Dataset, stand_in: Any
-) -> None:
-    group, predicted = make(datasets=[own]), []
-    if make is Suite:
-        with pytest.warns(UserWarning, match="no longer the benchmark's"):
-            group["Normal"][0].prompt_former.change_label_space(["A", "B"])
+def with_other_labels_in_normal(datasets: list[Dataset]) -> BenchmarkGroup:
+    """Return a suite in which the prompts of Normal have the labels A and B."""
+    suite = Suite(datasets=datasets)
+    with pytest.warns(UserWarning, match="no longer the benchmark's"):
+        suite["Normal"][0].prompt_former.change_label_space(["A", "B"])
+    return suite
+
+
+def queries_predicted(group: BenchmarkGroup, stand_in: Any) -> list[tuple[Any, tuple[str, ...]]]:
+    """Return prompt and label space of each call of the model in a run of a group, in order."""
+    predicted = []
 
     def model(prompt: Any, label_space: list[str]) -> Any:
         predicted.append((prompt, tuple(label_space)))
         return stand_in(prompt, label_space)
 
     group(model)
-    queries = queries_of(group)
-    assert sorted(predicted) == sorted(set(queries))
-    assert (len(predicted) < len(queries)) == (make is not Triplet_bias)  # its parts have different queries
-    for space in {space for _, space in predicted}:
-        prompts = [prompt for prompt, of_query in predicted if of_query == space]
-        assert prompts == sorted(prompts)
+    return predicted
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Diagnosis, Triplet_bias, with_other_labels_in_normal],
+    ids=["Diagnosis", "Triplet_bias", "Suite with two label spaces"],
+)
+def test_each_distinct_query_is_predicted_once(make: Any, own: Dataset, stand_in: Any) -> None:
+    group = make(datasets=[own])
+
+    predicted = queries_predicted(group, stand_in)
+
+    assert sorted(predicted) == sorted(set(queries_of(group)))
+
+
+@pytest.mark.parametrize("kind", [Suite, Diagnosis])
+def test_the_parts_of_a_suite_share_queries(kind: Any, own: Dataset) -> None:
+    queries = queries_of(kind(datasets=[own]))
+
+    assert len(set(queries)) < len(queries)
+
+
+def test_prompts_with_a_common_prefix_are_predicted_one_after_the_other(own: Dataset, stand_in: Any) -> None:
+    """The prompts of one label space are in alphabetical order, so that a kernel can keep the states of a prefix."""
+    prompts_by_labels: dict[tuple[str, ...], list[Any]] = {}
+    for prompt, label_space in queries_predicted(with_other_labels_in_normal([own]), stand_in):
+        prompts_by_labels.setdefault(label_space, []).append(prompt)
+
+    assert len(prompts_by_labels) == 2
+    for label_space, prompts in prompts_by_labels.items():
+        assert prompts == sorted(prompts), label_space
 
 
 @pytest.mark.pack
 @pytest.mark.slow
 def test_how_many_queries_the_suite_has() -> None:
     suite = Suite()
-    queries = [queries_of(suite, place) for place in range(10)]
-    assert (sum(map(len, queries)), sum(len(set(of_dataset)) for of_dataset in queries)) == (111_400, 87_360)
+    query_count, distinct_count = 0, 0
+    for dataset_number in range(10):
+        queries = queries_of(suite, dataset_number)
+        query_count += len(queries)
+        distinct_count += len(set(queries))
+
+    assert (query_count, distinct_count) == (111_400, 87_360)
 
 
 @pytest.mark.parametrize("members", [{}, {"a": Suite(datasets=["mini"])}, {"a": Normal}, {"a": "Normal"}])
@@ -108,10 +174,15 @@ def test_members_are_benchmarks(members: Any) -> None:
         BenchmarkGroup("mine", members)
 
 
-def test_members_have_the_same_data_sets_in_the_same_order(own: Dataset) -> None:
-    for other in ([own], [own, "mini"], ["mini"]):
-        with pytest.raises(ArgumentError, match="a has mini, own; b has"):
-            BenchmarkGroup("mine", {"a": Normal(datasets=["mini", own]), "b": Normal(datasets=other)})
+@pytest.mark.parametrize(
+    "names", [["own"], ["own", "mini"], ["mini"]], ids=["one missing", "another order", "the other missing"]
+)
+def test_members_have_the_same_data_sets_in_the_same_order(own: Dataset, names: list[str]) -> None:
+    first = Normal(datasets=["mini", own])
+    second = Normal(datasets=[own if name == "own" else name for name in names])
+
+    with pytest.raises(ArgumentError, match=f"a has mini, own; b has {', '.join(names)}"):
+        BenchmarkGroup("mine", {"a": first, "b": second})
 
 
 def test_a_group_has_no_name_of_results_of_another_kind() -> None:
@@ -123,43 +194,80 @@ def test_a_group_has_no_name_of_results_of_another_kind() -> None:
 # -- predictions
 
 
-def test_the_strictest_policy_for_unparsed_replies_counts(own: Dataset) -> None:
-    members = {name: Normal(datasets=[own], limit=2, unparsed=name) for name in ("wrong", "error")}  # type: ignore
-    group = BenchmarkGroup("mine", members)
+def group_with_two_policies(own: Dataset) -> BenchmarkGroup:
+    """Return a group in which a reply without a label counts as wrong for one member, and is an error for the other."""
+    members = {
+        "counts as wrong": Normal(datasets=[own], limit=2, unparsed="wrong"),
+        "is an error": Normal(datasets=[own], limit=2, unparsed="error"),
+    }
+    return BenchmarkGroup("mine", members)
+
+
+def test_the_strictest_policy_for_unparsed_replies_counts_in_a_run(own: Dataset) -> None:
+    group = group_with_two_policies(own)
+
     with pytest.raises(OutputError, match="unparsed"):
         group(lambda prompt, label_space: "?")
+
+
+def test_the_strictest_policy_for_unparsed_replies_counts_for_given_predictions(own: Dataset) -> None:
+    group = group_with_two_policies(own)
+    replies = {query.id: {"reply": "?"} for query in identified_queries(group)}
+
     with pytest.raises(OutputError, match="unparsed"):
-        score_predictions(group, {query.id: {"reply": "?"} for query in identified_queries(group)})
+        score_predictions(group, replies)
 
 
-def test_failures_name_the_group_and_make_its_parts_partial(own: Dataset, stand_in: Any) -> None:
-    group = Suite(datasets=[own])
-    lost = Normal(datasets=[own])[0].prompt_set()[0]
+def fails_for(failing_prompt: str, stand_in: Any) -> Any:
+    """Return the stand-in model without a prediction for one prompt."""
 
     def function(prompt: str, label_space: list[str]) -> Any:
-        return None if prompt == lost else stand_in(prompt, label_space)
+        return None if prompt == failing_prompt else stand_in(prompt, label_space)
+
+    return function
+
+
+def test_the_error_about_a_failed_query_names_the_group(own: Dataset, stand_in: Any) -> None:
+    first_prompt_of_normal = Normal(datasets=[own])[0].prompt_set()[0]
 
     with pytest.raises(OutputError, match=r"^Suite, own, query \d+: .* got None"):
-        group(function)
-    result = group(function, on_error="collect")
+        Suite(datasets=[own])(fails_for(first_prompt_of_normal, stand_in))
+
+
+def test_the_parts_that_have_a_failed_query_are_partial(own: Dataset, stand_in: Any) -> None:
+    first_prompt_of_normal = Normal(datasets=[own])[0].prompt_set()[0]
+    suite = Suite(datasets=[own])
+
+    result = suite(fails_for(first_prompt_of_normal, stand_in), on_error="collect")
+
     assert not result.complete
-    complete = {part: result[part].complete for part in PARTS}
-    assert complete == {part: lost not in group[part][0].prompt_set() for part in PARTS}
-    assert (complete["Normal"], complete["Contextual_bias"]) == (False, True)
+    assert not result["Normal"].complete
+    assert result["Contextual_bias"].complete
+    for part in PARTS:
+        has_failed_query = first_prompt_of_normal in suite[part][0].prompt_set()
+        assert result[part].complete is not has_failed_query, part
+
+
+def sets_k_of(experimentor: Any) -> Any:
+    """Return a function that, when it is called for a prediction, sets the k of an experimentor to 2."""
+
+    def function(prompt: Any, label_space: list[str]) -> int:
+        experimentor.set_k(2)
+        return 0
+
+    return function
 
 
 def test_settings_that_change_during_a_run_are_refused(own: Dataset) -> None:
     """Prompts are written before the run: another signature afterwards would be that of other prompts."""
-    group = Suite(datasets=[own, "mini"], limit=2)
-    alone = Normal(datasets=[own], limit=2)
+    benchmark = Normal(datasets=[own], limit=2)
 
-    def changes(prompt: Any, label_space: list[str]) -> int:
-        for experimentor in (group["GLER"][0], alone[0]):
-            experimentor.set_k(2)
-        return 0
+    with pytest.raises(ArgumentError, match=r"Normal, own: k changed from 4 to 2 during the run"):
+        benchmark(sets_k_of(benchmark[0]))
+
+
+def test_settings_of_a_part_that_change_during_the_run_of_a_group_are_refused(own: Dataset) -> None:
+    suite = Suite(datasets=[own, "mini"], limit=2)
 
     with pytest.raises(ArgumentError, match=r"Suite, own, GLER: k changed from 4 to 2 during the run"):
-        group(changes)
-    alone[0].set_k(4)
-    with pytest.raises(ArgumentError, match=r"Normal, own: k changed from 4 to 2 during the run"):
-        alone(changes)
+        suite(sets_k_of(suite["GLER"][0]))

@@ -10,14 +10,16 @@ import json
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import StaICC
 from StaICC.comparing import alignment, ranking
 from StaICC.comparing.alignment import MOST_RUNS, align
+from StaICC.comparing.benchmark_comparison import BenchmarkComparison
 from StaICC.comparing.comparison import compare, compare_all, compare_runs
 from StaICC.comparing.formats import FORMATS, format_comparisons, format_tables
 from StaICC.comparing.missing_queries import MEANING, difference_outcome
@@ -34,32 +36,52 @@ from StaICC.results.details import pack_scores, unpack_scores
 from StaICC.results.result import Result, ResultGroup
 
 TEXTS = [f"text {row} {row * 7919 % 101}" for row in range(400)]
+"""Texts with the number of their row, whose parity is the label, and with a number that looks random."""
 COLOURS = ("red", "green", "blue")
 
 
-def own_data(labels: tuple[str, ...] = ("no", "yes"), shift: int = 0, before: str = "") -> Dataset:
-    rows = [(before + text, (row + shift * (row % 3 == 0)) % 2) for row, text in enumerate(TEXTS)]
+def own_data(
+    labels: tuple[str, ...] = ("no", "yes"), every_third_label_changed: bool = False, before: str = ""
+) -> Dataset:
+    """Return a data set whose label is the parity of the row.
+
+    Args:
+        labels: The names of the two labels.
+        every_third_label_changed: Whether every third row has the other label.
+        before: What all texts begin with.
+    """
+    rows = []
+    for row, text in enumerate(TEXTS):
+        label = row % 2
+        if every_third_label_changed and row % 3 == 0:
+            label = 1 - label
+        rows.append((before + text, label))
     return Dataset.from_rows(rows, name="own", label_space=list(labels))
 
 
 def scored(salt: str, skill: float = 0.0) -> Callable[..., list[float]]:
-    """Logits from a hash; with skill, they lean towards the label that the row's number has."""
+    """Return a model with logits from a hash, to which, on two labels, the skill is added for the true label.
+
+    The true label is the parity of the last but one number of the prompt (``text 7 42``).
+    """
+
+    def logit_of(prompt: str, label: int) -> float:
+        return hashlib.sha256(f"{salt}\0{prompt}\0{label}".encode()).digest()[0] / 32 - 4
 
     def function(prompt: str, label_space: list[str]) -> list[float]:
-        digests = [
-            hashlib.sha256(f"{salt}\0{prompt}\0{number}".encode()).digest() for number, _ in enumerate(label_space)
-        ]
-        place = [digest[0] / 32 - 4 for digest in digests]
+        logits = [logit_of(prompt, label) for label in range(len(label_space))]
         numbers = [int(word) for word in prompt.split() if word.isdecimal()]
         if numbers and len(label_space) == 2:
-            place[numbers[-2] % 2 if len(numbers) > 1 else 0] += skill
-        return place
+            true_label = numbers[-2] % 2 if len(numbers) > 1 else 0
+            logits[true_label] += skill
+        return logits
 
     return function
 
 
-def run(function: Any, *sets: Any, limit: int = 30, **settings: Any) -> Result:
-    result = StaICC.Normal(datasets=list(sets) or ["mini", own_data()], limit=limit)(function, **settings)
+def run(function: Any, *datasets: Any, limit: int = 30, **settings: Any) -> Result:
+    """Return a run of Normal, by default on ``mini`` and on the data set of :func:`own_data`; 60 queries on each."""
+    result = StaICC.Normal(datasets=list(datasets) or ["mini", own_data()], limit=limit)(function, **settings)
     assert isinstance(result, Result)
     return result
 
@@ -68,10 +90,14 @@ def given(datasets: list[Any], salt: str, right: float, **settings: Any) -> Resu
     """A run whose labels are right at a rate, whatever the prompts say."""
     benchmark = StaICC.Normal(datasets=datasets, limit=30, **settings)
     predictions = []
-    for each in benchmark.experimentor:
-        draw, labels = random.Random(f"{salt} {each.name}"), len(each.card.label_space)
-        queries = each.all_queries()
-        predictions.append([q.label if draw.random() < right else (q.label + 1) % labels for q in queries])
+    for experimentor in benchmark.experimentor:
+        draw = random.Random(f"{salt} {experimentor.name}")
+        label_count = len(experimentor.card.label_space)
+        of_dataset = []
+        for query in experimentor.all_queries():
+            is_right = draw.random() < right
+            of_dataset.append(query.label if is_right else (query.label + 1) % label_count)
+        predictions.append(of_dataset)
     return benchmark(preentered_prediction=predictions)
 
 
@@ -92,29 +118,42 @@ def known_value(place: Rank) -> float:
 
 
 def edited(result: Result, change: Callable[[dict[str, Any]], None]) -> Result:
-    plain = copy.deepcopy(result.to_dict())
-    change(plain)
-    return Result.from_dict(plain)
+    """Return a result whose saved form is changed by a function."""
+    saved = copy.deepcopy(result.to_dict())
+    change(saved)
+    return Result.from_dict(saved)
 
 
 # -- the figures of the tables
 
 
+def compared_metrics(result: Result) -> list[str]:
+    """Return the averaged scores that are numbers."""
+    return sorted(result.averaged.keys() - {"distribution"})
+
+
+def test_the_benchmarks_of_the_suite_have_fifteen_metrics(suites: dict[str, ResultGroup]) -> None:
+    counts = {name: len(compared_metrics(result)) for name, result in suites["a"].items()}  # type: ignore[arg-type]
+
+    assert counts == {
+        **{"Normal": 4, "Contextual_bias": 2, "Domain_bias": 2, "Post_bias": 2},
+        **{"GLER": 4, "Template_sens": 1, "Demo_sens": 1},
+    }
+
+
 def test_every_metric_of_every_benchmark_has_the_means_of_the_tables(suites: dict[str, ResultGroup]) -> None:
-    compared_metrics = []
-    for result, other in zip(suites["a"].results(), suites["b"].results(), strict=True):
-        for metric in result.averaged.keys() - {"distribution"}:
-            compared_metrics.append(metric)
-            found = compare(result, other, metric)
-            assert found.mean is not None, (metric, found.left_out)
-            expected_means = (result.averaged[metric], other.averaged[metric])
-            assert found.mean.values == pytest.approx(expected_means, abs=1e-12), (result.benchmark, metric)
-            notes_of_other_values = [note for note in found.notes if "the table of" in note]
-            assert notes_of_other_values == [], (result.benchmark, metric)
+    for first, second in zip(suites["a"].results(), suites["b"].results(), strict=True):
+        for metric in compared_metrics(first):
+            where = f"{first.benchmark}, {metric}"
+
+            found = compare(first, second, metric)
+
+            assert found.mean is not None, f"{where}: {found.left_out}"
+            of_tables = (first.averaged[metric], second.averaged[metric])
+            assert found.mean.values == pytest.approx(of_tables, abs=1e-12), where
+            assert not any("the table of" in note for note in found.notes), where
             for comparison in found.datasets:
-                check_line(comparison, f"{result.benchmark}, {metric}, {comparison.dataset}")
-    # Normal and template sensitivity have 4 scores, the other tasks 1 or 2.
-    assert len(compared_metrics) == 16, compared_metrics
+                check_line(comparison, f"{where}, {comparison.dataset}")
 
 
 def check_line(comparison: Any, where: str) -> None:
@@ -131,23 +170,26 @@ def check_line(comparison: Any, where: str) -> None:
 
 
 def test_a_run_compared_with_itself_has_no_difference_in_any_metric(suites: dict[str, ResultGroup]) -> None:
+    """24 rows cannot show that no difference is above the margin of 0.01."""
     for result in suites["a"].results():
-        for metric in result.averaged.keys() - {"distribution"}:
+        for metric in compared_metrics(result):
             where = f"{result.benchmark}, {metric}"
+
             found = compare(result, result, metric, margin=0.01)
+
             for comparison in [*found.datasets, found.overall]:
                 assert comparison.difference == 0.0, where
                 assert comparison.outcome == WasTested(1.0, 1.0), where
                 assert comparison.detectable is None, where
                 assert comparison.interval is not None, where
                 assert comparison.interval.low < 0.0 < comparison.interval.high, where
-            # 24 rows show no difference below 0.01.
-            assert not any(claim.shown for claim in found.non_inferiority), where
+            for claim in found.non_inferiority:
+                assert not claim.shown, where
 
 
-def test_lower_is_better_where_it_is(suites: dict[str, ResultGroup]) -> None:
-    """A slope of label noise is better if it is small; that of an error, which falls, if it is large."""
-    for benchmark, metric, higher in (
+@pytest.mark.parametrize(
+    ("benchmark", "metric", "higher_is_better"),
+    [
         ("Normal", "accuracy", True),
         ("Normal", "expected_calibration_error_1", False),
         ("Contextual_bias", "entropy", True),
@@ -156,275 +198,562 @@ def test_lower_is_better_where_it_is(suites: dict[str, ResultGroup]) -> None:
         ("GLER", "averaged_truelabel_likelihood", False),
         ("GLER", "expected_calibration_error_1", True),
         ("Demo_sens", "consistency", True),
-    ):
-        found = compare_runs({name: suite[benchmark] for name, suite in suites.items()}, metric)
-        assert found.comparisons[0].higher_is_better is higher
-        values = [known_value(rank) for rank in found.ranking]
-        assert values == sorted(values, reverse=higher)
+    ],
+)
+def test_the_ranking_begins_with_the_better_end_of_a_metric(
+    suites: dict[str, ResultGroup], benchmark: str, metric: str, higher_is_better: bool
+) -> None:
+    """A slope of label noise (GLER) is better if it is small; that of an error, which falls, if it is large."""
+    runs: Any = {name: suite[benchmark] for name, suite in suites.items()}
+
+    found = compare_runs(runs, metric)
+
+    assert found.comparisons[0].higher_is_better is higher_is_better
+    values = [known_value(rank) for rank in found.ranking]
+    assert values == sorted(values, reverse=higher_is_better)
 
 
-def test_bare_labels_have_a_mean_prediction() -> None:
+@pytest.mark.parametrize("metric", ["DL div.", "empirical_bias"])
+def test_bare_labels_have_a_mean_prediction(metric: str) -> None:
+    """The posterior bias compares it with the frequencies of the labels."""
     benchmark = StaICC.PosteriorBias(datasets=["mini"], limit=20)
-    runs = [benchmark(lambda prompt, label_space, n=n: len(prompt) % n) for n in (2, 3)]
-    for metric in ("DL div.", "empirical_bias"):
-        assert compare(*runs, metric).overall.values == pytest.approx([own.averaged[metric] for own in runs])
-    assert runs[0].averaged["DL div."] != runs[1].averaged["DL div."]
+    first = benchmark(lambda prompt, label_space: len(prompt) % 2)
+    second = benchmark(lambda prompt, label_space: len(prompt) % 3)
+    assert first.averaged[metric] != second.averaged[metric]
+
+    found = compare(first, second, metric)
+
+    assert found.overall.values == pytest.approx((first.averaged[metric], second.averaged[metric]))
 
 
 # -- results that do not fit
 
 
+def reorder_records(saved: dict[str, Any]) -> None:
+    """Bring the queries of all data sets of a saved result into another order."""
+    for details in saved["details"].values():
+        (record,) = details["conditions"]
+        order = list(range(len(record["rows"])))
+        random.Random(0).shuffle(order)
+        scores = unpack_scores(record["scores"], len(details["labels"]))
+        record["scores"] = pack_scores([scores[index] for index in order])
+        for key in ("truth", "predictions", "rows"):
+            record[key] = [record[key][index] for index in order]
+
+
 def test_the_order_of_the_records_does_not_matter(pair: dict[str, Result]) -> None:
-    def shuffle(plain: dict[str, Any]) -> None:
-        for details in plain["details"].values():
-            (record,) = details["conditions"]
-            order = sorted(range(len(record["rows"])), key=lambda place: (place * 37 % 41, place))
-            scores = unpack_scores(record["scores"], len(details["labels"]))
-            record["scores"] = pack_scores([scores[place] for place in order])
-            for key in ("truth", "predictions", "rows"):
-                record[key] = [record[key][place] for place in order]
-
+    reordered = edited(pair["a"], reorder_records)
     for metric in pair["a"].averaged:
-        plain = compare(pair["a"], pair["b"], metric)
-        mixed = compare(edited(pair["a"], shuffle), pair["b"], metric)
-        for one, two in zip(plain.datasets, mixed.datasets, strict=True):
-            assert two.values == pytest.approx(one.values, abs=1e-12)
-            assert two.p_value == (None if one.p_value is None else pytest.approx(one.p_value, rel=1e-6))
+        expected = compare(pair["a"], pair["b"], metric).datasets
+
+        found = compare(reordered, pair["b"], metric).datasets
+
+        for found_line, expected_line in zip(found, expected, strict=True):
+            assert found_line.values == pytest.approx(expected_line.values, abs=1e-12), metric
+            assert found_line.p_value == pytest.approx(expected_line.p_value, rel=1e-6), metric
 
 
-def test_other_limits_are_compared_on_the_shared_rows(pair: dict[str, Result]) -> None:
-    small = run(scored("a", 2.0), limit=12)
+@pytest.fixture(scope="module")
+def small() -> Result:
+    """The run ``pair["a"]`` on 12 test rows of each data set, of 30."""
+    return run(scored("a", 2.0), limit=12)
+
+
+def test_runs_with_other_limits_are_compared_on_the_shared_rows(pair: dict[str, Result], small: Result) -> None:
+    """18 of 30 rows of the larger run are not in the smaller one: 36 queries, in two repeats."""
     found = compare(pair["b"], small)
-    assert [one.rows for one in found.datasets] == [12, 12]
-    assert found.datasets[1].values[1] == small.divided["own"]["accuracy"]
+
+    assert [line.rows for line in found.datasets] == [12, 12]
+    (_, on_own) = found.datasets
+    assert on_own.values[1] == small.divided["own"]["accuracy"]
     assert "each of mini, own: 36 of 60 queries of first are not compared" in found.left_out
-    assert compare(run(scored("b"), limit=12), small).datasets == found.datasets
 
 
-def test_failed_queries_are_compared_at_their_worst_and_values_are_those_of_the_tables() -> None:
-    def failing(prompt: str, label_space: list[str]) -> Any:
-        row = scored("a", 2.0)(prompt, label_space)
-        return None if row[0] > 3.0 else row
+def test_a_comparison_on_the_shared_rows_is_that_of_runs_on_these_rows(pair: dict[str, Result], small: Result) -> None:
+    both_small = compare(run(scored("b"), limit=12), small)
 
-    partial, whole = run(failing, own_data(), on_error="collect"), run(scored("b"), own_data())
+    assert compare(pair["b"], small).datasets == both_small.datasets
+
+
+def sometimes_failing(prompt: str, label_space: list[str]) -> Any:
+    """Return the logits of a model with skill, and no prediction where the first one is above 3."""
+    logits = scored("a", 2.0)(prompt, label_space)
+    return None if logits[0] > 3.0 else logits
+
+
+class PartialAndComplete(NamedTuple):
+    """A run on ``own`` with failed queries, of 60, and one without; the number of the failed ones."""
+
+    partial: Result
+    complete: Result
+    failed: int
+
+
+@pytest.fixture(scope="module")
+def partial_and_complete() -> PartialAndComplete:
+    partial = run(sometimes_failing, own_data(), on_error="collect")
     failed = partial.details["own"].failed
     assert 0 < failed < 60
-    found = compare(partial, whole)
+    return PartialAndComplete(partial, run(scored("b"), own_data()), failed)
+
+
+def test_a_comparison_with_failed_queries_names_them(partial_and_complete: PartialAndComplete) -> None:
+    partial, complete, failed = partial_and_complete
+
+    found = compare(partial, complete)
+
     (line,) = found.datasets
-    assert (line.queries, line.missing) == ((60, 60), (failed, 0))
+    assert line.queries == (60, 60)
+    assert line.missing == (failed, 0)
     assert f"own: {failed} of 60 queries of first have no score: {MEANING}" in found.left_out
-    assert line.values == (partial.divided["own"]["accuracy"], whole.divided["own"]["accuracy"])
+    assert "failed" in {difference.field for difference in found.differences}
+
+
+def test_the_interval_holds_the_differences_with_all_failed_queries_right_and_wrong(
+    partial_and_complete: PartialAndComplete,
+) -> None:
+    partial, complete, failed = partial_and_complete
     correct = partial.divided["own"]["accuracy"] * (60 - failed)
-    ends = [(correct + right) / 60 - line.values[1] for right in (0, failed)]
-    assert line.interval.low < ends[0] <= line.difference <= ends[1] < line.interval.high
-    assert "failed" in {one.field for one in found.differences}
+    other_accuracy = complete.divided["own"]["accuracy"]
+    least_difference = correct / 60 - other_accuracy
+    largest_difference = (correct + failed) / 60 - other_accuracy
+
+    (line,) = compare(partial, complete).datasets
+
+    assert line.interval is not None
+    assert line.interval.low < least_difference <= line.difference <= largest_difference < line.interval.high
+
+
+def test_the_values_of_a_partial_run_are_those_of_its_table(partial_and_complete: PartialAndComplete) -> None:
+    partial, complete, _ = partial_and_complete
     for metric, value in partial.divided["own"].items():
-        assert compare(partial, whole, metric).datasets[0].values[0] == pytest.approx(value)
+        (line,) = compare(partial, complete, metric).datasets
+        assert line.values == pytest.approx((value, complete.divided["own"][metric])), metric
+
+
+def test_the_consistency_of_a_partial_run_is_that_of_its_table() -> None:
+    """It is over the queries that have a prediction with every template."""
     templates = StaICC.TemplateSensitivity(datasets=["mini"], limit=20)
-    incomplete, complete = (templates(model, on_error="collect") for model in (failing, scored("b")))
-    of_all = compare(incomplete, complete, "consistency")  # queries that have a prediction with every template
-    assert of_all.overall.values[0] == pytest.approx(incomplete.averaged["consistency"])
+    partial, complete = templates(sometimes_failing, on_error="collect"), templates(scored("b"))
+    assert not partial.complete
+
+    found = compare(partial, complete, "consistency")
+
+    assert found.overall.values[0] == pytest.approx(partial.averaged["consistency"])
 
 
 def test_a_reply_without_a_label_counts_as_wrong_in_its_own_condition_only() -> None:
-    """Of a query that is right with one template, and has no label with another, one prediction of two is wrong."""
+    """The first run is right but in half of the queries of one of four conditions, where it names no label."""
     benchmark = StaICC.Generalisation(datasets=["mini"], limit=20, draws=2, templates=2, unparsed="wrong")
-    first_condition, *others = benchmark[0].conditions()
-    truth_of_prompt = {
-        str(query.prompt): query.label for condition in (first_condition, *others) for query in condition.queries
-    }
-    silent = {str(query.prompt) for query in first_condition.queries if query.row % 2 == 0}
+    first_condition, *_ = benchmark[0].conditions()
+    true_labels = {str(query.prompt): query.label for query in benchmark[0].all_queries()}
+    without_label = {str(query.prompt) for query in first_condition.queries if query.row % 2 == 0}
 
-    def right_or_silent(prompt: str, label_space: list[str]) -> str:
-        return "I cannot tell." if prompt in silent else label_space[truth_of_prompt[prompt]]
+    def right_or_without_label(prompt: str, label_space: list[str]) -> str:
+        return "I cannot tell." if prompt in without_label else label_space[true_labels[prompt]]
 
     def right(prompt: str, label_space: list[str]) -> str:
-        return label_space[truth_of_prompt[prompt]]
+        return label_space[true_labels[prompt]]
 
-    first, second = benchmark(right_or_silent), benchmark(right)
-    expected = 1 - len(silent) / len(truth_of_prompt)
-    assert 0.8 < expected < 0.9
+    first, second = benchmark(right_or_without_label), benchmark(right)
     (line,) = compare(first, second).datasets
-    assert line.values == pytest.approx((expected, 1.0))
-    assert line.values[0] == pytest.approx(first.averaged["accuracy"])
+
+    accuracy = 1 - len(without_label) / len(true_labels)
+    assert accuracy == 1 - 1 / 2 / 4
+    assert line.values == pytest.approx((accuracy, 1.0))
+    assert first.averaged["accuracy"] == pytest.approx(accuracy)
     assert line.missing == (0, 0)
 
 
-@pytest.mark.parametrize("benchmark", [StaICC.Normal, StaICC.PosteriorBias])
-@pytest.mark.parametrize("order", [("green", "blue", "red"), ("blue", "red", "green")])
-def test_labels_in_another_order_are_found_by_name(benchmark: Any, order: tuple[str, ...]) -> None:
+def coloured(labels: tuple[str, ...]) -> Dataset:
+    """Return the same rows with the same colours as labels, in any order of the label space."""
+    rows = []
+    for row, text in enumerate(TEXTS):
+        colour = COLOURS[row * 7919 % 101 % 3]
+        rows.append((text, labels.index(colour)))
+    return Dataset.from_rows(rows, name="own", label_space=list(labels))
+
+
+def by_name(salt: str) -> Callable[..., list[float]]:
+    """Return a model whose probabilities depend on the text of the query and on the names of the labels, not on their
+    order."""
+
+    def function(prompt: str, label_space: list[str]) -> list[float]:
+        text = prompt.rpartition("text ")[2]
+        weights = [random.Random(f"{salt} {text} {label}").random() ** 3 for label in label_space]  # no ties
+        return [weight / sum(weights) for weight in weights]
+
+    return function
+
+
+@pytest.mark.parametrize("kind", [StaICC.Normal, StaICC.PosteriorBias])
+@pytest.mark.parametrize("order", [("green", "blue", "red"), ("blue", "red", "green")], ids=str)
+def test_labels_in_another_order_are_found_by_name(kind: Any, order: tuple[str, ...]) -> None:
     """A cycle of three is not its own inverse, as an exchange of two labels is."""
-
-    def coloured(labels: tuple[str, ...]) -> Dataset:
-        rows = [(text, labels.index(COLOURS[row * 7919 % 101 % 3])) for row, text in enumerate(TEXTS)]
-        return Dataset.from_rows(rows, name="own", label_space=list(labels))
-
-    def by_name(salt: str) -> Callable[..., list[float]]:
-        def function(prompt: str, label_space: list[str]) -> list[float]:
-            text = prompt.rpartition("text ")[2]
-            weights = [random.Random(f"{salt} {text} {label}").random() ** 3 for label in label_space]  # no ties
-            return [weight / sum(weights) for weight in weights]
-
-        return function
-
-    first, second, same = (
-        benchmark(datasets=[coloured(labels)], limit=60)(by_name(salt))
-        for labels, salt in ((COLOURS, "a"), (order, "b"), (order, "a"))
-    )
-    metrics = first.averaged.keys() - {"distribution", "uniform", "majority"}
+    usual_order, other_order = (kind(datasets=[coloured(labels)], limit=60) for labels in (COLOURS, order))
+    first, second = usual_order(by_name("a")), other_order(by_name("b"))
+    metrics = first.averaged.keys() - {"distribution"}
     assert len(metrics) >= 2
+
     for metric in metrics:
-        for left, right in ((first, second), (second, first)):
-            expected = pytest.approx((left.averaged[metric], right.averaged[metric]))
-            assert compare(left, right, metric).datasets[0].values == expected
-        assert compare(first, same, metric).datasets[0].difference == pytest.approx(0.0, abs=1e-12)
-        assert first.averaged[metric] != pytest.approx(second.averaged[metric])
+        values = (first.averaged[metric], second.averaged[metric])
+        assert values[0] != pytest.approx(values[1]), metric
+        assert compare(first, second, metric).datasets[0].values == pytest.approx(values), metric
+        assert compare(second, first, metric).datasets[0].values == pytest.approx(values[::-1]), metric
 
 
-@pytest.mark.parametrize("more", [[], ["mini"]])
-@pytest.mark.parametrize("labels", [("no", "yes"), ("bad", "good")])
+@pytest.mark.parametrize("kind", [StaICC.Normal, StaICC.PosteriorBias])
+@pytest.mark.parametrize("order", [("green", "blue", "red"), ("blue", "red", "green")], ids=str)
+def test_the_same_predictions_with_labels_in_another_order_do_not_differ(kind: Any, order: tuple[str, ...]) -> None:
+    usual_order, other_order = (kind(datasets=[coloured(labels)], limit=60) for labels in (COLOURS, order))
+    first, same = usual_order(by_name("a")), other_order(by_name("a"))
+
+    for metric in first.averaged.keys() - {"distribution"}:
+        assert compare(first, same, metric).datasets[0].difference == pytest.approx(0.0, abs=1e-12), metric
+
+
+@pytest.mark.parametrize("more_datasets", [[], ["mini"]], ids=["", "and mini"])
+@pytest.mark.parametrize("labels", [("no", "yes"), ("bad", "good")], ids=["same names of labels", "other names"])
 @pytest.mark.parametrize("k", [4, 2])
-def test_other_data_under_one_name_are_never_paired(more: list[str], labels: tuple[str, str], k: int) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"before": "other "}, "other data under this name"),
+        ({"every_third_label_changed": True}, r"other true labels \(test row \d+: label [01] and [01]\)"),
+    ],
+    ids=["other texts", "other true labels"],
+)
+def test_other_data_under_one_name_are_never_paired(
+    change: dict[str, Any], message: str, k: int, labels: tuple[str, str], more_datasets: list[str]
+) -> None:
     first = given([own_data()], "a", 0.9)
-    for other, message in (
-        (own_data(labels, before="other "), "other data under this name"),
-        (own_data(labels, shift=1), r"other true labels \(test row \d+: label [01] and [01]\)"),
-    ):
-        with pytest.raises(ArgumentError, match=message):
-            compare(first, given([other, *more], "b", 0.6, k=k))
-    unknown = edited(first, lambda plain: plain["details"]["own"].update(data=None))
+    second = given([own_data(labels, **change), *more_datasets], "b", 0.6, k=k)
+
+    with pytest.raises(ArgumentError, match=message):
+        compare(first, second)
+
+
+def test_data_without_a_digest_are_never_paired() -> None:
+    """Not even those of a run with itself: nothing says that they are the same."""
+
+    def remove_digest(saved: dict[str, Any]) -> None:
+        saved["details"]["own"]["data"] = None
+
+    without_digest = edited(given([own_data()], "a", 0.9), remove_digest)
+
     with pytest.raises(ArgumentError, match="other data under this name"):
-        compare(unknown, unknown)
+        compare(without_digest, without_digest)
 
 
-def test_what_is_not_compared_is_named(pair: dict[str, Result]) -> None:
-    def change(plain: dict[str, Any]) -> None:
-        plain["Divided results"]["own"]["accuracy"] = 0.123
-
-    def remove(plain: dict[str, Any]) -> None:
-        plain["details"]["own"]["conditions"] = []
-
+def test_a_comparison_names_what_only_one_signature_has(pair: dict[str, Result]) -> None:
     lines = str(compare(pair["a"], run(StaICC.load_kernel("ppm")))).splitlines()
+
     assert "only the second has model: ppm; algorithm: ppm/1" in lines
     assert lines[-2:] == ["The signature of first:", str(pair["a"].signature)]
-    compared = compare(pair["a"], edited(pair["b"], change))
-    assert compared.left_out == ()  # what differs from its table is compared all the same
-    notes = compared.notes
-    assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in notes), (
-        f"got {notes}"
+
+
+def test_a_score_that_differs_from_its_table_is_compared_with_a_note(pair: dict[str, Result]) -> None:
+    def change_score(saved: dict[str, Any]) -> None:
+        saved["Divided results"]["own"]["accuracy"] = 0.123
+
+    found = compare(pair["a"], edited(pair["b"], change_score))
+
+    assert found.left_out == ()
+    assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in found.notes), (
+        f"got {found.notes}"
     )
-    found = compare(pair["a"], edited(pair["b"], remove))
-    assert ([one.dataset for one in found.datasets], found.mean) == (["mini"], None)
+
+
+def test_a_data_set_without_records_is_left_out(pair: dict[str, Result]) -> None:
+    def remove_records(saved: dict[str, Any]) -> None:
+        saved["details"]["own"]["conditions"] = []
+
+    found = compare(pair["a"], edited(pair["b"], remove_records))
+
+    assert [line.dataset for line in found.datasets] == ["mini"]
+    assert found.mean is None
     assert "own (second: the file has no records of its queries)" in found.left_out
-    alone = run(scored("c"), "mini")
-    assert "own (second: not in this run)" in compare(pair["a"], alone).left_out
-    assert "own (first: not in this run)" in compare(alone, pair["a"]).left_out
+
+
+def test_a_data_set_of_one_run_only_is_left_out(pair: dict[str, Result]) -> None:
+    on_mini = run(scored("c"), "mini")
+
+    assert "own (second: not in this run)" in compare(pair["a"], on_mini).left_out
+    assert "own (first: not in this run)" in compare(on_mini, pair["a"]).left_out
+
+
+def test_runs_without_a_common_data_set_are_refused() -> None:
+    on_mini, on_own = run(scored("c"), "mini"), run(scored("c"), own_data())
+
     with pytest.raises(ArgumentError, match=r"with first by accuracy: second \(its data sets are own, not mini\)$"):
-        compare(alone, run(scored("c"), own_data()))
-    bare = run(lambda prompt, label_space: 1)
+        compare(on_mini, on_own)
+
+
+def test_a_run_without_probabilities_is_refused_where_a_metric_needs_them(pair: dict[str, Result]) -> None:
+    bare_labels = run(lambda prompt, label_space: 1)
+
     with pytest.raises(ArgumentError, match="have no probabilities"):
-        compare(pair["a"], bare, "averaged_truelabel_likelihood")
-    three = compare_runs({**pair, "bare": bare}, "averaged_truelabel_likelihood")
-    assert [(one.first, one.second) for one in three.comparisons] == [("a", "b")]
-    assert three.left_out[0].startswith("bare (mini, own: bare: ")
-    custom = StaICC.Normal(datasets=["mini"], limit=6, metrics={"mine": lambda truth, rows: 0.5})
+        compare(pair["a"], bare_labels, "averaged_truelabel_likelihood")
+
+
+def test_of_several_runs_the_one_without_probabilities_is_left_out(pair: dict[str, Result]) -> None:
+    bare_labels = run(lambda prompt, label_space: 1)
+
+    found = compare_runs({**pair, "bare": bare_labels}, "averaged_truelabel_likelihood")
+
+    assert [(comparison.first, comparison.second) for comparison in found.comparisons] == [("a", "b")]
+    assert found.left_out[0].startswith("bare (mini, own: bare: ")
+
+
+def test_a_metric_of_the_user_that_is_no_mean_over_queries_is_refused() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=6, metrics={"mine": lambda truth, rows: 0.5})
+
     with pytest.raises(ArgumentError, match="mine cannot be recomputed from a file"):
-        compare(custom(scored("a")), custom(scored("b")))
+        compare(benchmark(scored("a")), benchmark(scored("b")))
+
+
+def test_runs_of_two_benchmarks_are_refused(pair: dict[str, Result]) -> None:
+    of_another_benchmark = edited(pair["b"], lambda saved: saved.update(benchmark="Mine"))
+
     with pytest.raises(ArgumentError, match="other benchmarks: Normal, Mine"):
-        compare(pair["a"], edited(pair["b"], lambda plain: plain.update(benchmark="Mine")))
+        compare(pair["a"], of_another_benchmark)
 
 
 # -- several runs
 
 
-@pytest.mark.parametrize("count", [3, 6])
-def test_ranking_and_corrections_of_several_runs(count: int) -> None:
-    skills = (4.0, 4.0, 2.0, 2.0, 0.0, 0.0)[-count:]
+class SeveralRuns(NamedTuple):
+    """Runs of models with other skills, and their comparison with a margin."""
+
+    runs: dict[str, Result]
+    found: BenchmarkComparison
+
+
+@pytest.fixture(scope="module", params=[(2.0, 0.0, 0.0), (4.0, 4.0, 2.0, 2.0, 0.0, 0.0)], ids=["3 runs", "6 runs"])
+def several_runs(request: pytest.FixtureRequest) -> SeveralRuns:
+    runs = {f"run {n}": run(scored(str(n), skill), limit=40) for n, skill in enumerate(request.param)}
+    return SeveralRuns(runs, compare_runs(runs, margin=0.05))
+
+
+def test_all_pairs_of_several_runs_are_compared(several_runs: SeveralRuns) -> None:
+    runs, found = several_runs
+
+    pairs = [(comparison.first, comparison.second) for comparison in found.comparisons]
+
+    assert pairs == list(combinations(runs, 2))
+
+
+def test_a_run_is_shown_to_be_not_worse_at_the_level_of_2_5_percent(several_runs: SeveralRuns) -> None:
+    for comparison in several_runs.found.comparisons:
+        for claim in comparison.non_inferiority:
+            assert claim.p_value is not None
+            assert claim.shown == (claim.p_value <= 0.025), claim
+
+
+def test_of_six_runs_a_p_value_between_the_levels_shows_nothing() -> None:
+    """It is significant at 5 %, but a claim of non-inferiority is one-sided."""
+    skills = (4.0, 4.0, 2.0, 2.0, 0.0, 0.0)
     runs = {f"run {n}": run(scored(str(n), skill), limit=40) for n, skill in enumerate(skills)}
-    found = compare_runs(runs, margin=0.05)
-    assert [(one.first, one.second) for one in found.comparisons] == list(combinations(runs, 2))
-    not_worse = [own for one in found.comparisons for own in one.non_inferiority]
-    assert [own.shown for own in not_worse] == [own.p_value <= 0.025 for own in not_worse]
-    assert count == 3 or any(0.025 < own.p_value < 0.05 for own in not_worse)
-    same = compare_runs({"a": runs["run 0"], "b": runs["run 0"]}, margin=0.5).comparisons[0]
-    assert [own.shown for own in same.non_inferiority] == [True, True]
-    of_means = [one.overall.p_value for one in found.comparisons]
-    assert [one.overall.holm for one in found.comparisons] == directional_holm(of_means)
-    of_datasets = [each.p_value for one in found.comparisons for each in one.datasets]
-    assert [each.holm for one in found.comparisons for each in one.datasets] == holm(of_datasets)
+
+    claims = [claim for pair in compare_runs(runs, margin=0.05).comparisons for claim in pair.non_inferiority]
+
+    between = [claim for claim in claims if claim.p_value is not None and 0.025 < claim.p_value < 0.05]
+    assert between
+    assert [claim for claim in between if claim.shown] == []
+
+
+def test_a_run_is_not_worse_than_itself_within_a_wide_margin(several_runs: SeveralRuns) -> None:
+    same = several_runs.runs["run 0"]
+
+    (pair,) = compare_runs({"a": same, "b": same}, margin=0.5).comparisons
+
+    assert [claim.shown for claim in pair.non_inferiority] == [True, True]
+
+
+def test_p_values_of_means_are_corrected_for_both_directions_of_all_pairs(several_runs: SeveralRuns) -> None:
+    lines = [comparison.overall for comparison in several_runs.found.comparisons]
+
+    assert [line.holm for line in lines] == directional_holm([line.p_value for line in lines])
+
+
+def test_p_values_of_data_sets_are_corrected_for_all_pairs_and_data_sets(several_runs: SeveralRuns) -> None:
+    lines = [line for comparison in several_runs.found.comparisons for line in comparison.datasets]
+
+    assert [line.holm for line in lines] == holm([line.p_value for line in lines])
+
+
+def test_the_ranking_has_the_means_of_the_tables(several_runs: SeveralRuns) -> None:
+    runs, found = several_runs
+
     values = {rank.run: known_value(rank) for rank in found.ranking}
-    assert values == pytest.approx({name: own.averaged["accuracy"] for name, own in runs.items()})
-    groups = {rank.run: set(rank.groups) for rank in found.ranking}
-    outcomes = {frozenset((one.first, one.second)): one.overall.outcome for one in found.comparisons}
-    for pair, outcome in outcomes.items():
+
+    assert values == pytest.approx({name: result.averaged["accuracy"] for name, result in runs.items()})
+
+
+def test_runs_share_a_letter_in_the_ranking_unless_they_differ_significantly(several_runs: SeveralRuns) -> None:
+    letters = {rank.run: set(rank.groups) for rank in several_runs.found.ranking}
+
+    for comparison in several_runs.found.comparisons:
+        outcome = comparison.overall.outcome
         significant = isinstance(outcome, WasTested) and outcome.significant
-        assert bool(set.intersection(*(groups[name] for name in pair))) is not significant
-    best = found.ranking[0].run
-    assert "a" in groups[best]
-    for place in found.ranking:
-        expected = Best() if place.value == values[best] else verdict_of(outcomes[frozenset((best, place.run))])
-        assert place.verdict == expected
-    assert [verdict_of(WasTested(0.01, p)) for p in (0.05, 0.051)] == [Worse(0.05), Tied(0.051)]
+        share_a_letter = bool(letters[comparison.first] & letters[comparison.second])
+        assert share_a_letter is not significant, (comparison.first, comparison.second)
+    best = several_runs.found.ranking[0].run
+    assert "a" in letters[best]
 
 
-def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_choice() -> None:
-    """The best run is known from the same rows: a correction for the runs next to it alone rejects too often."""
-    count = MOST_RUNS + 5
-    runs = {f"run {n}": given(["mini"], str(n), 0.95 - 0.025 * n) for n in range(count)}
-    found = compare_runs(runs)
+def test_the_verdict_on_a_run_is_that_of_its_comparison_with_the_best(several_runs: SeveralRuns) -> None:
+    best, *others = several_runs.found.ranking
+    outcomes = {
+        frozenset((comparison.first, comparison.second)): comparison.overall.outcome
+        for comparison in several_runs.found.comparisons
+    }
+
+    assert best.verdict == Best()
+    for place in others:
+        if place.value == best.value:
+            assert place.verdict == Best(), place.run
+        else:
+            assert place.verdict == verdict_of(outcomes[frozenset((best.run, place.run))]), place.run
+
+
+def test_a_run_is_worse_up_to_the_corrected_p_value_of_5_percent() -> None:
+    assert verdict_of(WasTested(0.01, 0.05)) == Worse(0.05)
+    assert verdict_of(WasTested(0.01, 0.051)) == Tied(0.051)
+
+
+MANY = MOST_RUNS + 5
+"""More runs than are compared in all pairs."""
+
+
+@pytest.fixture(scope="module")
+def many_runs() -> dict[str, Result]:
+    """Runs with falling accuracies, of which the first two have the same one on these rows."""
+    return {f"run {n}": given(["mini"], str(n), 0.95 - 0.025 * n) for n in range(MANY)}
+
+
+def test_each_of_many_runs_is_compared_with_all_the_best_ones(many_runs: dict[str, Result]) -> None:
+    """There are two, so that the order of the runs decides nothing: the first with all others, the second with all but
+    the first."""
+    found = compare_runs(many_runs)
+
     best = {rank.run for rank in found.ranking if rank.value == found.ranking[0].value}
-    # Both are compared with all others, so that the order of the runs decides nothing.
-    assert ({one.first for one in found.comparisons}, len(best)) == (best, 2)
+    assert len(best) == 2
+    assert {comparison.first for comparison in found.comparisons} == best
+    assert len(found.comparisons) == (MANY - 1) + (MANY - 2)
+
+
+def test_the_ranking_of_many_runs_has_verdicts_but_no_letters(many_runs: dict[str, Result]) -> None:
+    found = compare_runs(many_runs)
+
     values = [known_value(rank) for rank in found.ranking]
     assert values == sorted(values, reverse=True)
-    assert {(rank.groups, rank.ranks) for rank in found.ranking} == {("", None)}
+    for place in found.ranking:
+        assert (place.groups, place.ranks) == ("", None), place.run
     assert isinstance(found.ranking[-1].verdict, Worse)
-    assert "Bonferroni for all pairs, so it can be tied where rank" in " ".join(str(found).split())
-    assert {rank.run: rank for rank in found.ranking} == standings(runs, "accuracy", True)
-    assert len(found.comparisons) == count - 1 + count - 2
-    tested = [outcome for one in found.comparisons if isinstance(outcome := one.overall.outcome, WasTested)]
+    assert {rank.run: rank for rank in found.ranking} == standings(many_runs, "accuracy", True)
+
+
+def test_comparisons_with_the_best_of_many_runs_are_corrected_for_all_pairs(many_runs: dict[str, Result]) -> None:
+    """The best run is known from the same rows: a correction for the runs next to it alone rejects too often."""
+    found = compare_runs(many_runs)
+
+    pair_count = MANY * (MANY - 1) / 2
+    outcomes = [comparison.overall.outcome for comparison in found.comparisons]
+    tested = [outcome for outcome in outcomes if isinstance(outcome, WasTested)]
     assert len(tested) > 15
     for outcome in tested:
-        assert outcome.corrected_p_value == pytest.approx(min(1.0, outcome.p_value * count * (count - 1) / 2))
-    for run in runs.values():  # of each of two data sets
-        run.details, run.divided = dict.fromkeys("ab", run.details["mini"]), dict.fromkeys("ab", run.divided["mini"])
-    of_sets = [own for one in compare_runs(runs).comparisons for own in one.datasets if own.p_value]
-    expected = [min(1.0, (own.p_value or 0.0) * count * (count - 1)) for own in of_sets]
-    assert [own.holm for own in of_sets] == pytest.approx(expected)
+        assert outcome.corrected_p_value == pytest.approx(min(1.0, outcome.p_value * pair_count))
+    assert "Bonferroni for all pairs, so it can be tied where rank" in " ".join(str(found).split())
 
 
-def test_a_run_that_leaves_replies_out_is_no_winner_and_changes_no_other_run() -> None:
-    """Wrong answers that are not parsed would make a run the best one."""
+def test_data_sets_of_many_runs_are_corrected_for_all_pairs_and_data_sets(many_runs: dict[str, Result]) -> None:
+    on_two_datasets = {}
+    for name, result in many_runs.items():
+        details, scores = result.details["mini"], result.divided["mini"]
+        on_two_datasets[name] = replace(
+            result, details={"a": details, "b": details}, divided={"a": scores, "b": scores}
+        )
 
-    def model(unclear: float) -> Callable[..., str]:
-        def answer(prompt: str, label_space: list[str]) -> str:
-            draw = random.Random(prompt)
-            return draw.choice(label_space) if draw.random() >= unclear else "I cannot tell."
+    found = compare_runs(on_two_datasets)
 
-        return answer
+    test_count = 2 * MANY * (MANY - 1) / 2
+    lines = [line for comparison in found.comparisons for line in comparison.datasets]
+    tested = [line for line in lines if line.p_value]
+    assert tested
+    for line in tested:
+        assert line.holm == pytest.approx(min(1.0, line.p_value * test_count))  # type: ignore[operator]
 
+
+def random_labels(without_label: float) -> Callable[..., str]:
+    """Return a model that guesses labels, and that names none in a share of the prompts."""
+
+    def reply(prompt: str, label_space: list[str]) -> str:
+        draw = random.Random(prompt)
+        label = draw.choice(label_space)
+        return label if draw.random() >= without_label else "I cannot tell."
+
+    return reply
+
+
+@pytest.fixture(scope="module", params=["replies left out", "failed queries"])
+def with_one_partial(request: pytest.FixtureRequest) -> dict[str, Result]:
+    """Runs of which ``some`` lacks most predictions, and ``all`` and ``more`` have them."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=30, unparsed="excluded")
-    made = {name: benchmark(model(unclear)) for name, unclear in (("all", 0.0), ("some", 0.7), ("more", 0.0001))}
-    assert made["some"].left_out_of("accuracy") > 0
-    whole = compare_runs({name: made[name] for name in ("all", "more")})
-    for partial in (made["some"], run(model(0.7), "mini", on_error="collect")):
-        runs = {**made, "some": partial}
-        for ranks in (standings(runs, "accuracy", True).values(), rank(runs).runs, compare_runs(runs).ranking):
-            by_run = {place.run: place for place in ranks}
-            assert isinstance(by_run["some"].verdict, Tied | Untested | Worse)
-            assert by_run["some"].value == pytest.approx(partial.averaged["accuracy"])
-            assert by_run["some"].missing == partial.left_out_of("accuracy")
-            assert by_run["some"].at_worst < min(known_value(by_run[name]) for name in ("all", "more"))
-        (pair,) = (pair for pair in compare_runs(runs).comparisons if "some" not in (pair.first, pair.second))
-        assert pair.datasets[0].values == whole.comparisons[0].datasets[0].values
-        assert pair.datasets[0].p_value == whole.comparisons[0].datasets[0].p_value
-        found = compare_runs(runs, "macro_F1")  # no mean over queries
-        assert any(reason.startswith("some (") for reason in found.left_out), f"got {found.left_out}"
-        assert {place.run for place in found.ranking} == {"all", "more"}
-        assert isinstance(standings(runs, "macro_F1", True)["some"].verdict, Untested)
-        alone = compare_runs({"all": made["all"], "some": partial}, "macro_F1")
-        assert {type(place.verdict) for place in alone.ranking} == {Untested}
-        assert alone.comparisons[0].left_out
+    runs = {"all": benchmark(random_labels(0.0)), "some": benchmark(random_labels(0.7))}
+    runs["more"] = benchmark(random_labels(0.0001))
+    if request.param == "failed queries":
+        runs["some"] = run(random_labels(0.7), "mini", on_error="collect")
+    assert runs["some"].left_out_of("accuracy") > 0
+    return runs
+
+
+def test_a_run_that_lacks_predictions_is_ranked_at_its_worst(with_one_partial: dict[str, Result]) -> None:
+    """Wrong answers that are not parsed would make a run the best one."""
+    partial = with_one_partial["some"]
+    rankings = {
+        "standings": standings(with_one_partial, "accuracy", True).values(),
+        "rank": rank(with_one_partial).runs,
+        "compare_runs": compare_runs(with_one_partial).ranking,
+    }
+    for function, places in rankings.items():
+        by_run = {place.run: place for place in places}
+        place = by_run["some"]
+        assert isinstance(place.verdict, Tied | Untested | Worse), function
+        assert place.value == pytest.approx(partial.averaged["accuracy"]), function
+        assert place.missing == partial.left_out_of("accuracy"), function
+        assert place.at_worst < min(known_value(by_run["all"]), known_value(by_run["more"])), function
+
+
+def test_a_run_that_lacks_predictions_changes_no_comparison_of_others(with_one_partial: dict[str, Result]) -> None:
+    complete = {name: with_one_partial[name] for name in ("all", "more")}
+    (expected,) = compare_runs(complete).comparisons
+
+    comparisons = compare_runs(with_one_partial).comparisons
+
+    (found,) = [pair for pair in comparisons if "some" not in (pair.first, pair.second)]
+    assert found.datasets[0].values == expected.datasets[0].values
+    assert found.datasets[0].p_value == expected.datasets[0].p_value
+
+
+def test_a_run_that_lacks_predictions_is_left_out_where_a_metric_is_no_mean_over_queries(
+    with_one_partial: dict[str, Result],
+) -> None:
+    found = compare_runs(with_one_partial, "macro_F1")
+
+    assert any(reason.startswith("some (") for reason in found.left_out), f"got {found.left_out}"
+    assert {place.run for place in found.ranking} == {"all", "more"}
+    assert isinstance(standings(with_one_partial, "macro_F1", True)["some"].verdict, Untested)
+
+
+def test_two_runs_are_untested_where_one_lacks_predictions_and_a_metric_is_no_mean_over_queries(
+    with_one_partial: dict[str, Result],
+) -> None:
+    found = compare_runs({name: with_one_partial[name] for name in ("all", "some")}, "macro_F1")
+
+    for place in found.ranking:
+        assert isinstance(place.verdict, Untested), place.run
+    assert found.comparisons[0].left_out
 
 
 def verdicts_by_run(runs: dict[str, Result], metric: str) -> dict[str, type]:
@@ -521,28 +850,15 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def test_json_has_the_figures_of_each_comparison_and_the_verdict_of_each_run(runs: dict[str, Result]) -> None:
-    compared, _ = compare_all(runs)
-    (document,) = json.loads(format_comparisons(compared, "json"))
-    pairs = [(comparison["first"], comparison["second"]) for comparison in document["comparisons"]]
-    assert pairs == [("hash", "first"), ("hash", "last"), ("first", "last")]
-
-    for pair, comparison in zip(document["comparisons"], compared[0].comparisons, strict=True):
-        line = comparison.datasets[0]
-        expected = {
-            "difference": line.difference,
-            "outcome": "tested",
-            "reason": None,
-            "p_value": line.p_value,
-            "holm": line.holm,
-        }
-        figures = {key: pair["datasets"][0][key] for key in expected}
-        assert figures == expected, f"{pair['first']} and {pair['second']} on {line.dataset}"
-
+def test_json_has_everything(runs: dict[str, Result]) -> None:
+    (document,) = json.loads(format_comparisons(compare_all(runs)[0], "json"))
+    assert [one["second"] for one in document["comparisons"]] == ["first", "last", "last"]
+    figures, expected = document["comparisons"][0]["datasets"][0], compare(runs["hash"], runs["first"]).datasets[0]
+    assert figures["difference"] == expected.difference
+    assert (figures["outcome"], figures["reason"], figures["p_value"]) == ("tested", None, expected.p_value)
     best, *others = document["ranking"]
     assert best["verdict"] == {"case": "best"}
-    for run in others:
-        assert run["verdict"]["case"] in {"tied", "worse", "untested"}, run["run"]
+    assert {one["verdict"]["case"] for one in others} <= {"tied", "worse", "untested"}
 
 
 def test_csv_says_what_the_text_says_below_the_table(make_model: Callable[..., Any]) -> None:

@@ -144,6 +144,11 @@ BIAS_FUNCTIONS = {
     "empirical_bias": lambda rows: diagnosis.empirical_bias(rows, EXTREME_TRUTH),
 }
 
+ONE_QUERY = Sample([0], [0], 1, 2)
+AGREEING = [[0, 0, 0, 0]]
+"""The predicted labels of one query in four conditions."""
+DISAGREEING = [[0, 0, 1, 1]]
+
 
 def defined_values(metric, models):
     """The values of a metric for models; without those for which it is undefined."""
@@ -161,8 +166,10 @@ def better_and_worse(key: str) -> tuple[list[float], list[float]]:
     metric = SCORES[key].metric
     if metric is not None:
         return defined_values(metric, RIGHT), defined_values(metric, WRONG)
-    if key == "consistency":
-        return [diagnosis.consistency([[0] * 4])], [diagnosis.consistency([[0, 0, 1, 1]])]
+    statistic = SCORES[key].statistic
+    if statistic.compares_conditions:
+        return [statistic.value(ONE_QUERY, AGREEING)], [statistic.value(ONE_QUERY, DISAGREEING)]
+    assert key in BIAS_FUNCTIONS, f"{key!r} has no metric: add its function to BIAS_FUNCTIONS"
     return [BIAS_FUNCTIONS[key](EVEN)], [BIAS_FUNCTIONS[key](CERTAIN_OF_ONE_LABEL)]
 
 
@@ -176,9 +183,11 @@ def test_every_score_of_the_library_has_its_direction_and_range(key: str) -> Non
     assert (best > worst) is score.higher_is_better
     assert best in (max(values), min(values))
     low, high = score.statistic.range(2)
+    if score.statistic.compares_conditions:
+        low, high = score.statistic.possible(ONE_QUERY, DISAGREEING)
     assert low <= min(values)
     assert max(values) <= high
-    if key != "consistency" and high < math.inf:
+    if high < math.inf:
         assert [low, high] == pytest.approx([min(values), max(values)])
 
 
