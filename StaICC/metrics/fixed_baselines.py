@@ -34,7 +34,8 @@ class CorrectPredictions:
 def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 1) -> float | None:
     """Return the p-value of the one-sided paired test of the mean accuracy of a run against that of a baseline.
 
-    The null hypothesis is that the run is not better than the baseline.
+    The null hypothesis is that the true accuracy of the run, the mean over data sets, is at most that of the baseline.
+    The test is that of all comparisons of two runs, :func:`~StaICC.metrics.paired_tests.upper_p_value`.
 
     Args:
         datasets: The correct predictions of each data set.

@@ -246,9 +246,9 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
 def wilson_distances(share: float, variance: float, q: float) -> tuple[float, float]:
     """Return the distances from a share to its lower and its upper Wilson limit, from the variance of the share.
 
-    A binomial share of n rows has the variance ``share * (1 - share) / n``. So the effective number of rows is
-    ``share * (1 - share) / variance``. Both distances are 0 if there is no variance, and for shares of 0 or 1, which
-    have no effective number of rows.
+    The Wilson limits need a number of rows. A binomial share of n rows has the variance ``share * (1 - share) / n``. So
+    the effective number of rows is ``share * (1 - share) / variance``. Both distances are 0 if there is no variance,
+    and for shares of 0 or 1, which have no effective number of rows.
 
     Args:
         share: The share.
@@ -587,10 +587,14 @@ def macro_part(hits: Sequence[Rows], sizes: Sequence[Rows], level: float) -> Met
 
 
 def _with_implied_variance(part: MetricTerm, level: float) -> MetricTerm:
-    """Return a part with the variance that its limits imply, or that of the influences if this is larger.
+    """Return a part with a variance that fits its limits: that which they imply, or that of the influences if larger.
 
-    Limits of a normal variable are ``q`` standard deviations away. The mean distance to the two limits, divided by
-    ``q``, is therefore the standard deviation that the limits imply.
+    The limits of a normal variable are q standard deviations away, where q is the quantile of Student's t. So the mean
+    distance to the two limits, divided by q, is the standard deviation that the limits imply.
+
+    Args:
+        part: The estimate with its limits and the influences of the rows.
+        level: Nominal coverage of the limits.
     """
     q = student_quantile(level, len(part.influence))
     implied_deviation = (part.below + part.above) / (2.0 * q)
@@ -714,9 +718,11 @@ def calibration_part(bins: Sequence[BinRows], queries: Rows, level: float) -> Me
     """Return the expected calibration error with its limits, by inverting a test.
 
     The estimate is a sum of absolute values, one for each confidence bin, so it is larger than the truth on average. A
-    limit is the true error under which the estimate is q standard deviations from its own mean, where q is the quantile
-    of Student's t. The errors of bins are correlated, because the queries of one row may be in different bins. A
-    calibrated model has the lower limit 0.
+    limit is the true error for which the estimate is q standard deviations from its own mean
+    (:func:`_calibration_limit`), where q is the quantile of Student's t. The errors of bins are correlated, because the
+    queries of one row may be in different bins (:func:`_covariances`). A calibrated model has the lower limit 0.
+
+    To be cautious, the lower limit is at least as far away as that of a sum whose signs are known, a normal variable.
 
     Args:
         bins: The confidence bins that have queries.
@@ -734,7 +740,7 @@ def calibration_part(bins: Sequence[BinRows], queries: Rows, level: float) -> Me
     lower_deviations = [error.lower_deviation for error in errors]
     lower_covariances = _covariances(errors, lower_deviations)
     lower_limit = _calibration_limit(value, sizes, lower_covariances, q, direction=-1.0)
-    # The lower limit is at least as far away as that of a sum whose signs are known: a normal variable.
+    # The variance of a sum of correlated numbers is the sum of all elements of their covariance matrix.
     variance_with_signs = max(0.0, math.fsum(map(math.fsum, lower_covariances)))
     least_distance = min(value, q * math.sqrt(variance_with_signs))
 
@@ -915,11 +921,12 @@ def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) 
 def _calibration_limit(
     value: float, sizes: Sequence[float], covariances: Sequence[Sequence[float]], q: float, *, direction: float
 ) -> float:
-    """Return the true calibration error whose mean estimate is ``q`` standard deviations from the observed estimate.
+    """Return the true calibration error for which the estimate is ``q`` standard deviations from its own mean.
 
-    The calibration error is the sum of the errors of the bins. Many combinations of true errors of the bins have the
-    same sum. Of these, the likeliest one under the covariances is taken: the error of each bin is moved from the
-    observed one in proportion to its covariance with the sum.
+    The calibration error is the sum of the errors of the confidence bins. Many combinations of true errors of the bins
+    have the same sum. Of these, the likeliest one under the covariances is taken: the error of each bin is moved from
+    the observed one in proportion to its covariance with the sum (the regression of the bin on the sum). For each true
+    error, the mean and the variance of the estimate are those of a sum of absolute values (:func:`_folded_sum`).
 
     Args:
         value: The observed estimate, the sum of the errors of all bins.
@@ -1243,10 +1250,18 @@ def _quantile_without_divergence(moments: _DivergenceMoments, q: float) -> float
 
 
 def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highest: float = 1.0) -> Interval:
-    """Return the interval of a mean over data sets, whose rows are independent of each other.
+    """Return the confidence interval of a mean over data sets, from the interval of each data set.
 
-    The mean of one data set has the interval of that data set. The mean of many data sets has nearly the Wilson
-    interval of all their rows. A biased score is averaged without its bias.
+    Rows of different data sets are independent of each other. There are three cases:
+
+    - A biased score, whose intervals have a ``centre``, is averaged without its bias (:func:`_biased_mean_interval`).
+    - Usually the mean has nearly the Wilson interval of all rows together (:func:`_skewed_mean_interval`).
+    - Some scores may be at the lowest, and others at the highest end of the range. They have the distance 0 to the
+      limit at that end. Their opposite skewness would cancel out, and the mean would have an interval without width. So
+      the data sets whose intervals are skewed to one side are averaged alone, and then both groups are combined
+      (:func:`_mean_interval_by_skewness`).
+
+    The mean of a single data set has the interval of that data set.
 
     Args:
         values: The score of each data set.
@@ -1265,8 +1280,6 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
 
     below = [max(0.0, value - interval.low) for value, interval in zip(values, intervals, strict=True)]
     above = [max(0.0, interval.high - value) for value, interval in zip(values, intervals, strict=True)]
-    # A score at an end of its range has the distance 0 on that side. If there are scores at both ends, their opposite
-    # skewness would cancel out, and the mean would have an interval without width. Each side is then averaged alone.
     any_at_lowest = False
     any_at_highest = False
     for down, up in zip(below, above, strict=True):
@@ -1359,18 +1372,24 @@ def _skewed_mean_interval(
 def _sum_of_spreads(
     below: Sequence[float], above: Sequence[float], shrinkages: Sequence[float], shrinkage_of_mean: float
 ) -> float:
-    """Return the sum of the spreads of the intervals of all data sets, with the shrinkage of their mean.
+    """Return the sum of the spreads of the intervals of all data sets, each with the shrinkage of their mean.
 
-    A Wilson interval draws the limits towards the middle. Let p be the score, k = q^2 / rows, and s = k / (1 + k) the
-    shrinkage. Then the spread, the product of the distances to the limits, is s p (1 - p). So spread / (1 - s) is
-    k p (1 - p), which is q^2 times the variance, and variances can be added. The mean has the rows of all data sets and
-    a smaller shrinkage. The sum is multiplied by 1 minus this shrinkage.
+    The spread of an interval is the product of the distances from the score to its two limits. A Wilson interval draws
+    the limits towards the middle. Let p be the score, and::
+
+        k = q^2 / rows            with the quantile q of the interval
+        s = k / (1 + k)           the shrinkage
+        spread = s * p * (1 - p)  so that  spread / (1 - s) = k * p * (1 - p) = q^2 * (variance of the score)
+
+    Variances of independent scores can be added, and so ``spread / (1 - s)`` can. The mean over data sets has the rows
+    of all of them, and so a smaller shrinkage S. The result, the spread of their sum, is
+    ``(1 - S) * sum of spread / (1 - s)``.
 
     Args:
         below: For each data set the distance from its score to the lower limit.
         above: The distance to the upper limit.
-        shrinkages: The shrinkage of each data set (:func:`_shrinkages`).
-        shrinkage_of_mean: That of the mean, about the mean shrinkage divided by the number of data sets.
+        shrinkages: The shrinkage s of each data set (:func:`_shrinkages`).
+        shrinkage_of_mean: The shrinkage S of the mean, about the mean of s divided by the number of data sets.
     """
     remaining_share = 1.0 - shrinkage_of_mean
     spreads = []
@@ -1403,8 +1422,14 @@ def _shrinkages(values: Sequence[float], below: Sequence[float], above: Sequence
 def _biased_mean_interval(values: Sequence[float], intervals: Sequence[Interval], highest: float) -> Interval:
     """Return the interval of the mean over data sets of a biased score, such as a calibration error.
 
-    The interval is around the mean of the estimates without bias. Its half width is the root of the sum of the squared
-    half widths of the data sets (MOVER), plus an allowance for the error of the estimated bias.
+    The interval is around the mean of the estimates without bias, the centres. With n data sets, it has two errors:
+
+    - That of the centres: ``half_width = sqrt(sum of (half width of each data set)^2) / n`` (MOVER). One of the limits
+      of a data set may be cut off at the end of the range, so that its half width is the larger of the two distances.
+    - That of the bias itself, which is estimated. The true bias may be twice the estimate, or 0. If it is twice that,
+      the truth is farther from the observed mean than the centre is. On that side the whole bias is added to
+      ``half_width``, which is the cautious choice. On the side of the observed mean, it is added as an independent
+      error, by the root of the sum of the squares.
 
     Args:
         values: The score of each data set.
@@ -1418,14 +1443,10 @@ def _biased_mean_interval(values: Sequence[float], intervals: Sequence[Interval]
     for value, interval in zip(values, intervals, strict=True):
         centre = value if interval.centre is None else interval.centre
         centres.append(centre)
-        # One of the limits may be cut off at the end of the range. So the larger distance counts.
         distance = max(0.0, centre - interval.low, interval.high - centre)
         squared_distances.append(distance * distance)
     half_width = math.sqrt(math.fsum(squared_distances) / count**2)
 
-    # The bias is estimated, and uncertain by about its size: it may be twice that, or nothing. If it is twice that, the
-    # truth is farther from the observed mean than the centre is. On that side the whole bias is added, which is the
-    # cautious choice. On the side of the observed mean, it is added as an independent error.
     mean_centre = math.fsum(centres) / count
     bias = mean - mean_centre
     cautious_half_width = half_width + abs(bias)

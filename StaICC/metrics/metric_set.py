@@ -70,6 +70,12 @@ class Metric:
     range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        """Check the name and the function.
+
+        Raises:
+            ArgumentError: The name is no text or empty, or the function is none. A name that was removed from the
+                library has an error with its replacement.
+        """
         if not isinstance(self.name, str) or not self.name:
             raise ArgumentError(f"the name of a metric is {self.name!r}; expected a text that is not empty")
         if isinstance(self.function, RemovedName):
@@ -185,6 +191,11 @@ class MetricSet:
     parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        """Check that the metrics have different names. Without parts, the name is the only part.
+
+        Raises:
+            ArgumentError: Two metrics have the same name.
+        """
         if not self.parts:
             object.__setattr__(self, "parts", (self.name,))
         names = [metric.name for metric in self.metrics]

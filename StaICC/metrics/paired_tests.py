@@ -349,7 +349,7 @@ class _SignedTerm(NamedTuple):
         """The contributions to the estimate of the metric with which the term is not too high on average.
 
         It is the lower estimate if the weight is positive, and the upper one if it is negative. ``None`` if the metric
-        has no such estimate, because its value is not biased.
+        has no such estimate; its value is then taken.
         """
         if self.weight > 0.0:
             return self.metric.lower_rows
@@ -418,11 +418,9 @@ def _lower_steps(terms: Sequence[_SignedTerm], cluster_shares: Sequence[float] |
     1. A term with a positive weight counts with the lower estimate of its metric, one with a negative weight with the
        upper estimate. A metric without such estimates counts with its value.
     2. Where a metric has several lower estimates, the one is used for which the lower confidence limit of the sum of
-    the
-       steps is lowest (:func:`_with_lowest_alternative`).
+       the steps is lowest (:func:`_with_lowest_alternative`).
     3. An upper estimate that is a sum of absolute values has terms with uncertain signs. They get the signs for which
-    the
-       limit is lowest (:func:`_with_lowest_limit`).
+       the limit is lowest (:func:`_with_lowest_limit`).
 
     Args:
         terms: The terms of both runs.

@@ -355,9 +355,10 @@ def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
 
 
 def _mean_around_circle(tilted_trials: Sequence[_TiltedTrials], theta: float, k: int, is_upper: bool) -> float:
-    """Return the integral of which :func:`_log_tail_by_contour` consists, as a mean over the angles of a circle.
+    """Return a mean over the angles of a circle that is the probability of a tail, but for a constant factor.
 
-    With ``z = exp(theta + i angle)``, the mean over all angles is computed of::
+    :func:`_log_tail_by_contour` has the factor, and the reason. With ``z = exp(theta + i angle)``, it is the mean over
+    all angles of::
 
         phi(angle) * exp(-i k angle) / (1 - 1/z)   for the upper tail
         phi(angle) * exp(-i k angle) / (1 - z)     for the lower tail

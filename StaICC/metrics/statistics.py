@@ -186,7 +186,10 @@ class Sample:
 
     @property
     def few_rows_reason(self) -> str | None:
-        """The reason why labels have too few test rows for an interval; ``None`` if each label has enough."""
+        """The reason why labels have too few test rows for an interval; ``None`` if each label has enough.
+
+        A label needs :data:`~StaICC.metrics.intervals.LEAST_ROWS` test rows, or clusters, that have a query with it.
+        """
         # A row with several queries of a label is counted once. A cluster can have several labels, a row has one.
         labels_of_rows = set(zip(self.rows, self.truth, strict=True))
         row_counts = Counter(label for _, label in labels_of_rows)
@@ -334,12 +337,13 @@ class Statistic:
         return reason
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
-        """Return the value of one run, and the contribution of each test row.
+        """Return the value of one run, and the contribution of each test row, for a paired test with another run.
 
         Args:
             sample: The queries.
-            predictions: The predictions of the run.
-            other: The run that it is compared with, ``None`` for the run itself; unused if :attr:`independent` is true.
+            predictions: The predictions of the run, one for each query.
+            other: The run that it is compared with. ``None`` if there is none, or the run is compared with itself. It
+                is not used if :attr:`independent` is true.
         """
         raise self._not_defined("of_run", "the paired test of two runs")
 
@@ -924,10 +928,14 @@ def _f1_contributions(
 
 
 def _jackknife_bias(sample: Sample, predictions: Sequence[int], counts: Sequence[_LabelCount]) -> float:
-    """Return the jackknife estimate of the bias of the sum of F1 over all labels.
+    """Return the jackknife estimate of the bias of the sum of F1 over all labels (Quenouille 1956).
 
-    With n test rows it is ``(n - 1) / n * sum over rows of (value without the row - value)`` (Quenouille 1956). It is
-    positive if a sample has a higher value on average than all rows would have.
+    With n test rows, it is::
+
+        (n - 1) / n * sum over rows of (value without the row - value)
+
+    It is positive if a sample has a higher value on average than the population: leaving out rows then raises the
+    value.
 
     Args:
         sample: The queries.
