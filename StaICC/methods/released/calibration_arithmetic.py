@@ -231,19 +231,23 @@ class ReleasedCalibration(Calibration):
 
 
 def _write_empty(source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about empty texts."""
     return TrainingPrompts(content_free=training_prompts.empty_prompts(source))
 
 
 def _write_random_words(sample_length: int, source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about texts of ``sample_length`` random words of the calibration set."""
     return TrainingPrompts(content_free=training_prompts.random_word_prompts(source, sample_length))
 
 
 def _write_labelled(source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about labelled rows, which are drawn with repetition."""
     prompts, labels = training_prompts.labelled_prompts(source)
     return TrainingPrompts(labelled=prompts, labels=labels)
 
 
 def _write_anchors(voters: int, source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about labelled rows, whose logits will be the anchors; refuse fewer than ``voters``."""
     prompts = _write_labelled(source)
     knn_prompt.check_anchor_number(len(prompts.labels), voters)
     return prompts
