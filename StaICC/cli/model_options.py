@@ -26,7 +26,7 @@ class _AddToLastModel(argparse.Action):
     """Adds ``--model-option`` to the last ``--model`` before it, or to ``model_option`` if there was none yet."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        """Add an option, such as ``order=8``: the model ``ppm`` becomes ``ppm;order=8``."""
+        """Add an option to the model that was named last: ``order=8`` changes the model ``ppm`` to ``ppm;order=8``."""
         if ";" in values:
             raise argparse.ArgumentError(self, f"got {values!r}, expected one NAME=VALUE without a semicolon")
         if not namespace.model:
@@ -134,7 +134,13 @@ def load_model(args: argparse.Namespace, prefers_text: bool = False, as_publishe
 
 
 def _load_for_text(args: argparse.Namespace, prefers_text: bool, as_published: bool) -> LoadedModel:
-    """Load a model that generates text; arguments as for :func:`load_model`."""
+    """Return a loaded model that generates text.
+
+    Args:
+        args: The arguments of the command.
+        prefers_text: As for :func:`load_model`.
+        as_published: As for :func:`load_model`.
+    """
     stop = args.stop
     if prefers_text and stop is None and not names_option(args.model, "stop"):
         stop = ()  # the benchmark parses the whole reply, unless the user says where it ends

@@ -54,7 +54,7 @@ class RunScore:
         positions: Positions | None = None,
         saved_scores: bool = False,
     ) -> None:
-        """Collect the true labels and the predictions of the queries; the score is computed when it is needed first."""
+        """Collect the true labels and the predictions of the queries. The score is computed when it is first read."""
         self.metric = metric
         self.statistic = statistic
         if records.label_limits is not None:
@@ -361,16 +361,16 @@ def _sample(
     row_numbers: Mapping[int, int],
     clusters: Sequence[int] | None = None,
 ) -> Sample:
-    """Return the true labels and the test rows of some queries of a condition.
+    """Return some queries of a condition as a sample: their true labels, and the number of the test row of each.
 
     Args:
         records: The records of the run.
         condition: The condition.
-        positions: The queries.
-        row_numbers: The number of each test row in the sample, from 0.
+        positions: The queries, each by its test row and its number among the queries of this row.
+        row_numbers: The number of each test row in the sample, from 0. The rows 4 and 9 have the numbers 0 and 1.
         clusters: The cluster of each of these test rows; ``None`` if rows are independent.
     """
     queries = records.conditions[condition]
     truth: list[Any] = [queries[position].truth for position in positions]
-    rows = [row_numbers[row] for row, _ in positions]
+    rows = [row_numbers[test_row] for test_row, _number_of_query in positions]
     return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(records.labels), clusters=clusters)

@@ -104,7 +104,7 @@ def _is_of_kind(kind: str, recorded_kernel: str | None) -> bool:
 
     Args:
         kind: The kind in the name. Of the kinds of plug-ins, it is not known what their kernels record.
-        recorded_kernel: What :func:`_recorded_kernel` returns.
+        recorded_kernel: The kernel that the result records (:func:`_recorded_kernel`); ``None`` if it records none.
     """
     if kind not in KERNELS or recorded_kernel is None:
         return False
