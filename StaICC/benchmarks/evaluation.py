@@ -547,7 +547,7 @@ class _DatasetAccuracy:
         """Return which queries the run predicts correctly, and which a baseline with fixed labels predicts correctly.
 
         Args:
-            labels: The label that the baseline predicts for each query.
+            labels: The label that the baseline predicts for each query; ``None``, no prediction, counts as wrong.
         """
         from StaICC.metrics.fixed_baselines import CorrectPredictions
 

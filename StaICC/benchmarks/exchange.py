@@ -765,7 +765,7 @@ def _read_answers(
         queries: The queries.
         predictions: The prediction or failure of each query, by its id.
         unparsed: How replies without a label count.
-        model_name: The name of their model, as the user or a log states it.
+        model_name: The name of their model, as the user or a log states it; ``None`` if neither does.
 
     Raises:
         ArgumentError: No query has a prediction.

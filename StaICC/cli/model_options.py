@@ -159,10 +159,10 @@ def shown_model(spec: str) -> str:
         ('smollm2', 'vllm:EleutherAI/pythia-70m', 'model.gguf')
         >>> shown_model("openai:http://localhost:8000/v1#name;api=chat"), shown_model("hf:./runs/mine;adapter=./a")
         ('openai:name', 'hf:mine')
-        >>> shown_model("litellm:openai/gpt-4o"), shown_model("ppm;order=3")
-        ('litellm:openai/gpt-4o', 'ppm')
+        >>> shown_model("litellm:openai/gpt-4o"), shown_model("ppm;order=3"), shown_model("hf:gpt2;revision=main")
+        ('litellm:openai/gpt-4o', 'ppm', 'hf:gpt2@main')
     """
-    spec_without_options = spec.partition(";")[0]
+    spec_without_options, *options = spec.split(";")
     kind, _, name = spec_without_options.partition(":")
     if kind == "openai":
         served_name = name.partition("#")[2]  # before it is the address of the server
@@ -170,7 +170,12 @@ def shown_model(spec: str) -> str:
     if kind == "litellm":
         return spec_without_options
     if kind in _CHECKPOINT_KINDS:
-        return f"{kind}:{_without_folders(name.removeprefix('hf:'))}"
+        shown = f"{kind}:{_without_folders(name.removeprefix('hf:'))}"
+        for option in options:
+            option_name, _, value = option.partition("=")
+            if option_name == "revision":  # NAME@REVISION is the same, and a run file has the name only
+                shown += f"@{value}"
+        return shown
     if kind in KERNELS:
         return kind
     return _without_folders(spec_without_options)

@@ -131,7 +131,13 @@ class RunScore:
         return self.at(positions_on_rows)
 
     def in_label_order(self, labels: tuple[str, ...]) -> RunScore:
-        """Return the score with the label indexes that belong to another order of the label names."""
+        """Return the score with the label indexes that belong to another order of the label names.
+
+        Two runs may list the same labels in different orders. Label indexes can be compared in one order only.
+
+        Args:
+            labels: The label names in the wanted order.
+        """
         if labels not in self._in_label_orders:
             records = in_label_order(self.records, labels, predictions_are_scores=self.saved_scores)
             if records is self.records:
@@ -146,7 +152,11 @@ class RunScore:
         return self._with_records(replace(self.records, clusters=clusters))
 
     def with_label_limits(self, limits: LabelLimits | None) -> RunScore:
-        """Return the score with other limits of a micro F1."""
+        """Return the score with other largest numbers of labels, which the test of a micro F1 needs.
+
+        Args:
+            limits: The limits; ``None`` for other metrics, which have none.
+        """
         if limits == self.records.label_limits:
             return self
         return self._with_records(replace(self.records, label_limits=limits))

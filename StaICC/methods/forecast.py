@@ -98,9 +98,10 @@ def forecast_method(
     runs_on_members = _runs_on_members(runs)
     first_tasks = _tasks_of(runs, runs_on_members, _FIRST, forecast_options)
     second_tasks = _tasks_of(runs, runs_on_members, _SECOND, forecast_options)
+    # The methods ran twice with different made-up features. If they sent the same prompts, these do not depend on what
+    # the model computes.
     first_prompts = [call.chunk for call in first_tasks.new_calls]
     second_prompts = [call.chunk for call in second_tasks.new_calls]
-    # If other features lead to the same prompts, these do not depend on what the model computes.
     prompts_are_known = first_prompts == second_prompts
     return first_tasks.forecast(forecast_options, certain=prompts_are_known)
 

@@ -883,6 +883,28 @@ def test_texts_of_a_llama_model_are_repeated_as_they_were_given(staicc: Run, sys
     assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
 
 
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("openai:http://localhost:9/v1#m", {"scoring": "text", "temperature": None}),
+        ("openai:http://localhost:9/v1#m", {"scoring": "text", "max_tokens": None}),
+        ("openai:http://localhost:9/v1#m", {"scoring": "text", "max_completion_tokens": 50}),
+        ("openai:http://localhost:9/v1#m", {"temperature": None}),
+        ("openai:http://localhost:9/v1#m", {}),
+        ("litellm:a/b", {"temperature": None, "max_tokens": None}),
+        ("litellm:a/b", {}),
+    ],
+)
+def test_a_setting_that_requests_leave_out_is_repeated(staicc: Run, model: str, options: dict[str, Any]) -> None:
+    """``None`` is not recorded; without it, a repeated run would send the default."""
+    identity = identity_of(load_kernel(model, **options))
+    result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
+    recorded_by(model, identity.who, identity.settings, result).save("r.json")
+    shown = tomllib.loads(staicc("show", "run", "r.json")[1])
+    shown_options = ";".join(f"{name}={value}" for name, value in shown.get("model_option", {}).items())
+    assert identity_of(load_kernel(f"{shown['model']};{shown_options}" if shown_options else model)) == identity
+
+
 def test_arguments_of_an_engine_are_options_of_the_model(staicc: Run) -> None:
     arguments = {"rope_freq_base": 10.5, "offload_kqv": False, "kv_overrides": {"a": 1}}
     who = {"kernel": "LlamaKernel", "engine arguments": json.dumps(arguments)}

@@ -529,8 +529,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def joint_features(self) -> frozenset[str]:
         """The features that :meth:`features` computes."""
         features = frozenset({"probabilities", "hidden", "vocabulary"})
-        if self.options.scores_all_tokens and self.options.label_normalisation == "mean":
-            # The scores are means per token, which are no log-probabilities of labels.
+        if self.options.scores_all_tokens and not self.options.normalisation_rule.is_log_probability:
             return features
         return features | {"log_probabilities"}
 

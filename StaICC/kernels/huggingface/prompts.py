@@ -29,7 +29,15 @@ from typing import Any, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, LongPromptError, PromptError, RunEndingError, StaICCError
 from StaICC.kernels.huggingface import text_config
-from StaICC.kernels.huggingface.label_rules import LABEL_RULES, LabelRule, LabelScoring, Tokens
+from StaICC.kernels.huggingface.label_rules import (
+    LABEL_NORMALISATIONS,
+    LABEL_RULES,
+    LabelNormalisation,
+    LabelRule,
+    LabelScoring,
+    NormalisationRule,
+    Tokens,
+)
 from StaICC.kernels.huggingface.shared_encoding import encode
 from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
 from StaICC.kernels.huggingface.token_trie import shared_length
@@ -74,7 +82,7 @@ class KernelOptions:
     label_scoring: LabelScoring = "last"
     """The rule of :data:`~StaICC.kernels.huggingface.label_rules.LABEL_RULES` that says which tokens score a label."""
 
-    label_normalisation: Literal["sum", "mean"] = "sum"
+    label_normalisation: LabelNormalisation = "sum"
     """For ``"full"``: the sum of the log-probabilities, or their mean per token."""
 
     last_blank: LastBlank = "prompt"
@@ -152,6 +160,11 @@ class KernelOptions:
     def label_rule(self) -> LabelRule:
         """Which tokens of a label decide its score."""
         return LABEL_RULES[self.label_scoring]
+
+    @property
+    def normalisation_rule(self) -> NormalisationRule:
+        """How the log-probabilities of all tokens of a label become its score."""
+        return LABEL_NORMALISATIONS[self.label_normalisation]
 
     @property
     def scores_all_tokens(self) -> bool:

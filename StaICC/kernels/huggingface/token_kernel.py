@@ -523,11 +523,11 @@ class TokenKernel:
         for scored in self._prompts_with_labels(reading, label_space):
             token_logs += self._log_probabilities(scored.sequences, scored.starts, labels=True)
 
-        label_count = len(label_space)
-        scores = channel_scores(token_logs, label_count, mean=self.options.label_normalisation == "mean")
+        log_probabilities = channel_scores(token_logs, len(label_space), mean=False)
         label_mass = None
         if self.options.label_mass:
-            label_mass = self._masses(channel_scores(token_logs, label_count, mean=False))
+            label_mass = self._masses(log_probabilities)
+        scores = self._normalised(token_logs, label_space)
         return LabelScores(
             probabilities=self._probabilities(scores),
             log_scores=scores,
@@ -535,6 +535,22 @@ class TokenKernel:
             issues=issues,
             dropped=reading.dropped,
         )
+
+    def _normalised(self, token_logs: Logs, label_space: Sequence[str]) -> list[list[float]]:
+        """Return for each prompt the scores of its labels, by the rule of the option ``label_normalisation``.
+
+        Args:
+            token_logs: The log-probabilities of the tokens of each label: those of the labels of the first prompt, then
+                those of the next one.
+            label_space: The labels.
+        """
+        score_of = self.options.normalisation_rule.score
+        label_count = len(label_space)
+        rows = []
+        for start in range(0, len(token_logs), label_count):
+            logs_of_labels = token_logs[start : start + label_count]
+            rows.append([score_of(label, logs) for label, logs in zip(label_space, logs_of_labels, strict=True)])
+        return rows
 
     def _prompts_with_labels(self, reading: Reading, label_space: Sequence[str]) -> Iterator[ScoredSequences]:
         """Yield the token sequences of every prompt followed by every label, for some prompts at a time.

@@ -7,7 +7,6 @@ then predict as the model does (:class:`NotCalibrated`). A second training conti
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -75,12 +74,21 @@ def apply_prior(state: PriorState, rows: Sequence[Any], label_space: Sequence[st
 
 
 def batch_calibration(rows: Sequence[Sequence[float]], batch_size: int) -> list[list[float]]:
-    r"""Return :math:`\operatorname{softmax}(p - \bar p)` with the mean of the batch; a last batch may be of one."""
+    r"""Return :math:`\operatorname{softmax}(p - \bar p)` of each prediction :math:`p`, as the release computes it.
+
+    :math:`\bar p` is the mean prediction of the batch. The last batch has the remaining rows, perhaps a single one.
+
+    Args:
+        rows: The predictions, as scores of the labels.
+        batch_size: The number of rows of a batch.
+    """
     batch_size = validate_integer("batch_size", batch_size, 1)
     calibrated = []
     for batch in in_batches(rows, batch_size):
         mean = mean_row(batch)
-        calibrated += [softmax(list(map(operator.sub, row, mean))) for row in batch]
+        for row in batch:
+            differences = [value - mean_value for value, mean_value in zip(row, mean, strict=True)]
+            calibrated.append(softmax(differences))
     return calibrated
 
 

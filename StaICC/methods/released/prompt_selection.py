@@ -325,10 +325,12 @@ class SA_ICL:
             ArgumentError: ``k`` is no whole number of at least 1, or there are fewer demonstrations.
         """
         k = validate_integer("k, the number of nearest demonstrations,", k, 1)
-        within_limit = self.experimentor.row_count
-        lists = self.neighbours(range(within_limit), k)
-        beyond_limit = [list(range(k)) for _ in range(within_limit, len(self.test_set))]  # these rows are not queries
-        _with_k(self.experimentor, k).set_demonstration_sampler([*lists, *beyond_limit])
+        query_count = self.experimentor.row_count  # the test rows within the limit
+        nearest_of_queries = self.neighbours(range(query_count), k)
+        # The sampler needs a list for every test row. Rows beyond the limit are not queries, so any demonstrations do.
+        unused_count = len(self.test_set) - query_count
+        unused_lists = [list(range(k)) for _ in range(unused_count)]
+        _with_k(self.experimentor, k).set_demonstration_sampler([*nearest_of_queries, *unused_lists])
 
     # -- orders
 
