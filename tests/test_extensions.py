@@ -103,6 +103,9 @@ def test_one_of_each_kind_in_python(tmp_path: Path) -> None:
     kernel = load_kernel("label_counts:0.5")
     kernels = kernel, load_kernel("label_counts"), load_kernel("Label-Counts", smoothing=2.0)
     assert [own.smoothing for own in kernels] == [0.5, 1.0, 2.0]
+    reference = "staicc_example.kernel:LabelCounts"
+    by_name = "label_counts;smoothing=4", f"{reference};smoothing=4", f"{reference}:4", "label_counts:4"
+    assert [load_kernel(name).smoothing for name in by_name] == [4, 4, 4.0, 4.0]
     data = load_dataset("example_tickets")
     assert (len(data.table), data.card.label_space) == (96, ("bug", "wish", "praise"))
     assert isinstance(data.source, FileSource)
@@ -158,9 +161,13 @@ def test_one_of_each_kind_on_the_command_line(command: Callable[[str], str]) -> 
     options = "--model label_counts:2 --datasets example_tickets --limit 4 --json result.json"
     command(f"run symbol-labels {options} --metrics standard+brier_score --store s.sqlite")
     signature = str(load("result.json").signature)
-    assert all(f"{name}@{ORIGIN}" in signature for name in ("Symbol_labels", "standard+brier_score"))
+    assert [name for name in ("Symbol_labels", "standard+brier_score") if f"{name}@{ORIGIN}" not in signature] == []
     command(f"run normal {options} --overwrite --method sharpened --method-option exponent=3.0")
     assert load("result.json").signature.fields["method"] == f"sharpened@{ORIGIN} paper exponent=3.0"
+    options = "--model staicc_example.kernel:LabelCounts --model-option smoothing=4"
+    command(f"run normal {options} --datasets mini --limit 4 --json options.json")
+    (predictor,) = load("options.json").provenance.predictors
+    assert predictor.how == {"smoothing": "4"}
     options = "--model staicc_example.kernel:LabelCounts --datasets staicc_example.data:tickets --limit 4"
     command(f"run staicc_example.benchmark:SymbolLabels {options} --metrics accuracy+staicc_example.metric:brier_score")
     assert "bug" in command("prompts symbol-labels --datasets example_tickets --limit 1")
@@ -256,6 +263,38 @@ def test_a_broken_plugin_is_one_clear_error(kind: str, site: Path, capsys: pytes
 def test_references_that_lead_nowhere(kind: str, reference: str, error: type[StaICCError], message: str) -> None:
     with pytest.raises(error, match=message):
         REGISTRIES[kind]().find(reference)
+
+
+OWN_KERNEL = """
+class Mine:
+    def __init__(self, text="", **options):
+        self.made_of = (text, options)
+
+    @classmethod
+    def from_spec(cls, text, **options):
+        return cls(text, **options)
+
+    def __call__(self, prompt, label_space):
+        return [1.0 for label in label_space]
+
+
+MINE = Mine()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "made_of"),
+    [
+        ("own_kernel:MINE", ("", {})),
+        ("own_kernel:Mine", ("Mine", {})),
+        ("own_kernel:Mine:gpt2", ("Mine:gpt2", {})),
+        ("own_kernel:Mine;smoothing=0.5", ("Mine", {"smoothing": 0.5})),
+        ("own_kernel:Mine:gpt2;exact=true;form=long", ("Mine:gpt2", {"exact": True, "form": "long"})),
+    ],
+)
+def test_kernels_by_reference_as_the_page_of_kernels_says(name: str, made_of: tuple[str, Any], site: Path) -> None:
+    (site / "own_kernel.py").write_text(OWN_KERNEL, encoding="utf-8")
+    assert load_kernel(name).made_of == made_of
 
 
 def test_names_from_files_import_nothing(site: Path) -> None:

@@ -206,7 +206,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "Anthropic has no option": lambda: list(batch_requests("anthropic", "m;reasoning_effort=low", {"a": "b"})),
     "Anthropic needs one": lambda: list(batch_requests("anthropic", "m;max_tokens=none", {"a": "b"})),
     # kernels
-    "only built-in models have options": lambda: load_kernel("builtins:print;x=1"),
+    "option x of builtins:print: given twice": lambda: load_kernel("builtins:print;x=1;x=2"),
     "prompts: got 'ab'": lambda: load_kernel("ppm").batch("ab", LABELS),
     "prompts: got 'xyz'": lambda: EndpointKernel("http://host/v1", "m", retries=0).batch("xyz", LABELS),
     "prompts: got [('a', 'b')]": lambda: EndpointKernel("http://host/v1", "m", retries=0).batch([("a", "b")], LABELS),  # type: ignore[list-item]

@@ -63,8 +63,12 @@ class BaseExperimentor(FixedAttributes):
     task: Scorer
     statistics: Statistics
     unparsed: Unparsed
-    conditions_apart: ClassVar[bool] = False
-    """Whether each condition is a step of a run: its prompts share a long context, and no prompt of another one."""
+    has_separate_conditions: ClassVar[bool] = False
+    """Whether each condition is predicted and reported as a part of the run by itself, one after the other.
+
+    This is so for LongICL: the prompts of a condition share a context of up to a million tokens, and conditions have no
+    prompt in common. In other benchmarks, conditions have prompts in common, which are predicted once for all of them.
+    """
 
     @property
     @abstractmethod
@@ -95,6 +99,7 @@ class BaseExperimentor(FixedAttributes):
         return list(queries_of_conditions(self.conditions()))
 
     def __len__(self) -> int:
+        """Return the number of queries of all conditions."""
         return sum(len(condition.queries) for condition in self.conditions())
 
     def prompt_set(self) -> list[Any]:
@@ -223,8 +228,11 @@ class BaseExperimentor(FixedAttributes):
 
     @property
     def steps(self) -> int:
-        """The number of steps of a run over this data set. The progress of the run is shown step by step."""
-        if self.conditions_apart:
+        """The number of parts in which the progress of a run over this data set is reported.
+
+        It is 1, or the number of conditions if these are predicted one after the other.
+        """
+        if self.has_separate_conditions:
             return len(self.conditions())
         return 1
 
@@ -307,12 +315,12 @@ class BaseExperimentor(FixedAttributes):
     def predict_condition(
         self, function: Inference, condition: Condition, part: Part, options: RunOptions
     ) -> PredictedQueries:
-        """Return the predictions of a condition, for runs that predict each condition apart.
+        """Return the predictions of one condition, for runs that predict the conditions one after the other.
 
         Args:
             function: The inference function.
             condition: The condition.
-            part: Name and number of this step of the run.
+            part: The part of the run that predicts it: its name for messages, and its number for the progress.
             options: Options of the run.
 
         Raises:
@@ -387,16 +395,17 @@ class BaseExperimentor(FixedAttributes):
 
 def queries_of_conditions(conditions: Sequence[Condition]) -> Sequence[Query]:
     """Return the queries of all conditions, in order. Each is taken from its condition when it is read."""
-    first_numbers = []
+    first_numbers = []  # For each condition the number of its first query: the number of queries before it.
     query_count = 0
     for condition in conditions:
         first_numbers.append(query_count)
         query_count += len(condition.queries)
 
     def query_at(number: int) -> Query:
+        """Return the query with a number, counted over all conditions: of the last condition that begins before it."""
         condition_number = bisect.bisect_right(first_numbers, number) - 1
-        position = number - first_numbers[condition_number]
-        return conditions[condition_number].queries[position]
+        position_in_condition = number - first_numbers[condition_number]
+        return conditions[condition_number].queries[position_in_condition]
 
     return LazySequence(query_at, query_count)
 
@@ -515,8 +524,8 @@ def run_together(
     for run in prepared:
         run.refuse_changes()
     if pass_options.progress is not None:
-        last_step = replace(part, number=part.number + first.steps - 1)
-        _report_statistics(prepared, predicted, last_step, pass_options.progress)
+        last_part = replace(part, number=part.number + first.steps - 1)  # of this data set
+        _report_statistics(prepared, predicted, last_part, pass_options.progress)
     return _score_in_turn(function, prepared, predicted, pass_options)
 
 
@@ -528,15 +537,16 @@ def _predict(
     Args:
         function: The inference function.
         prepared: The experimentors with their queries.
-        part: Name and number of this data set within the run.
+        part: The part of the run that is this data set: its name for messages, and its number for the progress.
         options: Options of the run.
     """
     from StaICC.inference.runner import predict_queries
 
-    conditions_apart = any(run.experimentor.conditions_apart for run in prepared)
-    if conditions_apart or options.batched:
+    have_separate_conditions = any(run.experimentor.has_separate_conditions for run in prepared)
+    if have_separate_conditions or options.batched:
         return [_predict_condition_by_condition(function, run, part, options) for run in prepared]
 
+    # The queries of all experimentors are predicted in one pass, so that equal ones are predicted once.
     all_queries: list[Query] = []
     for run in prepared:
         all_queries += run.queries
@@ -555,19 +565,27 @@ def _predict_condition_by_condition(
 ) -> PredictedQueries:
     """Return the predictions of one experimentor, whose conditions are predicted one after the other.
 
+    There are two reasons to do so. The conditions are separate
+    (:attr:`~BaseExperimentor.has_separate_conditions`): then each is reported as a part of the run, with a name and a
+    number of its own. Or the inference function gets all prompts of a condition in one call (``options.batched``): then
+    all conditions are reported as the one part that the data set is.
+
     Args:
         function: The inference function.
         run: The experimentor with its queries.
-        part: Name and number of this data set within the run.
+        part: The part of the run that is this data set, or its first part if the conditions are separate. The parts of
+            a run over several data sets are numbered through: those of this data set from ``part.number`` on.
         options: Options of the run.
     """
     answers: list[Answer | Failure] = []
     timing: dict[str, float] = {}
-    for number, condition in enumerate(run.conditions):
-        step = part
-        if run.experimentor.conditions_apart:
-            step = replace(part, name=f"{part.name}, {condition.name}", number=part.number + number)
-        predicted = run.experimentor.predict_condition(function, condition, step, options)
+    for condition_number, condition in enumerate(run.conditions):
+        part_of_condition = part
+        if run.experimentor.has_separate_conditions:
+            part_of_condition = replace(
+                part, name=f"{part.name}, {condition.name}", number=part.number + condition_number
+            )
+        predicted = run.experimentor.predict_condition(function, condition, part_of_condition, options)
         answers += predicted.answers
         timing.update(predicted.timing)
     return PredictedQueries(answers, timing)
@@ -583,7 +601,7 @@ def _report_statistics(
     Args:
         prepared: The experimentors with their queries.
         predicted: The predictions of each experimentor.
-        part: Name and number of this data set within the run.
+        part: The last part of the run that is about this data set: its name, and its number for the progress.
         report: The progress callback.
     """
     from StaICC.progress import Progress

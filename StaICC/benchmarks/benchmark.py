@@ -99,6 +99,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
+        """Make an experimentor for each data set. Data sets whose names differ in case only are refused."""
         _refuse_unknown_settings(type(self).__name__, settings)
         _refuse_other_argument_as_k(type(self).__name__, k)
         self.task = task
@@ -370,6 +371,7 @@ class TaskBenchmark(Benchmark):
         datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
+        """Make the benchmark with a task of the class that the subclass names."""
         super().__init__(self.task_class(), k, noisy_channel, metrics, datasets, **settings)
 
 

@@ -41,6 +41,7 @@ class _CompositeBenchmark(BenchmarkGroup):
         datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
+        """Make one benchmark of each class, all with the same arguments."""
         if Normal in self.kinds and not isinstance(metrics, str):
             raise errors.ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
         arguments: dict[str, Any] = {

@@ -215,7 +215,9 @@ def _new_counter(function: Inference, identity: Identity, recheck: bool | None) 
 def _changes(before: Identity, after: Identity) -> list[str]:
     """Return the differences between two identities of a function, one phrase each; empty if they are equal.
 
-    An identity lists the reasons why it is incomplete. A reason is a difference if only the second identity has it.
+    An identity is what is known of a function: facts such as the digest of its code, and the reasons why some facts are
+    not known. A changed fact is a difference, such as ``code was 1a2b, is 3c4d``. A reason is a difference if only the
+    second identity has it.
 
     Args:
         before: The identity when the run started.
@@ -254,6 +256,7 @@ class RunContext:
     """
 
     def __init__(self, batched: bool, /, **settings: Unpack[RunSettings]) -> None:
+        """Check the settings. The store and other resources are opened when the context is entered."""
         _refuse_unknown_settings(settings)
         self.warnings: dict[str, None] = {}
         self.logged: set[str] = set()
@@ -654,7 +657,7 @@ def _record_of_given_predictions(predictions_digest: str, model_name: str | None
 
     Args:
         predictions_digest: The digest of the predictions, which is their identity.
-        model_name: The name of their model, as the user or a log states it.
+        model_name: The name of their model, as the user or a log states it; ``None`` if neither does.
     """
     now = utc_now()
     identity = Identity({GIVEN: predictions_digest})

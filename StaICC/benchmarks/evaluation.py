@@ -544,10 +544,10 @@ class _DatasetAccuracy:
         return _share(self.is_correct)
 
     def against(self, labels: Sequence[int | None]) -> CorrectPredictions:
-        """Return which queries the run predicts correctly, and which a baseline that predicts fixed labels does.
+        """Return which queries the run predicts correctly, and which a baseline with fixed labels predicts correctly.
 
         Args:
-            labels: The label that the baseline predicts for each query.
+            labels: The label that the baseline predicts for each query; ``None``, no prediction, counts as wrong.
         """
         from StaICC.metrics.fixed_baselines import CorrectPredictions
 

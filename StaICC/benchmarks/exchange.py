@@ -426,7 +426,8 @@ def read_predictions(
     Args:
         path: A file of JSON Lines, or of CSV if its name ends in ``.csv`` (see the module); or what lm_eval logged, one
             file or the folder of ``--output_path``; or the results of a provider's batch.
-        batch_reply: :func:`StaICC.kernels.server.batch_files.batch_reply`, for the results of a batch.
+        batch_reply: Reads a record of the results of a batch
+            (:func:`StaICC.kernels.server.batch_files.batch_reply`); ``None`` if the file is no such file.
 
     Returns:
         The prediction for each id, with the name of its field, such as ``{"index": 2}``. A logged sample has
@@ -602,10 +603,10 @@ def _logged_scores(record: Mapping[str, Any]) -> list[float]:
 
 
 def _logged_requests(arguments: Any, n_labels: int) -> list[list[Any]]:
-    """Return the arguments of each request of a sample: a list with the prompt and the label.
+    """Return the prompt and the label of each request of a sample, as lists of two items.
 
     lm_eval makes one request for each label. For example, the labels ``no`` and ``yes`` have
-    ``[["a prompt", "no"], ["a prompt", "yes"]]``.
+    ``[["a prompt", "no"], ["a prompt", "yes"]]``. Of a request, further arguments are left out.
 
     Args:
         arguments: The arguments as lm_eval logged them: lists, or mappings in newer versions of lm_eval.
@@ -615,8 +616,9 @@ def _logged_requests(arguments: Any, n_labels: int) -> list[list[Any]]:
         arguments = list(arguments.values())
     requests = []
     for request in arguments[:n_labels]:
-        values = request.values() if isinstance(request, dict) else request
-        requests.append(list(values)[:2])
+        values = list(request.values()) if isinstance(request, dict) else list(request)
+        prompt_and_label = values[:2]
+        requests.append(prompt_and_label)
     return requests
 
 
@@ -757,13 +759,13 @@ def _read_answers(
     unparsed: Unparsed,
     model_name: str | None,
 ) -> _GivenPredictions:
-    """Return the predictions of all queries after validation. A reply is replaced by its label.
+    """Return the predictions of all queries, after checks. Of a generated reply, its label is the prediction.
 
     Args:
         queries: The queries.
         predictions: The prediction or failure of each query, by its id.
         unparsed: How replies without a label count.
-        model_name: The name of their model, as the user or a log states it.
+        model_name: The name of their model, as the user or a log states it; ``None`` if neither does.
 
     Raises:
         ArgumentError: No query has a prediction.

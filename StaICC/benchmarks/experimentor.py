@@ -182,12 +182,14 @@ class MetricTable(MutableMapping[str, MetricFunction]):
     metric_set: MetricSet
 
     def __init__(self, metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] | MetricTable) -> None:
+        """Read the metrics. A table is copied: both then change independently."""
         if isinstance(metrics, MetricTable):
             self.metric_set = metrics.metric_set
         else:
             self.metric_set = metric_set(metrics)
 
     def __getitem__(self, name: str) -> MetricFunction:
+        """Return the function of a metric."""
         for metric in self.metric_set.metrics:
             if metric.name == name:
                 return metric.function
@@ -203,6 +205,7 @@ class MetricTable(MutableMapping[str, MetricFunction]):
         self.metric_set = self.metric_set.adding(added)
 
     def __delitem__(self, name: str) -> None:
+        """Remove a metric."""
         if name not in self:
             raise KeyError(name)
         remaining = tuple(metric for metric in self.metric_set.metrics if metric.name != name)
@@ -251,12 +254,16 @@ def _refuse_several_labels(card: Card) -> None:
 
 
 class _DrawnSizes(NamedTuple):
-    """The sizes of the sets at the time when demonstrations were drawn."""
+    """The sizes of demonstration set and test set with which demonstrations are drawn.
+
+    The user may cut a set later. The demonstrations of the remaining test rows stay the same, as in StaICC 0.1.1,
+    because they are still drawn with the sizes before the cut.
+    """
 
     demonstrations: int
-    """The number of rows from which they were drawn."""
+    """The number of rows from which they are drawn."""
     test_rows: int
-    """The number of test rows for which they were drawn."""
+    """The number of test rows for which they are drawn."""
 
 
 class Experimentor(BaseExperimentor):
@@ -322,6 +329,7 @@ class Experimentor(BaseExperimentor):
         sampler: str = "default",
         unparsed: Unparsed = "error",
     ) -> None:
+        """Check all settings. Data are split, and demonstrations drawn, when they are first needed."""
         self.dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
         _refuse_several_labels(self.dataset.card)
         self.task = task
@@ -341,7 +349,7 @@ class Experimentor(BaseExperimentor):
         self._mode = sampler
         self._manual_lists: DemonstrationLists = ()
         self._domain_lists: DemonstrationLists = ()
-        self._drawn_sizes: _DrawnSizes | None = None
+        self._drawn_sizes: _DrawnSizes | None = None  # None: those of the uncut split
         self._repeats: int | None = None  # None: those of the task
         self._rows: frozenset[int] | None = None  # None: all test rows
         self._triplet: TripletSplit | None = None
@@ -351,17 +359,21 @@ class Experimentor(BaseExperimentor):
 
     @property
     def triplet_dataset(self) -> TripletSplit:
-        """The calibration, demonstration and test set. They are drawn at first use, which makes a benchmark cheap."""
+        """The calibration, demonstration and test set.
+
+        They are drawn when they are first read, so that a benchmark with many data sets is made fast. A task may use
+        fewer test rows than the split has: the first ones.
+        """
         if self._triplet is None:
             split = split_dataset(self.dataset)
-            positions = range(len(split.test))[: self.task.test_rows]
+            positions = range(len(split.test))[: self.task.test_rows]  # test_rows is None: all
             (test,) = split.test.split([positions])
             self._triplet = replace(split, test=test)
         return self._triplet
 
     @property
     def prompt_former(self) -> PromptWriter:
-        """The prompt writer. You may assign another one."""
+        """The prompt writer. It is made when it is first read; you may assign another one."""
         if self._writer is None:
             self._writer = PromptWriter(self.card, self.triplet_dataset, self.starts_noisy)
             pseudo_queries = self.task.pseudo_queries(self.card, self.triplet_dataset.demonstration)
@@ -437,6 +449,7 @@ class Experimentor(BaseExperimentor):
         """
         self._k = _checked_k(k)
         split = self.triplet_dataset
+        # From now on, demonstrations are drawn with the present sizes, also if the user cuts a set later.
         self._drawn_sizes = _DrawnSizes(demonstrations=len(split.demonstration), test_rows=len(split.test))
         self.reset_demonstration_sampler()
 
@@ -450,17 +463,21 @@ class Experimentor(BaseExperimentor):
 
     @property
     def _repeat_times(self) -> int:
-        """How often each test row is used, under the name of 0.1.1; assigning 1 leaves out the other repeats.
+        """How often each test row is used, under the name of StaICC 0.1.1. Assigning 1 leaves out the other repeats.
 
-        As in 0.1.1, the benchmark's value returns with new demonstrations (:meth:`set_k`, a mode, a reset).
+        As in StaICC 0.1.1, the value is that of the benchmark again after a call that chooses other demonstrations:
+        :meth:`set_k`, :meth:`set_in_domain_mode`, :meth:`set_out_of_domain_mode` or
+        :meth:`reset_demonstration_sampler`.
         """
         return self.get_repeat_times()
 
     @_repeat_times.setter
     def _repeat_times(self, times: int) -> None:
-        largest = 1 if self._mode == "manual" else self.task.repeats
+        largest = self.task.repeats
+        if self._mode == "manual":
+            largest = 1  # There is one list of demonstrations for each test row.
         repeats = validate_integer("_repeat_times", times, 1, largest)
-        self._repeats = None if repeats == largest else repeats
+        self._repeats = repeats if repeats < largest else None  # None: all of them
 
     def set_demonstration_sampler(self, sampler: Sequence[Sequence[int]]) -> None:
         """Set the demonstrations by hand; each test row is then used once.
@@ -485,35 +502,45 @@ class Experimentor(BaseExperimentor):
         self._draw_by_label("out-of-domain")
 
     def _draw_by_label(self, mode: str) -> None:
-        """Redraw demonstrations, with or without the label of the query, from those that the default sampler draws.
+        """Choose demonstrations so that the label of each query is among their labels, or is not.
+
+        The lists of demonstrations are those of the default sampler. Lists that do not fit the label of their query are
+        replaced by others, which are drawn at random.
 
         Args:
-            mode: ``"in-domain"`` or ``"out-of-domain"``.
+            mode: ``"in-domain"``, with the label, or ``"out-of-domain"``, without it.
         """
         split = self.triplet_dataset
+        # The prompts are ordered by repeat, then by test row. So the labels of the test rows follow one another once
+        # for each repeat.
+        labels_of_prompts = _labels_of(split.test) * self.task.repeats
+        # The test set may have been cut. The first lists are drawn for all test rows of the time before the cut, as
+        # the default sampler draws them, so that the remaining rows start from the same lists.
+        prompt_count_of_draw = self.task.repeats * self._sizes_of_draw().test_rows
         self._domain_lists = restrict_to_domain(
             _labels_of(split.demonstration),
             self._k,
-            query_labels=_labels_of(split.test) * self.task.repeats,
+            query_labels=labels_of_prompts,
             inside=mode == "in-domain",
             where=self.name,
-            prompts=self.task.repeats * self._sizes_of_draw().test_rows,
+            prompts=prompt_count_of_draw,
         )
         self._mode = mode
-        self._repeats = None
+        self._repeats = None  # New demonstrations have all repeats of the task again, as in StaICC 0.1.1.
 
     def _sizes_of_draw(self) -> _DrawnSizes:
-        """Return the sizes of the demonstration set and of the test set at the time when demonstrations were drawn.
+        """Return the sizes of demonstration set and test set with which demonstrations are drawn.
 
-        The sets may be smaller now. As in StaICC 0.1.1, demonstrations are not drawn again when the user cuts a set;
-        :meth:`set_k` draws them again.
+        They are those at the last call of :meth:`set_k`. Without a call, they are the sizes of the split before any
+        cut, which the card of the data set states. The sets may be smaller now: as in StaICC 0.1.1, a cut does not
+        change the demonstrations of the remaining test rows.
         """
         if self._drawn_sizes is not None:
             return self._drawn_sizes
         return _DrawnSizes(demonstrations=self.card.split.demonstration, test_rows=self._uncut_test_rows())
 
     def _uncut_test_rows(self) -> int:
-        """Return the number of test rows before any cut."""
+        """Return the number of test rows before any cut: all rows of the split, or the maximum of the task."""
         if self.task.test_rows is None:
             return self.card.split.test
         return min(self.card.split.test, self.task.test_rows)
@@ -536,8 +563,9 @@ class Experimentor(BaseExperimentor):
         lists = self._drawn_lists()[:n_prompts]
         row_count = len(self.triplet_dataset.demonstration)
         drawn_row_count = self._sizes_of_draw().demonstrations
-        if row_count >= drawn_row_count:
-            return lists  # No row is missing, so the many positions need no check.
+        demonstration_set_is_complete = row_count >= drawn_row_count
+        if demonstration_set_is_complete:
+            return lists  # All positions exist, so the many positions need no check.
         for positions in lists:
             if any(position >= row_count for position in positions):
                 raise ArgumentError(
@@ -547,9 +575,10 @@ class Experimentor(BaseExperimentor):
         return lists
 
     def _drawn_lists(self) -> DemonstrationLists:
-        """Return the demonstrations for all repeats of the benchmark, chosen in the present mode.
+        """Return the demonstrations of each prompt, for all repeats of the task, as positions in the demonstration set.
 
-        There is one list of positions in the demonstration set for each prompt.
+        They are chosen in the present mode: by hand, in-domain or out-of-domain, or by the sampler of the benchmark. A
+        sampler draws the same lists at every call, because its random generator starts anew.
         """
         if self._mode == "manual":
             return self._manual_lists
@@ -604,7 +633,7 @@ class Experimentor(BaseExperimentor):
         conditions = self.task.conditions(self.task_input())
         if self.is_noisy:
             self._check_noisy_prompts(conditions)
-        if self._rows is None:
+        if self._rows is None:  # all test rows
             return conditions
         restricted = []
         for condition in conditions:
@@ -665,7 +694,10 @@ class Experimentor(BaseExperimentor):
         return len(self.card.template.input_text_prefixes)
 
     def without_labels(self) -> Experimentor:
-        """Return a copy without the labels of the test rows; its prompts are the same."""
+        """Return a copy without the labels of the test rows, for methods, which must not read them.
+
+        Its prompts are the same. Its data set has only the card: the table of the data set has the labels.
+        """
         split = split_without_test_labels(self.triplet_dataset)
         writer = self.prompt_former.copy_with(_split=split)
         writer.set_pseudo_queries(self.task.pseudo_queries(self.card, split.demonstration))
@@ -705,7 +737,8 @@ class Experimentor(BaseExperimentor):
         split = self.triplet_dataset
         changed = TripletSplit(split.calibration, split.demonstration, copied_rows(split.test, query_texts))
         task: Task = self.task
-        if task.pseudo_queries(self.card, split.demonstration) is not None:  # the task replaces the texts itself
+        replaces_texts_itself = task.pseudo_queries(self.card, split.demonstration) is not None
+        if replaces_texts_itself:  # It would replace the given texts, too.
             task = _QueriesOnly(self.task.repeats)
         return self.copy_with(_writer=copy.copy(self.prompt_former), _triplet=changed, task=task)
 
@@ -766,7 +799,8 @@ class Experimentor(BaseExperimentor):
     def clusters(self) -> tuple[int, ...] | None:
         """The number of the cluster of each test row; ``None`` if rows are assumed to be independent.
 
-        A task whose queries do not show the texts of the test rows has independent ones, whatever their rows share.
+        Rows of a cluster share something, such as a text from which they were taken. If the task does not show the
+        texts of the test rows (``content_free``), rows are independent, whatever they share.
         """
         clusters = self.dataset.clusters
         if clusters is None or self.task.content_free:
@@ -777,7 +811,7 @@ class Experimentor(BaseExperimentor):
     def subgroups(self) -> dict[str, tuple[str, ...]] | None:
         """For each column of subgroups the subgroup of each test row; ``None`` without such columns.
 
-        A task whose queries do not show the texts of the test rows has none.
+        There are none if the task does not show the texts of the test rows (``content_free``).
         """
         if not self.dataset.subgroups or self.task.content_free:
             return None

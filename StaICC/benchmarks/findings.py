@@ -176,7 +176,15 @@ def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, 
 def _compare_mappings(
     place: str, saved: Mapping[str, Any], expected: Mapping[str, Any], unknown: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Yield the findings of :func:`compare_values` for the values of two mappings, key by key."""
+    """Yield the differences between a saved mapping and the expected one, key by key.
+
+    Args:
+        place: Where the mapping is in the file, for messages.
+        saved: The saved values.
+        expected: The values as they were computed again.
+        unknown: Keys whose values cannot be computed again, each with the reason. A difference there is unchecked, not
+            contradicted.
+    """
     keys = dict.fromkeys([*expected, *saved])
     for key in keys:
         inner_place = f"{place} / {key}" if place else str(key)

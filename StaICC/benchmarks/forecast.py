@@ -71,6 +71,7 @@ class ForecastOptions:
     local model, or a function of a text. ``None`` estimates those of a served model by bytes."""
 
     def __post_init__(self) -> None:
+        """Check the duration of the probe and the prices."""
         seconds = self.probe_seconds
         if seconds is not None:
             is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
@@ -208,6 +209,7 @@ class _Counting:
     """
 
     def __init__(self, token_counter: TokenCounter | None) -> None:
+        """Begin without counts. One counter counts all requests: it counts a beginning that they share once."""
         self.counted_by: str | None = None
         self._token_counter = token_counter
         self._request_counter: RequestCounter | None = None
@@ -245,7 +247,12 @@ class _CountedCalls:
 
 
 def _requested(requests: Iterable[PlannedRequest], counter: RequestCounter) -> Forecast:
-    """Return the forecast of requests to a served model: their tokens."""
+    """Return the forecast of requests to a served model: the sums of their tokens, and the longest prompt.
+
+    Args:
+        requests: The requests, in the order in which the run sends them.
+        counter: Counts the tokens of a request, and those that the server has from the request before.
+    """
     total = Forecast(positions=None)
     for request in requests:
         tokens = counter.count(request)
@@ -286,6 +293,7 @@ class Tasks:
     """
 
     def __init__(self, kernel: Inference) -> None:
+        """Begin without any calls: :meth:`add` adds those of each part of the run."""
         self.query_count = 0
         self.distinct_count = 0
         self.cached_count = 0

@@ -56,6 +56,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
     """The name in results of a class of groups whose constructor makes the members; empty for other groups."""
 
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
+        """Check that all members are benchmarks over the same data sets."""
         self.name = name
         self.members = dict(members)
         if name in SWEEPS:

@@ -85,12 +85,17 @@ def check_folder(folder: StrPath) -> None:
 def export_tasks(
     benchmark: Benchmark | BenchmarkGroup, folder: StrPath, command: str = "score normal logged"
 ) -> tuple[str, ...]:
-    """Write a benchmark as tasks of lm-evaluation-harness.
+    """Write a benchmark as tasks of lm-evaluation-harness, and return the names of their groups.
+
+    Each condition of a data set is a task, with two files: the records of its queries (``NAME.jsonl``) and its
+    configuration (``NAME.yaml``). The tasks of a benchmark are a group, with a configuration. A ``README.md`` says how
+    to run the tasks and how to score the samples that the harness logs.
 
     Args:
         benchmark: A benchmark, or a group of benchmarks, in the direct channel.
         folder: The folder of the files. It is created if necessary; files of the same names are replaced.
-        command: The arguments of ``python -m StaICC`` that score the samples in ``logged``, for the instructions.
+        command: For the README: the arguments of ``python -m StaICC`` that score the samples. By default, the command
+            ``score`` with the benchmark ``normal`` and the folder ``logged``, in which the README has them logged.
 
     Returns:
         The names of the groups of tasks, one for each benchmark.
@@ -104,22 +109,17 @@ def export_tasks(
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     records_by_condition = _records_by_condition(benchmark)
-    n_conditions = Counter((condition.benchmark, condition.dataset) for condition in records_by_condition)
+    titles = _titles(list(records_by_condition))
     tasks_by_benchmark: dict[str, list[str]] = {}
     task_names: set[str] = set()
     for condition, records in records_by_condition.items():
-        title = [condition.dataset]
-        has_other_conditions = n_conditions[condition.benchmark, condition.dataset] > 1
-        if has_other_conditions:
-            title.append(condition.name)  # The name of an only condition says nothing.
+        title = titles[condition]
         task_name = _task_name(condition.benchmark, *title)
         if task_name in task_names:
             raise ArgumentError(f"two data sets or conditions have the task name {task_name}; rename one of them")
         task_names.add(task_name)
         tasks_by_benchmark.setdefault(condition.benchmark, []).append(task_name)
-        _write(folder / f"{task_name}.jsonl", "".join(json_lines(iter(records))))
-        task = _task(task_name, file=f"{task_name}.jsonl", alias=", ".join(title))
-        _write(folder / f"{task_name}.yaml", _yaml(task))
+        _write_task(folder, task_name, ", ".join(title), records)
 
     group_names = []
     for benchmark_name, tasks in tasks_by_benchmark.items():
@@ -130,12 +130,42 @@ def export_tasks(
     return tuple(group_names)
 
 
+def _write_task(folder: Path, name: str, alias: str, records: list[dict[str, Any]]) -> None:
+    """Write the two files of a task: the records of its queries, and its configuration.
+
+    Args:
+        folder: The folder of the files.
+        name: The name of the task, which the files have too.
+        alias: The name that lm-evaluation-harness prints.
+        records: The records of the queries.
+    """
+    records_file = f"{name}.jsonl"
+    _write(folder / records_file, "".join(json_lines(iter(records))))
+    _write(folder / f"{name}.yaml", _yaml(_task(name, records_file, alias)))
+
+
 class _ConditionName(NamedTuple):
     """A condition of a data set of a benchmark, by the names of all three. Each has one task."""
 
     benchmark: str
     dataset: str
     name: str
+
+
+def _titles(conditions: Sequence[_ConditionName]) -> dict[_ConditionName, list[str]]:
+    """Return the title of the task of each condition as words: the data set, and the condition if it has several.
+
+    Args:
+        conditions: The conditions of all data sets and benchmarks.
+    """
+    n_conditions = Counter((condition.benchmark, condition.dataset) for condition in conditions)
+    titles = {}
+    for condition in conditions:
+        title = [condition.dataset]
+        if n_conditions[condition.benchmark, condition.dataset] > 1:
+            title.append(condition.name)
+        titles[condition] = title
+    return titles
 
 
 def _records_by_condition(benchmark: Benchmark | BenchmarkGroup) -> dict[_ConditionName, list[dict[str, Any]]]:

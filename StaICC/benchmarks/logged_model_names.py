@@ -31,7 +31,12 @@ class LoggedPredictions(dict[str, Prediction]):
 
 
 def stated_model_name(predictions: Mapping[str, Prediction], model_name: str | None) -> str | None:
-    """Return the name of the model of predictions: that of the user, else that of their log, else ``None``."""
+    """Return the name of the model of predictions; ``None`` if it is not known.
+
+    Args:
+        predictions: The predictions; those that were read from a log may have the name that the log states.
+        model_name: The name that the user states, which counts before that of the log; ``None`` if there is none.
+    """
     if model_name is not None:
         return model_name
     if isinstance(predictions, LoggedPredictions):

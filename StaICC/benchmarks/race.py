@@ -97,6 +97,7 @@ class StoppingRule:
     """Nominal coverage of the interval."""
 
     def __post_init__(self) -> None:
+        """Check the target: half a width is below 0.5 and a margin below 1, because scores are between 0 and 1."""
         if self.kind == "precision":
             name, largest = "precision", 0.5
         else:

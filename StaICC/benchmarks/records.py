@@ -155,7 +155,11 @@ class Outputs(dict[str, list[Any]]):
 
 
 def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return one record for each query: condition, number, test row, repeat, true label, prediction and reply."""
+    """Return one record for each query: condition, number, test row, repeat, true label, prediction and reply.
+
+    A record also has the row of numbers that the model returned, and its label probabilities. Both are ``None`` for a
+    query without them: it failed, its reply has no label, or the numbers may be probabilities or logits.
+    """
     records: list[dict[str, Any]] = []
     for outcome in outcomes:
         returned_rows = _rows_of_model(outcome, outcome.rows)

@@ -46,6 +46,7 @@ class RerunScore:
     them out."""
 
     def __str__(self) -> str:
+        """Return the accuracies in one line, with the number of queries that each is about."""
         text = (
             f"{one_line(self.benchmark)}: accuracy of the {self.queries} queries {self.recomputed:.4f} recomputed, "
             f"{self.saved:.4f} saved; of all {self.all_queries} queries {self.saved_of_all:.4f} saved, confirmed as "

@@ -114,10 +114,14 @@ class _Candidates(NamedTuple):
 
 
 def _candidates_of(sources: Sequence[RerunSource], model: Identity) -> _Candidates:
-    """Return the queries of all data sets that a model may predict again, with findings about the data sets.
+    """Return the queries that a model can predict again, with findings about the data sets.
+
+    A data set is left out, with a finding, if the model cannot predict its queries as the run did, for example because
+    the run has a method or other settings. A data set that another model predicted in the run is not left out, but has
+    a finding as well: the predictions may then differ for this reason.
 
     Args:
-        sources: The data sets.
+        sources: The data sets of the results, each with its run.
         model: The identity of the model.
     """
     queries: list[_Candidate] = []
@@ -298,6 +302,7 @@ class _RerunComparison:
     """
 
     def __init__(self, declared_tolerance: float | None) -> None:
+        """Begin without any predictions."""
         self.tolerance = TOLERANCE if declared_tolerance is None else declared_tolerance
         self.predictions: NewPredictions = {}
         self.findings: list[Finding] = []

@@ -46,6 +46,7 @@ class Goal:
     """The score; ``None`` for accuracy."""
 
     def __post_init__(self) -> None:
+        """Refuse a score without a precision: it would have no effect."""
         if self.precision is None and self.score is not None:
             raise ArgumentError(
                 f"{argument('score', self.score)} belongs to {argument('precision')}, which was not given. Add it, as "

@@ -28,6 +28,10 @@ class ScoredQueries(Sequence[Query]):
     __slots__ = ("_label_spaces", "_labels", "_last_labels", "_repeats", "_rows")
 
     def __init__(self, queries: Sequence[Query]) -> None:
+        """Copy the numbers of the queries into arrays of 64-bit integers, with 8 bytes for each number.
+
+        Label spaces stay a list: its items are mostly the same object.
+        """
         self._label_spaces = [query.label_space for query in queries]
         self._labels = array("q", [query.label for query in queries])
         self._rows = array("q", [query.row for query in queries])

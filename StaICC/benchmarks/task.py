@@ -56,6 +56,7 @@ class Statistics:
     """Whether intervals are computed."""
 
     def __post_init__(self) -> None:
+        """Check the types and the ranges of all options."""
         set_integers(self, tried=1)
         is_number = isinstance(self.level, int | float) and not isinstance(self.level, bool)
         if not is_number or not 0.5 <= self.level <= 0.9999:
@@ -126,6 +127,7 @@ class Outcome:
     """
 
     def __init__(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed = None) -> None:
+        """Collect the queries that have a prediction, or for whose reply one is assumed, with their rows of numbers."""
         self.condition = condition
         self.answers = answers
         self.outputs = outputs
@@ -167,8 +169,9 @@ class Outcome:
         So an assumed row does not change how the rows of the model are read. The decision is kept in ``_reading``. If
         the rows may be either, they stay ambiguous, and ``_ambiguous_reading`` keeps the reason.
         """
-        if not self.returned_rows or not any(map(_is_unparsed, self.answers)):
-            return
+        has_unparsed_replies = any(map(_is_unparsed, self.answers))
+        if not self.returned_rows or not has_unparsed_replies:
+            return  # No row will be assumed.
         normalised = normalise(self.returned_rows, self.outputs)
         if normalised.kind == "ambiguous":
             self._ambiguous_reading = normalised
@@ -485,9 +488,13 @@ class TaskInput:
     ) -> tuple[Query, ...]:
         """Return the queries of all test rows within the limit, ordered by repeat, then by test row.
 
+        A limit does not change the queries within it. Pseudo-queries and label noise are random, and are drawn one
+        after the other, so those of the queries beyond the limit are drawn, too, and are not used.
+
         Args:
             settings: Prompt settings instead of :attr:`settings`.
-            pseudo: Texts that replace those of the test rows, one item for each query; ``None`` keeps those.
+            pseudo: Pseudo-queries, whose texts replace those of the test rows: one item for each query, also beyond the
+                limit. ``None`` keeps the texts of the test rows.
             noise: Random generator of the label noise; a new one by default.
         """
         settings = settings or self.settings
@@ -498,20 +505,20 @@ class TaskInput:
         queries = []
         for number, demonstrations in enumerate(self.demonstration_lists):
             repeat, row = divmod(number, len(test_rows))
+            test_row = test_rows[row]
             is_beyond_limit = self.limit is not None and row >= self.limit
-            # A limit must not change the queries within it. So a pseudo-query beyond it is skipped, and a prompt with
-            # label noise is written: all pseudo-queries, and the noise of all prompts, are drawn one after the other.
-            if is_beyond_limit and not has_label_noise:
+            if is_beyond_limit:
                 if pseudo is not None:
                     skip_query(pseudo)
+                if has_label_noise:
+                    renderer.render(demonstrations, test_row.texts, generator)  # only to draw its noise
                 continue
-            texts = test_rows[row].texts
+
+            texts = test_row.texts
             if pseudo is not None:
                 texts = next(pseudo)
             prompt = renderer.render(demonstrations, texts, generator)
-            if is_beyond_limit:
-                continue
-
+            # With label noise, the prompt may show another label than the demonstration set has.
             last_label = None
             if demonstrations and not has_label_noise:
                 last_label = self.split.demonstration.label(demonstrations[-1])
@@ -519,7 +526,7 @@ class TaskInput:
                 Query(
                     prompt,
                     settings.label_space,
-                    label=test_rows[row].label,
+                    label=test_row.label,
                     row=row,
                     repeat=repeat,
                     last_label=last_label,

@@ -50,6 +50,7 @@ class VerdictCache:
     """
 
     def __init__(self) -> None:
+        """Read the file of the cache; begin empty if there is none, or if it cannot be read."""
         self.inputs_by_file: dict[str, str] = {}
         self.files: set[str] = set()
         with contextlib.suppress(DataMissingError, OSError, ValueError, TypeError, KeyError, RecursionError):

@@ -252,7 +252,12 @@ class _Verifier:
     ) -> Iterator[Verification]:
         """Yield a verification of each data set of a result, then one of the means, the signature and the provenance.
 
-        The arguments are those of :meth:`_verify`.
+        Args:
+            result: The result.
+            saved: The content of its file.
+            benchmark: The benchmark of the run; ``None`` if it must be rebuilt from the result.
+            where: The place of the result in a group, for messages; empty for a single result.
+            raced: For a part of a race, the scored parts so far, to which this one is added; ``None`` for others.
         """
         if benchmark is not None and not isinstance(benchmark, BaseBenchmark):
             yield _wrong_benchmark(benchmark, result, where)
@@ -300,7 +305,11 @@ class _Verifier:
     ) -> Iterator[Verification]:
         """Yield the verifications of each part of a group, then one of the names, arguments and models of the parts.
 
-        The arguments are those of :meth:`_verify`.
+        Args:
+            group: The group.
+            saved: The content of its file.
+            benchmark: The benchmark, or group of benchmarks, of the run; ``None`` if it must be rebuilt from the group.
+            where: The place of the group in a larger one, for messages; empty if there is none.
         """
         sweep = find_sweep(group.name)
         if benchmark is not None and not _fits_group(benchmark, sweep):

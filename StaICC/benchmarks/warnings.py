@@ -163,7 +163,7 @@ def _equal_predictions(outcome: Outcome) -> Finding | None:
     """Return a finding if the scores of all queries are equal to rounding, although prompts and test rows differ.
 
     Scores with two decimals are often equal by chance. They are reported only if the predicted label is wrong on at
-    least 10 test rows.
+    least 10 test rows. ``None`` is returned if the scores, the prompts or the rows are no reason for a warning.
     """
     if not _equal_scores(outcome):
         return None
@@ -280,15 +280,19 @@ def _ties(outcome: Outcome) -> Finding | None:
 def _scores_in_order_of_labels(outcome: Outcome) -> Finding | None:
     """Return a finding if the scores of every query rise from label to label, or if those of every query fall.
 
-    For example, the scores 0.1, 0.2, 0.3 and 0.4 rise. There must be at least 4 labels, because the scores of fewer
-    labels are often in order by chance.
+    For example, the scores 0.1, 0.2, 0.3 and 0.4 rise. Such scores may depend on the position of a label only, and not
+    on the query.
+
+    ``None`` is also returned for bare labels, which have no scores; for fewer than 4 labels, whose scores are often in
+    order by chance; and for equal scores in all queries, which :func:`_equal_predictions` reports.
     """
     rows = outcome.rows
-    if outcome.hard or len(rows[0]) < _LEAST_ORDERED_LABELS:
+    if outcome.hard or len(rows[0]) < _LEAST_ORDERED_LABELS:  # hard: bare labels
         return None
     if _equal_scores(outcome):
         return None
-    if not all(map(_rises, rows)) and not all(map(_falls, rows)):
+    scores_are_in_order = all(map(_rises, rows)) or all(map(_falls, rows))
+    if not scores_are_in_order:
         return None
     return Finding(len(rows), "the scores of all {count} predictions follow the order of the labels")
 
@@ -332,7 +336,7 @@ def _saturated_probabilities(outcome: Outcome) -> Finding | None:
 
 
 def _ambiguous_numbers(outcome: Outcome) -> Finding | None:
-    """Return a finding if it is unclear whether the numbers of the predictions are probabilities or logits."""
+    """Return a finding if the numbers of the predictions may be probabilities or logits; ``None`` if this is clear."""
     if outcome.kind != "ambiguous":
         return None
     return Finding(
@@ -474,9 +478,9 @@ def _echo_of_last_demonstration(outcome: Outcome) -> Finding | None:
 
 
 def _leaked_labels(outcome: Outcome) -> Finding | None:
-    """Return a finding if the predictions on at least 256 test rows are all right.
+    """Return a finding if the predictions on at least 256 test rows are all right; ``None`` if they are not.
 
-    On so many rows, a good model makes an error. The true labels may be in the prompts.
+    On so many rows, even a good model makes errors. So the true labels may be in the prompts.
     """
     if outcome.sample.n_rows < _LEAST_LEAK_ROWS or outcome.answered != outcome.truth:
         return None
@@ -718,6 +722,7 @@ class _FreeLabels:
     """
 
     def __init__(self, frequencies: Sequence[int]) -> None:
+        """Begin with all labels free, in two orders: by index, and from the rarest to the most frequent one."""
         self.frequencies = frequencies
         self._taken = set[int]()
         labels = range(len(frequencies))

@@ -123,6 +123,7 @@ def _add_results_and_output(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def _add_lm_eval(actions: Any) -> None:
+    """Add the action ``lm-eval``, which exports a benchmark as tasks of lm-evaluation-harness."""
     parser = add_command(actions, "lm-eval", _export_tasks, "write a benchmark as tasks of lm-evaluation-harness")
     parser.add_argument("folder", type=Path, metavar="DIR", help="the output folder; it is created if necessary")
     options.add_benchmark_option(parser)
@@ -184,6 +185,7 @@ class _CountedLines:
         self._lines = lines
 
     def __iter__(self) -> Iterator[str]:
+        """Yield the lines, and count each before it is yielded."""
         for line in self._lines:
             self.count += 1
             self.size += len(line.encode("utf-8", "surrogatepass"))
@@ -357,6 +359,7 @@ def _export_eval_results(args: argparse.Namespace) -> None:
 
 
 def _export_schema(args: argparse.Namespace) -> None:
+    """Write the JSON schema of result files."""
     from StaICC.results.json_schema import result_schema
 
     output.check_output(args.output)
@@ -374,6 +377,7 @@ def _export_latex(args: argparse.Namespace) -> None:
 
 
 def _export_paper(args: argparse.Namespace) -> None:
+    """Write the paragraph and the tables of a paper about saved results, as LaTeX."""
     text = paper_text(_load_results(args), args.metric, args.rows, long_icl_works())
     if args.json:
         text = json.dumps({"latex": text})

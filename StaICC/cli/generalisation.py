@@ -166,7 +166,13 @@ def _usage(design: SampleDesign, tokens_of_query: Sequence[int], prices: Sequenc
 
 
 def _design_row(design: SampleDesign, usage: Mapping[str, float], currency: str) -> dict[str, object]:
-    """Return a design as a row of the table, by column; the cost is in this currency."""
+    """Return a design of a run as a row of the table, by column.
+
+    Args:
+        design: The numbers of data sets, rows, draws and templates, with the precision or power that they have.
+        usage: The tokens of its queries, and their cost if prices were given.
+        currency: The currency of the cost.
+    """
     row: dict[str, object] = {
         "data sets": design.datasets,
         "rows": design.rows,

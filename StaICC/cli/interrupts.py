@@ -23,6 +23,7 @@ class EndingSignals:
     """
 
     def __init__(self) -> None:
+        """Begin without a signal; :meth:`listen` handles the signals."""
         self.received: signal.Signals | None = None
         """The signal that came; ``None`` if there was none, or Ctrl-C."""
         self.ended = False
@@ -38,6 +39,7 @@ class EndingSignals:
                 signal.signal(number, self._interrupt)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal: remember it, ignore all later ones, and end the run as Ctrl-C does."""
         self.received = signal.Signals(number)
         for other in _ending_signals():
             signal.signal(other, signal.SIG_IGN)

@@ -343,7 +343,14 @@ def _remarks_on_places(places: Sequence[Place]) -> dict[str, list[str]]:
 
 
 def _remarks_on_place(place: Place, run: str) -> list[str]:
-    """Return what is remarkable about a place for one of the runs that hold it."""
+    """Return the remarks about a place in the leaderboard, for one of the runs that share it; none if it has it alone.
+
+    Runs share a place if they have equal predictions, as copies of a result have.
+
+    Args:
+        place: The place.
+        run: The name of the run.
+    """
     remarks = []
     others = [holder for holder in place.holders if holder != run]
     if others:

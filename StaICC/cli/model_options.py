@@ -26,7 +26,7 @@ class _AddToLastModel(argparse.Action):
     """Adds ``--model-option`` to the last ``--model`` before it, or to ``model_option`` if there was none yet."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        """Add an option, such as ``order=8``: the model ``ppm`` becomes ``ppm;order=8``."""
+        """Add an option to the model that was named last: ``order=8`` changes the model ``ppm`` to ``ppm;order=8``."""
         if ";" in values:
             raise argparse.ArgumentError(self, f"got {values!r}, expected one NAME=VALUE without a semicolon")
         if not namespace.model:
@@ -134,7 +134,13 @@ def load_model(args: argparse.Namespace, prefers_text: bool = False, as_publishe
 
 
 def _load_for_text(args: argparse.Namespace, prefers_text: bool, as_published: bool) -> LoadedModel:
-    """Load a model that generates text; arguments as for :func:`load_model`."""
+    """Return a loaded model that generates text.
+
+    Args:
+        args: The arguments of the command.
+        prefers_text: As for :func:`load_model`.
+        as_published: As for :func:`load_model`.
+    """
     stop = args.stop
     if prefers_text and stop is None and not names_option(args.model, "stop"):
         stop = ()  # the benchmark parses the whole reply, unless the user says where it ends
@@ -153,10 +159,10 @@ def shown_model(spec: str) -> str:
         ('smollm2', 'vllm:EleutherAI/pythia-70m', 'model.gguf')
         >>> shown_model("openai:http://localhost:8000/v1#name;api=chat"), shown_model("hf:./runs/mine;adapter=./a")
         ('openai:name', 'hf:mine')
-        >>> shown_model("litellm:openai/gpt-4o"), shown_model("ppm;order=3")
-        ('litellm:openai/gpt-4o', 'ppm')
+        >>> shown_model("litellm:openai/gpt-4o"), shown_model("ppm;order=3"), shown_model("hf:gpt2;revision=main")
+        ('litellm:openai/gpt-4o', 'ppm', 'hf:gpt2@main')
     """
-    spec_without_options = spec.partition(";")[0]
+    spec_without_options, *options = spec.split(";")
     kind, _, name = spec_without_options.partition(":")
     if kind == "openai":
         served_name = name.partition("#")[2]  # before it is the address of the server
@@ -164,7 +170,12 @@ def shown_model(spec: str) -> str:
     if kind == "litellm":
         return spec_without_options
     if kind in _CHECKPOINT_KINDS:
-        return f"{kind}:{_without_folders(name.removeprefix('hf:'))}"
+        shown = f"{kind}:{_without_folders(name.removeprefix('hf:'))}"
+        for option in options:
+            option_name, _, value = option.partition("=")
+            if option_name == "revision":  # NAME@REVISION is the same, and a run file has the name only
+                shown += f"@{value}"
+        return shown
     if kind in KERNELS:
         return kind
     return _without_folders(spec_without_options)

@@ -56,6 +56,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **settings: Any) -> None:
+        """Make a parser without abbreviations of options; settings as for :class:`argparse.ArgumentParser`."""
         super().__init__(allow_abbrev=False, **settings)
 
     make_complete: Callable[[], Parser] | None = None
@@ -147,39 +148,53 @@ class Parser(argparse.ArgumentParser):
     # Words that no option takes.
 
     def _refuse_words(self, words: Sequence[str], all_words: Sequence[str]) -> NoReturn:
-        """Exit with an error about words that no option takes: about the first option among them, if there is one.
+        """Exit with an error about words that the command does not know.
+
+        If there are options among them, the error is about the first one: the words behind it may be its values.
 
         Args:
-            words: These words.
+            words: The unknown words.
             all_words: All words of the command.
         """
-        for word in words:
-            if word.startswith("--"):
-                self._refuse_option(word)
-        message = f"unrecognized arguments: {' '.join(words)}"
+        unknown_options = [word for word in words if word.startswith("--")]
+        if unknown_options:
+            self._refuse_option(unknown_options[0])
         option_before = self._option_before(words[0], all_words)
         if option_before is None:
-            if "--datasets" in self._option_string_actions:
-                message += "; name data sets with --datasets, a file of data with --data"
-            elif not self._takes_names():
-                message += "; this command takes options only, no name"
-        elif option_before == "--k":
-            message += "; write several numbers of demonstrations with commas, such as --k 4,16,64"
+            advice = self._advice_about_name()
         else:
-            message += f"; {option_before} takes one value"
-            if option_before.endswith("-option"):
-                message += f": repeat it, as in {option_before} NAME=VALUE {option_before} NAME=VALUE"
-        self.error(message)
+            advice = self._advice_about_further_value(option_before)
+        self.error(f"unrecognized arguments: {' '.join(words)}{advice}")
+
+    def _advice_about_name(self) -> str:
+        """Return the end of the error about a word that follows no option with a value, such as ``run normal TREC``.
+
+        It is empty if there is no advice.
+        """
+        if "--datasets" in self._option_string_actions:
+            return "; name data sets with --datasets, a file of data with --data"
+        if not self._takes_names():
+            return "; this command takes options only, no name"
+        return ""
+
+    def _advice_about_further_value(self, option: str) -> str:
+        """Return the end of the error about a word that follows the only value of an option, such as ``--k 4 8``."""
+        if option == "--k":
+            return "; write several numbers of demonstrations with commas, such as --k 4,16,64"
+        advice = f"; {option} takes one value"
+        if option.endswith("-option"):  # such as --model-option
+            advice += f": repeat it, as in {option} NAME=VALUE {option} NAME=VALUE"
+        return advice
 
     def _takes_names(self) -> bool:
         """Return whether the command takes words that are no options."""
         return any(not action.option_strings for action in self._actions)
 
     def _option_before(self, word: str, all_words: Sequence[str]) -> str | None:
-        """Return the option that got its only value directly before a word, such as the ``--k`` of ``--k 4 8``.
+        """Return the option whose only value is directly before a word, such as ``--k`` for the 8 of ``--k 4 8``.
 
         Args:
-            word: The word, such as the 8. It may be among the words several times.
+            word: The word. It may be among the words several times; the first place behind such a value counts.
             all_words: The words of the command.
 
         Returns:
@@ -187,13 +202,20 @@ class Parser(argparse.ArgumentParser):
         """
         for option, value, following_word in zip(all_words, all_words[1:], all_words[2:], strict=False):
             action = self._option_string_actions.get(option)
-            takes_one_value = action is not None and action.nargs is None
+            takes_one_value = action is not None and action.nargs is None  # argparse: without nargs, one value
             if takes_one_value and following_word == word and not value.startswith("-"):
                 return option
         return None
 
     def _refuse_option(self, word: str) -> NoReturn:
-        """Exit with an error that says what to use instead of an option, or suggests the nearest one."""
+        """Exit with an error about an option that the command does not have.
+
+        The message says what to use instead of an option of another tool, or which commands have the option, or the
+        nearest option of this command.
+
+        Args:
+            word: The option as it was written, perhaps with a value behind an equals sign.
+        """
         option = _option_name(word)
         if option in ADVICE:
             self.error(f"there is no option {option!r}: {ADVICE[option]}")
@@ -222,12 +244,14 @@ class Parser(argparse.ArgumentParser):
     # Options of models and of other tools.
 
     def _takes_model_options(self) -> bool:
+        """Return whether the command runs a model, so that options of models may be given."""
         return "--model-option" in self._option_string_actions
 
     def _translated(self, words: Sequence[str]) -> list[str]:
-        """Return the words of a command with the options that it has in place of those of models and of other tools.
+        """Return the words of a command with options of models and of other tools written as options of this command.
 
-        ``--num-fewshot 4`` becomes ``--k 4``, and ``--dtype X`` becomes ``--model-option dtype=X``.
+        ``--num-fewshot 4`` becomes ``--k 4``, and ``--dtype X`` becomes ``--model-option dtype=X``. Other words are
+        returned as they are.
         """
         remaining = list(words)
         translated: list[str] = []
@@ -244,7 +268,13 @@ class Parser(argparse.ArgumentParser):
         return translated
 
     def _own_option(self, name: str) -> str | None:
-        """Return the option of this command that a word names, also as another tool does; ``None`` if there is none."""
+        """Return the option of this command that a word names; ``None`` if there is none.
+
+        The word may have underscores for hyphens, or be the name of the option in another tool.
+
+        Args:
+            name: The word, such as ``--num_fewshot`` for ``--k``.
+        """
         option = name.replace("_", "-")
         if option in self._option_string_actions:
             return option
@@ -286,19 +316,23 @@ class Parser(argparse.ArgumentParser):
         return ["--model-option", f"{argument_name}={value}"]
 
     def error(self, message: str) -> NoReturn:
-        """Print one line of usage and an error, and exit; that an argument is missing is followed by its values.
+        """Print one line of usage and an error message, and exit with the status 2.
+
+        If the error is that a name such as that of a command is missing, the message lists the names that there are.
 
         Args:
             message: What is wrong.
         """
         for action in self._actions:
             is_positional = not action.option_strings
-            if is_positional and action.choices and message.endswith(f"are required: {action.metavar}"):
+            # argparse has no other sign of this error than its text: "the following arguments are required: NAME".
+            is_missing = message.endswith(f"are required: {action.metavar}")
+            if is_positional and is_missing and action.choices:
                 message += f". There are: {', '.join(map(str, action.choices))}."
         self.exit(2, f"{self._short_usage()}\n{self.prog}: error: {message}\n")
 
     def _short_usage(self) -> str:
-        """Return the usage in one line: the arguments without a default, and where all options are listed."""
+        """Return the usage in one line: the arguments that must be given, and the option that lists all others."""
         needed = [action for action in self._actions if action.required or not action.option_strings]
         formatter = argparse.HelpFormatter(f"{self.prog} [options]", width=_ONE_LINE)
         formatter.add_usage(None, needed, [])
@@ -364,7 +398,7 @@ def _usage_of(action: argparse.Action) -> str:
 
 
 def _with_checked_type(action: argparse.Action) -> argparse.Action:
-    """Return an argument that is a number with a type whose message says what is expected."""
+    """Return a copy of an argument whose values are numbers. Its error about another value says what is expected."""
     checked_action = copy.copy(action)
     convert: Any = action.type
     checked_action.type = Converted(convert, _EXPECTED_NUMBERS[convert])
@@ -446,7 +480,7 @@ class Converted:
     """What the value should be, for messages."""
 
     def __call__(self, text: str) -> Any:
-        """Read a value.
+        """Return the value that a text states.
 
         Raises:
             ArgumentTypeError: The text is no such value.

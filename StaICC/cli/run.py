@@ -399,11 +399,16 @@ def _helmet_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _forecast(prepared: PreparedRun) -> None:
-    """Forecast the cost of a run, and print it as a table; with ``--json``, also write it as JSON."""
+    """Forecast the cost of a run, and print it as a table; with ``--json``, also write it as JSON.
+
+    Args:
+        prepared: The run, with its model and its benchmarks.
+    """
     args = prepared.args
     if prepared.is_benchmark_alone:
         forecast = prepared.benchmarks[0].forecast(prepared.function, **prepared.settings)
     else:
+        # A method, or several numbers of demonstrations, which are run with no method too.
         method = _NO_METHOD if args.method is None else args.method
         forecast = forecast_method(
             method,
@@ -453,6 +458,7 @@ def _evaluate(prepared: PreparedRun, saver: ResultSaver) -> Any:
     if not _is_many_shot(args):
         return prepared.method.run(prepared.benchmarks[0], **prepared.settings)
 
+    # The numbers of demonstrations of --k, each once; each has a benchmark.
     benchmark_by_k = dict(zip(different(args.k), prepared.benchmarks, strict=True))
     return run_many_shot(prepared.method, lambda k: benchmark_by_k[k], args.k, save_finished_runs, **prepared.settings)
 

@@ -98,7 +98,7 @@ class ResultSaver:
 
         Args:
             result: The result.
-            blocks: Returns what to print instead of the table.
+            blocks: Returns what to print; ``None`` prints the table of the result.
 
         Returns:
             The exit status.

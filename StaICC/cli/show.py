@@ -116,6 +116,9 @@ def _nearest_gold(args: argparse.Namespace) -> output.Printed:
 def _run_file(args: argparse.Namespace) -> output.Printed | None:
     """Print the run file that repeats a saved result; with ``--json``, its values as JSON.
 
+    Returns:
+        What the caller prints: the values for JSON. ``None`` if the run file was printed here.
+
     Raises:
         ArgumentError: No result was named, or no run file repeats it.
     """
@@ -157,6 +160,7 @@ def _entry(kind: str, registry: Registry[Any], listed: Listed) -> dict[str, Any]
         except StaICCError as error:
             entry["problem"] = str(error)
 
+    # Without a value (an entry with a problem, or a built-in data set, which is not loaded), what is known is shown.
     if kind == "kernels":
         _describe_kernel(entry, value)
     elif kind == "datasets":
@@ -167,7 +171,12 @@ def _entry(kind: str, registry: Registry[Any], listed: Listed) -> dict[str, Any]
 
 
 def _describe_kernel(entry: dict[str, Any], kernel: Any | None) -> None:
-    """Add description and options; ``None`` if the kernel cannot be loaded."""
+    """Add the description and the options of a kernel to its entry.
+
+    Args:
+        entry: The entry, which has the name.
+        kernel: The kernel; ``None`` if it cannot be loaded. Its entry then has no options.
+    """
     entry["description"] = DESCRIPTIONS.get(entry["name"])
     options = [] if kernel is None else declared_options(kernel)
     if options:
@@ -175,7 +184,12 @@ def _describe_kernel(entry: dict[str, Any], kernel: Any | None) -> None:
 
 
 def _describe_dataset(entry: dict[str, Any], dataset: Any | None) -> None:
-    """Add where the rows come from; ``None`` if the data set is built in."""
+    """Add where the rows of a data set come from to its entry; nothing if the data set cannot be used.
+
+    Args:
+        entry: The entry, which has the name.
+        dataset: The data set of a plug-in; ``None`` for one of this library, which the catalogue knows.
+    """
     if entry["problem"]:
         return
     source = catalogue().sources[entry["name"]] if dataset is None else dataset.source
@@ -183,7 +197,12 @@ def _describe_dataset(entry: dict[str, Any], dataset: Any | None) -> None:
 
 
 def _describe_method(entry: dict[str, Any], method: Any | None) -> None:
-    """Add description, paper and options; ``None`` if the method cannot be loaded."""
+    """Add the description, the paper and the options of a method to its entry.
+
+    Args:
+        entry: The entry, which has the name.
+        method: The method; ``None`` if it cannot be loaded. Its entry then has no options.
+    """
     options: Sequence[OptionFact] = ()
     if isinstance(method, MethodSpec):
         entry["description"] = f"{method.title}; needs {method.needs}"

@@ -146,10 +146,21 @@ _ModelLoader = Callable[[bool, bool], Inference]
 
 
 def _model_loader(args: argparse.Namespace) -> _ModelLoader:
-    """Return a function that loads the model once for each way in which ``run`` loads it."""
+    """Return a function that loads the model of the command. Equal calls load it once.
+
+    A result is verified with the model that made it. The command ``run`` loads a model in different ways for different
+    benchmarks, so a folder of results may need several.
+    """
 
     @cache
     def load_model(prefers_text: bool, as_published: bool) -> Inference:
+        """Return the inference function of the model.
+
+        Args:
+            prefers_text: Whether text is generated, if the model can, as in runs of LongICL.
+            as_published: Whether the model continues the blank at the end of a prompt, as in the published runs of
+                LongICL.
+        """
         return model_options.load_model(args, prefers_text, as_published).function
 
     return load_model
@@ -206,7 +217,12 @@ def _exit_status(findings: Mapping[Path, Sequence[Verification]]) -> int:
 
 
 def _record(path: Path, finding: Verification) -> dict[str, Any]:
-    """Return a finding as JSON values."""
+    """Return the verification of a part of a result file as JSON values.
+
+    Args:
+        path: The file.
+        finding: The verification.
+    """
     record: dict[str, Any] = {
         "file": str(path),
         "benchmark": finding.benchmark,
@@ -259,7 +275,11 @@ def _summary(path: Path, findings: Sequence[Verification]) -> str:
 
 
 def _lines(finding: Verification) -> list[str]:
-    """Return a finding as text: its status in capitals unless all is well, then what was found."""
+    """Return the verification of a part of a result as lines of text.
+
+    The first line has the status, the names of benchmark and data set, and the message. A status other than
+    "recomputed" is in capitals, so that it is seen. The other lines are the differences and what was not checked.
+    """
     status = type(finding.status).__name__
     if isinstance(finding.status, Recomputed):
         status = status.lower()

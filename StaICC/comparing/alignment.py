@@ -157,15 +157,19 @@ class AlignedRuns:
         return tuple(sentences)
 
     def log_notes(self, names: Collection[str]) -> tuple[str, ...]:
-        """Return what is unusual in the logs from which runs were read, such as how epochs are averaged.
+        """Return what is unusual in the logs of other harnesses from which runs were read, such as averaged epochs.
 
         Args:
-            names: The names of the runs. Those that are not from logs have no notes.
+            names: The names of the runs. Those of this library have no logs, and no notes here.
+
+        Returns:
+            The notes, each with the name of its run, and each once.
         """
         notes = []
         for name in names:
             result = self.runs[name]
-            if result.samples:
+            is_from_logs = bool(result.samples)
+            if is_from_logs:
                 notes += [f"{name}: {warning}" for warning in result.warnings]
         return tuple(dict.fromkeys(notes))
 
@@ -219,6 +223,10 @@ def _without_missing_queries(aligned: AlignedRuns, reference: str | None) -> Ali
 
     All runs are returned if the reference is among these, or if no two runs can be compared without them. The pairs of
     such a run are untested then, with the reason.
+
+    Args:
+        aligned: The runs.
+        reference: The run with which each other one is compared; ``None`` if all pairs are.
     """
     incomplete: dict[str, str] = {}
     for name, scored in aligned.scored.items():
@@ -238,8 +246,8 @@ def _without_missing_queries(aligned: AlignedRuns, reference: str | None) -> Ali
 def _partners(aligned: AlignedRuns, reference: str | None) -> dict[str, list[str]]:
     """Return for each run the runs with which it is compared.
 
-    These are all other runs. With a reference, each run is compared with the reference only, and the reference with all
-    others.
+    Without a reference (``None``), these are all other runs. With a reference, each run is compared with the reference
+    only, and the reference with all others.
     """
     partners = {}
     for run in aligned.runs:
@@ -254,7 +262,10 @@ def _incomparable_runs(aligned: AlignedRuns, reference: str | None) -> dict[str,
     """Return the runs that can be compared with no other run, each with the reason.
 
     The reason is that of the pair with the first run; for the first run itself, that of the pair with the second one.
-    If there is a reference, it is the first run.
+
+    Args:
+        aligned: The runs.
+        reference: The run with which each other one is compared, which is then the first; ``None`` if all pairs are.
 
     Raises:
         ArgumentError: No two runs can be compared.
@@ -421,17 +432,19 @@ class ComparedPairs:
 def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> ComparedPairs:
     """Return the pairs of runs that are compared.
 
-    - With a reference: the pairs of the reference and each other run. They do not depend on the values of the runs.
+    - With a reference: the pairs of the reference and each other run.
     - Of up to :data:`MOST_RUNS` runs: all pairs.
-    - Of more runs: the pairs of the best run and each other run. Which run is best depends on the values, so they are
-      chosen from all pairs.
+    - Of more runs: the pairs of the best run (or of each run with the best value) and each other run.
+
+    In the last case the pairs are chosen by the same values that are tested. A chosen pair differs by chance more than
+    a pair that was fixed before. So its p-value is corrected for all pairs from which it was chosen.
 
     Args:
         aligned: The runs.
         reference: Name of the reference; ``None`` without one.
     """
     runs = list(aligned.runs)
-    chosen_from = 0
+    chosen_from = 0  # not chosen by the values of the runs
     if reference is not None:
         pairs = _pairs_with([reference], runs)
     elif len(runs) <= MOST_RUNS:

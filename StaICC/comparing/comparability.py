@@ -73,14 +73,15 @@ def why_not_the_same_rows(reference: RunRecords, records: RunRecords) -> str | N
 
 
 def _other_true_label(first: Mapping[int, int | None], second: Mapping[int, int | None]) -> str | None:
-    """Return the first test row that has another true label in two runs; ``None`` if there is none.
+    """Return a sentence about the first test row whose true label differs between two runs; ``None`` if none does.
 
-    The truth is ``None`` for a failed query of an item with several labels, whose number is then not saved. It can be
-    any label.
+    Runs with other true labels of the same row have other versions of the data, and cannot be compared. Rows that only
+    one run has, or whose true label is not known in both, are left out.
 
     Args:
-        first: The true label of each test row in the first run.
-        second: The true label of each test row in the second run.
+        first: The true label of each test row in the first run; ``None`` if it is not known. LongICL does not save the
+            true labels of an item whose query failed.
+        second: As ``first``, in the second run.
     """
     if first == second:  # the usual case, without a loop over the rows
         return None

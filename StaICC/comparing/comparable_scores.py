@@ -29,7 +29,8 @@ def metrics_of(result: Result) -> list[str]:
 def default_metric(result: Result) -> str | None:
     """Return the name of the score by which a result is compared by default.
 
-    It is the main score of the benchmark. If the result does not have that one, it is its first score.
+    It is the main score of the benchmark. If the benchmark has none, or the result does not have that one, it is the
+    first score of the result. A result without scores gets ``"accuracy"``, which the comparison then misses in it.
 
     Returns:
         The name; ``None`` for an experiment, whose conditions have no common mean.
@@ -37,23 +38,31 @@ def default_metric(result: Result) -> str | None:
     if is_experiment(result):
         return None
     metrics = metrics_of(result)
-    headline = HEADLINE.get(result.benchmark)
-    if headline in metrics:
-        return headline
+    main_score = HEADLINE.get(result.benchmark)
+    if main_score is not None and main_score in metrics:
+        return main_score
     if metrics:
         return metrics[0]
     return "accuracy"
 
 
 def scores_not_chosen(result: Result) -> tuple[str, ...]:
-    """Return the names of the other scores if :func:`default_metric` took the first score of a result.
+    """Return the names of all scores but the first, if :func:`default_metric` takes the first for want of a main one.
 
-    It does so for benchmarks without a main score, such as those of users; no other score is less important then. The
-    names are empty if the benchmark has a main score.
+    A note lists them (:func:`first_score_note`): the first score is not more important than the others then. This is so
+    for benchmarks of users, which have no main score.
+
+    Returns:
+        The names. They are empty if the default is the main score of the benchmark, or if there is no default, as for
+        an experiment.
     """
-    if is_experiment(result) or HEADLINE.get(result.benchmark) in metrics_of(result):
+    if is_experiment(result):
         return ()
-    return tuple(metrics_of(result)[1:])
+    metrics = metrics_of(result)
+    main_score = HEADLINE.get(result.benchmark)
+    if main_score is not None and main_score in metrics:
+        return ()
+    return tuple(metrics[1:])
 
 
 def first_score_note(other_metrics: Sequence[str]) -> str:

@@ -233,7 +233,14 @@ def _non_inferiority(
 
 
 def _non_inferiority_of(run: str, than: str, margin: float, outcome: TestOutcome) -> NonInferiority:
-    """Return the claim that a run is not worse than another by more than a margin, with its one-sided test."""
+    """Return the claim that a run is not worse than another by more than a margin, and whether its test shows it.
+
+    Args:
+        run: The run that is claimed to be not worse.
+        than: The other run.
+        margin: The margin.
+        outcome: The one-sided test of the claim, with the corrected p-value; or why it is untested.
+    """
     if not isinstance(outcome, Tested):
         return NonInferiority(run, than, margin, p_value=None, shown=False)
     return NonInferiority(
@@ -394,6 +401,14 @@ def _compare_conditions(
     Conditions such as "zero shots" and "random labels" ask different questions, so their mean is no score. The p-values
     are corrected for the number of conditions (Bonferroni). Each pair of runs has its interactions, too: whether the
     change from one condition to another differs between the runs.
+
+    Args:
+        results: The results of the experiments, by the names of their runs.
+        margin: The margin of non-inferiority; ``None`` for no such claims.
+        reference: The run with which each other one is compared; ``None`` for all pairs.
+
+    Raises:
+        ArgumentError: No condition can be compared; the message says why.
     """
     conditions: dict[str, None] = {}  # each once, in the order of the runs
     for result in results.values():

@@ -101,6 +101,9 @@ def better_run(
 ) -> str | None:
     """Return the name of the run that is shown to be better; ``None`` unless the difference is significant.
 
+    Missing queries have no score, so the difference is not known exactly, only its lowest and its highest value
+    (``line.ends``). A significant difference is positive for both or negative for both.
+
     Args:
         line: The two runs on a data set, on a subgroup of its rows, or in the mean.
         outcome: Their corrected test.
@@ -110,12 +113,10 @@ def better_run(
     """
     if isinstance(outcome, Untested) or not outcome.significant or line.ends is None:
         return None
-    # Both ends of a significant difference have the same sign.
-    lowest, _ = line.ends
-    first_is_higher = lowest > 0.0
-    if first_is_higher is higher_is_better:
-        return first
-    return second
+    lowest_difference, _ = line.ends
+    first_is_higher = lowest_difference > 0.0
+    first_is_better = first_is_higher if higher_is_better else not first_is_higher
+    return first if first_is_better else second
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +185,17 @@ class Equivalence:
         return is_equivalent_within_margin(self.of_first.shown, self.of_second.shown)
 
     def __str__(self) -> str:
+        """Return the conclusion as a sentence, behind the condition if there is one."""
         if self.condition is None:
             return self._sentence()
         return f"{self.condition}: {self._sentence()}"
 
     def _sentence(self) -> str:
-        """Return the conclusion without the condition. If a single claim is shown, the sentence says which."""
+        """Return the conclusion as a sentence, without the condition.
+
+        Runs are equivalent if each is shown to be not worse than the other by more than the margin. If only one of
+        these two claims is shown, the sentence says which.
+        """
         first = self.of_first.run
         second = self.of_second.run
         if self.shown:
@@ -360,6 +366,7 @@ class Comparison(Displayed):
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the column heads and the table rows of the comparison, as text; the mean comes last."""
         with_missing = any(line.has_missing for line in self.lines)
+        # For each line its cells by column head. All lines have the same heads, in the same order.
         cells_by_head = [self._cells(line, with_missing) for line in self.lines]
         head = list(cells_by_head[0])
         rows = [list(cells.values()) for cells in cells_by_head]
@@ -387,10 +394,13 @@ class Comparison(Displayed):
         return cells
 
     def shown_differences(self) -> list[Difference]:
-        """Return the differences without those that another line has.
+        """Return the differences of the settings, without those that another line of the introduction states.
 
-        Such a line is that of the models, which has their names, or that of a setting with several parts, such as
-        ``escape=C;order=12``, which has each part.
+        A difference is left out in two cases:
+
+        - It is that of the field ``model``, and the lines of the models have both names.
+        - It is a part of the value of another setting. The difference in ``order`` is a part of that in ``scoring``,
+          whose value is ``escape=C;order=12``.
         """
         shown = []
         for difference in self.differences:
@@ -452,15 +462,21 @@ class Comparison(Displayed):
         ]
 
     def _lines_of_differences(self) -> list[Line]:
-        """Return a line for each setting that both runs have, then a line with the settings that only one run has."""
+        """Return the lines about the settings in which the runs differ.
+
+        Each setting that both runs have has a line, such as ``they differ in k: 4 and 8``. Then all settings that only
+        the first run has are in one line, and those that only the second run has in another one.
+
+        A line has a text and a caption, which stands for it below a table of a paper. Captions have no digests, such as
+        that of the code of a method, which readers of a paper cannot use.
+        """
         lines = []
         only_first = []
         only_second = []
         for difference in self.shown_differences():
-            both_have_it = difference.first is not None and difference.second is not None
-            if both_have_it:
-                caption = "" if difference.has_digest else None  # a line with a digest is not in a caption
-                lines.append(Line(f"they differ in {difference}", caption=caption))
+            both_runs_have_it = difference.first is not None and difference.second is not None
+            if both_runs_have_it:
+                lines.append(_line_of_both_runs(difference))
             elif difference.first:
                 only_first.append(difference)
             elif difference.second:
@@ -531,9 +547,11 @@ class Comparison(Displayed):
 
     def interaction_table(self) -> tuple[list[str], list[list[str]]]:
         """Return the column heads and the rows of the table of interactions, as text."""
+        # For each interaction its cells by column head. All have the same heads, in the same order.
         cells_by_head = [interaction.cells() for interaction in self.interactions]
         head = list(cells_by_head[0])
-        return head, [list(cells.values()) for cells in cells_by_head]
+        rows = [list(cells.values()) for cells in cells_by_head]
+        return head, rows
 
     def display_blocks(self) -> list[Block]:
         """Return the title, the introduction, the table, the conclusion, and the signature of the first run."""
@@ -551,8 +569,23 @@ class Comparison(Displayed):
         ]
 
 
+def _line_of_both_runs(difference: Difference) -> Line:
+    """Return the line about a setting that both runs have, with different values."""
+    text = f"they differ in {difference}"
+    if difference.has_digest:
+        return Line(text, caption="")  # The empty caption leaves out the line.
+    return Line(text)  # The caption is the text.
+
+
 def _line_of_one_run(beginning: str, differences: Sequence[Difference]) -> Line:
-    """Return the line about the settings that only one run has; its caption is about those without a digest."""
+    """Return the line about all settings that only one run has, such as ``only the first has method: topk; limit: 20``.
+
+    Its caption has the settings without a digest. If all have digests, the caption is empty, which leaves out the line.
+
+    Args:
+        beginning: The words before the settings.
+        differences: The differences in these settings. The value of the other run is ``None`` or empty.
+    """
     settings = []
     settings_of_caption = []
     for difference in differences:

@@ -245,7 +245,10 @@ def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
 
 
 def _csv_value(value: str | float | None) -> str | float | None:
-    """Return a value as the cell of a CSV file. A text is changed so that no spreadsheet reads it as a formula."""
+    """Return a value as the cell of a CSV file; ``None`` is an empty cell.
+
+    A text becomes one line, and is changed so that no spreadsheet reads it as a formula.
+    """
     if not isinstance(value, str):
         return value
     cell: str = csv_cell(_line(value))

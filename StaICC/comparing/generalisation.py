@@ -212,7 +212,8 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
     lines: list[Decomposition] = []
     left_out: dict[str, int] = {}
     for dataset in result.details:
-        cells_by_row = _correct(result, dataset)
+        # Each test row has a cell for each draw and template: whether the prediction is correct, None without one.
+        cells_by_row = _correctness_by_row(result, dataset)
         line = _decomposition(dataset, cells_by_row, result, level)
         incomplete_row_count = sum(None in cells for cells in cells_by_row.values())
         if incomplete_row_count > 0:
@@ -226,8 +227,10 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
 def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, level: float) -> Decomposition:
     """Return the accuracy on one data set with its sources of variance, and its two intervals.
 
-    The accuracy is the number of correct predictions by that of all predictions. Both are sums over independent units:
-    the test rows, or their clusters. So its interval over units is that of a ratio.
+    The accuracy is the number of correct predictions divided by that of all predictions. Both are sums over independent
+    units: the test rows, or their clusters. So its interval over units is that of a ratio of two sums. The second
+    interval, over rows, draws and templates, adds the variance of draws and templates to the first one
+    (:func:`~StaICC.metrics.crossed_effects.generalise`).
 
     Args:
         dataset: The data set.
@@ -249,12 +252,13 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
             unit = _unit_of(row, clusters)
             hits[unit] = hits.get(unit, 0.0) + math.fsum(predicted)
             predictions[unit] = predictions.get(unit, 0.0) + len(predicted)
-    used_level = level
+    level_of_formulas = level
     if clusters is not None:
+        # If clusters differ in size, the formulas reach the nominal coverage only at a higher level.
         total = math.fsum(predictions.values())
         cluster_shares = [count / total for count in predictions.values()]
-        used_level = level_over_clusters(level, cluster_shares)
-    accuracy = ratio_part(list(hits.values()), list(predictions.values()), used_level)
+        level_of_formulas = level_over_clusters(level, cluster_shares)
+    accuracy = ratio_part(list(hits.values()), list(predictions.values()), level_of_formulas)
     over_rows = accuracy.interval(level, Statistic.method)
     return Decomposition(
         dataset,
@@ -266,7 +270,10 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
 
 
 def _mean_decomposition(lines: Sequence[Decomposition]) -> Decomposition:
-    """Return the mean accuracy over data sets with its sources of variance."""
+    """Return the mean accuracy over data sets with its sources of variance, from the lines of the data sets.
+
+    The data sets are fixed: only rows, draws and templates vary.
+    """
     values = [line.value for line in lines]
     mean = fmean(values)
     effects = mean_effects([line.effects for line in lines])
@@ -338,6 +345,10 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
 def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _EffectBounds) -> DatasetComparison:
     """Return a line of a comparison with the interval and the p-value over rows, draws and templates.
 
+    The estimand is the difference of the two runs in the mean over all rows, draws and templates that might have been
+    drawn. Missing queries allow differences from a lowest to a highest one. The interval begins where that of the
+    lowest difference begins, and ends where that of the highest difference ends, so that it is valid for all of them.
+
     An untested line stays untested. The line has no detectable difference.
 
     Args:
@@ -361,9 +372,11 @@ def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _Ef
 
 
 def _generalised_p_value(p_value: float, lowest: float, highest: float, bounds: _EffectBounds) -> float:
-    """Return the p-value of a difference over rows, draws and templates.
+    """Return the p-value of a difference over rows, draws and templates, valid for all scores of missing queries.
 
-    It is 1 if the difference may have either sign, depending on the scores of missing queries.
+    If the difference is positive for all of these scores, it is that of the lowest difference, which has the largest
+    p-value. If it is negative for all of them, it is that of the highest difference. Otherwise it is 1: the difference
+    may be 0.
 
     Args:
         p_value: The p-value over rows only.
@@ -389,8 +402,8 @@ def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds
         second: The other result.
         dataset: The data set.
     """
-    first_correct = _correct(first, dataset)
-    second_correct = _correct(second, dataset)
+    first_correct = _correctness_by_row(first, dataset)
+    second_correct = _correctness_by_row(second, dataset)
     lowest: dict[int, list[float]] = {}
     highest: dict[int, list[float]] = {}
     for row, first_cells in first_correct.items():
@@ -433,9 +446,9 @@ def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> di
     """
     effects = {}
     for dataset in names:
-        rows = _correct(first, dataset)
+        rows = _correctness_by_row(first, dataset)
         if second is not None:
-            rows = _row_differences(rows, _correct(second, dataset))
+            rows = _row_differences(rows, _correctness_by_row(second, dataset))
         effects[dataset] = _effects(dataset, rows, first, clusters_of_either(first, second, dataset))
     return effects
 
@@ -526,19 +539,30 @@ def _effects(
             raise UndefinedMetricError(f"{dataset}: {reason}")
 
     template_count = result.arguments["options"]["templates"]
-    cells_by_draw: list[list[list[float]]] = []  # by unit, draw, and template
+    cells_of_units: list[list[list[float]]] = []  # for each unit a list for each draw, with the cell of each template
     for rows_of_unit in rows_by_unit.values():
         means = _mean_cells(rows_of_unit)
-        # The cells of a row are listed draw by draw, each with all templates.
-        by_draw = [means[start : start + template_count] for start in range(0, len(means), template_count)]
-        cells_by_draw.append(by_draw)
-    return crossed.crossed_effects(cells_by_draw)
+        cells_of_units.append(_by_draw(means, template_count))
+    return crossed.crossed_effects(cells_of_units)
 
 
-def _correct(result: Result, dataset: str) -> dict[int, _Cells]:
-    """Return the correctness of the predictions for each test row: its cells, by the index of the row.
+def _by_draw(cells: Sequence[float], template_count: int) -> list[list[float]]:
+    """Return the cells of a row as a list for each draw, with the cell of each template.
 
-    A reply without a label that counts as wrong (``unparsed="wrong"``) has a 0, as a wrong prediction has.
+    With two templates, ``[1, 0, 1, 1]`` becomes ``[[1, 0], [1, 1]]``: the cells are listed draw by draw.
+    """
+    cells_by_draw = []
+    for start in range(0, len(cells), template_count):
+        cells_by_draw.append(list(cells[start : start + template_count]))
+    return cells_by_draw
+
+
+def _correctness_by_row(result: Result, dataset: str) -> dict[int, _Cells]:
+    """Return the cells of each test row, by the index of the row.
+
+    A row has one cell for each condition, which is a draw of demonstrations with a template. The cell is 1 if the
+    prediction is correct, 0 if it is wrong, and ``None`` if there is none. A reply without a label that counts as wrong
+    (``unparsed="wrong"``) has a 0.
 
     Raises:
         ArgumentError: The result is of another benchmark, or lacks conditions.

@@ -63,7 +63,10 @@ class RunDifference:
 
     @property
     def negated(self) -> RunDifference:
-        """The difference second minus first. Its lowest value is minus the highest value of first minus second."""
+        """The same difference in the other order: second minus first instead of first minus second.
+
+        All differences change their sign. So the lowest one is minus the highest one of first minus second.
+        """
         first_value, second_value = self.values
         first_missing, second_missing = self.missing
         bounds = None

@@ -70,7 +70,15 @@ class PairedScores:
         return self.first.why_not_comparable() or self.second.why_not_comparable()
 
     def difference(self) -> RunDifference:
-        """Return the difference of the two runs, first minus second."""
+        """Return the difference of the two runs, first minus second, as a sum over test rows.
+
+        A missing query has no score, and may have any. So the difference is lowest if the missing queries of the first
+        run have their lowest score, and those of the second run their highest one. The highest difference is the other
+        way round. Both are returned, and tests use the one that is worse for their claim. Without missing queries, both
+        are the same.
+
+        If the runs cannot be compared, the difference has no such bounds, but the reason.
+        """
         reason = self.why_not_comparable()
         if reason is not None:
             return RunDifference(self.values, self.rows, self.missing, bounds=None, reason=reason)

@@ -122,34 +122,40 @@ def _known_works(names: Iterable[str], more_works: Sequence[Work]) -> Iterator[W
 
 
 class _Section:
-    """The runs of one benchmark.
+    """The text of a paper about the runs of one benchmark: a paragraph, a table, and comments about the models.
 
     Args:
-        runs: The results, by the names of their runs.
-        metric: The score; ``None`` for the main one.
-        more_works: Works of further data sets.
+        runs: The results, by the names of their runs; one at least.
+        metric: The score; ``None`` for the main one of the benchmark.
+        more_works: Works (entries of a bibliography) of data sets that are not in the catalogue.
+
+    Raises:
+        ArgumentError: The runs are experiments, and no metric was given.
+        UnknownNameError: A result has no such metric.
     """
 
     def __init__(self, runs: Mapping[str, Result], metric: str | None, more_works: Sequence[Work]) -> None:
         """Collect the records of the score, and test the pairs of runs."""
+        first = next(iter(runs.values()))
         self._runs = runs
-        self._first = next(iter(runs.values()))
-        self._shared_fields = _shared_fields(list(runs.values()))
-        """The settings that all runs have."""
+        self._first = first
         self._more_works = more_works
-        self._metric = _metric_of_paper(self._first, metric)
-        self._metric_in_words = latex_cell(name_of_mean(self._metric, self._first.benchmark).replace("_", " "))
-        score = score_record(self._first.benchmark, self._metric, self._first.higher_is_better)
-        self._is_lower_better = score.higher_is_better is False
-        self._records: dict[str, _Records] = {}
-        """The records of the score, by the name of the run."""
+        # The settings that all runs have with the same value, by field of their signatures.
+        self._shared_fields = _shared_fields(list(runs.values()))
+
+        self._metric = _metric_of_paper(first, metric)
+        for result in runs.values():
+            known_name("metric", self._metric, metrics_of(result))  # raises an error for an unknown one
+        self._metric_in_words = latex_cell(name_of_mean(self._metric, first.benchmark).replace("_", " "))
+        score = score_record(first.benchmark, self._metric, first.higher_is_better)
+        self._is_lower_better = score.higher_is_better is False  # None: it is not known which direction is better
+        self._records: dict[str, _Records] = {}  # of the score, by the name of the run
         for name, result in runs.items():
-            known_name("metric", self._metric, metrics_of(result))
             self._records[name] = _records_of_metric(result, self._metric)
+
+        # The tests of the pairs of runs. None: there is a single run, or the runs cannot be compared.
         self._comparison: BenchmarkComparison | None = None
-        """The tests of the pairs of runs; ``None`` for a single run, or if the runs cannot be compared."""
         self._why_not_compared = ""
-        """Why the runs cannot be compared."""
         if len(runs) > 1:
             try:
                 self._comparison = compare_runs(runs, self._metric)
@@ -264,7 +270,11 @@ class _Section:
         return ";".join([part for part in parts if len(values_by_part[part.partition("=")[0]]) > 1])
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
-        """Return the mean score of a run with its interval and its baselines, as they are known."""
+        """Return the mean score of a run in words, with its interval and its baselines, if these are known.
+
+        Args:
+            record: The record of the mean; ``None`` if the run has no mean.
+        """
         if record is None or record["value"] is None:
             return f"no mean {self._metric_in_words}"
         text = f"a mean {self._metric_in_words} of ${record['value']:.3f}$"
@@ -457,11 +467,15 @@ _DIGESTS = ("prompts", "data")
 def _metric_of_paper(result: Result, metric: str | None) -> str:
     """Return the metric of a paragraph: the given one, or the main one of a result.
 
+    Args:
+        result: The result.
+        metric: The given metric; ``None`` if none was given.
+
     Raises:
         ArgumentError: The result is an experiment, and no metric was given.
     """
     chosen = metric or default_metric(result)
-    if chosen is None:
+    if chosen is None:  # an experiment has no default
         known = ", ".join(metrics_of(result))
         raise ArgumentError(f"an experiment has no mean over its conditions: choose a metric, one of {known}")
     return chosen
@@ -575,7 +589,11 @@ def _breakable_field(text: str) -> str:
 
 
 def _value_cell(record: Mapping[str, Any] | None) -> str:
-    """Return a score with its interval and its marks as a cell; two dashes without a value."""
+    """Return a score with its interval and its marks as a cell of LaTeX, such as ``$0.512$ [$0.480$, $0.544$]``.
+
+    Args:
+        record: The record of the score; ``None`` if the run has none here. The cell is then ``--``, as without a value.
+    """
     if record is None or record["value"] is None:
         return "--"
     cell = f"${record['value']:.3f}$"
@@ -596,7 +614,12 @@ def _baseline(record: Mapping[str, Any] | None, name: str) -> str:
 
 
 def _shared_baseline(records: Sequence[Mapping[str, Any] | None], name: str) -> str:
-    """Return a baseline that all runs have; two dashes if they differ, as those of other test rows do."""
+    """Return a baseline that all runs have; two dashes if they differ, as those of other test rows do.
+
+    Args:
+        records: The record of the score of each run; ``None`` for a run without the data set, which is left out.
+        name: ``"random"`` or ``"majority"``.
+    """
     cells = {_baseline(record, name) for record in records if record is not None}
     if len(cells) == 1:
         return cells.pop()

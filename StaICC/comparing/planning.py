@@ -301,8 +301,10 @@ def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) 
     variance_over_rows = effects.mean_squares[_ROWS]  # of the mean over the rows of all data sets
     if accuracy is None:
         half_width_over_rows = student_quantile(CONFIDENCE_LEVEL, rows) * math.sqrt(variance_over_rows)
+        # The errors by rows, and by draws and templates, are independent: their half widths add as squares.
         return math.hypot(half_width_over_rows, effects.half_width(CONFIDENCE_LEVEL))
-    # All data sets are expected to have the same accuracy, and so the same interval over rows.
+    # All data sets are expected to have the same accuracy, and so the same interval over rows. The variance of a mean
+    # over n independent rows is that of one row divided by n.
     variance_of_one_row = variance_over_rows * rows * datasets
     below, above = expected_distances(accuracy, variance_of_one_row, rows, CONFIDENCE_LEVEL)
     dataset_interval = Interval(accuracy - below, accuracy + above, CONFIDENCE_LEVEL, "")
@@ -330,23 +332,24 @@ def _least_significant(effects: CrossedEffects, datasets: int, over_clusters: bo
     """
     rows_of_dataset, _, _ = effects.sizes
     rows = datasets * rows_of_dataset
-    levels_half_width = effects.half_width(CONFIDENCE_LEVEL)
+    half_width_over_levels = effects.half_width(CONFIDENCE_LEVEL)  # h: over draws and templates
     deviation = math.sqrt(effects.mean_squares[_ROWS])  # of the mean over rows
     positive_deviation = max(1e-9, deviation)  # it is a divisor
-    low = 0.0
-    high = 1.0
-    for _ in range(30):
+    low = 0.0  # not significant
+    high = 1.0  # the largest difference of two accuracies
+    for _ in range(30):  # The result is exact to 2 ** -30.
         difference = (low + high) / 2.0
         if over_clusters:
             p_value = student_tail(difference / positive_deviation, rows - datasets)
         else:
             p_value = _tail_over_rows(difference, positive_deviation, rows)
         standard_error = _standard_error(difference, p_value)
-        half_width = math.hypot(standard_error * _TWO_SIDED_QUANTILE, levels_half_width)
-        if half_width > difference:
-            low = difference
-        else:
+        half_width = math.hypot(standard_error * _TWO_SIDED_QUANTILE, half_width_over_levels)
+        is_significant = difference >= half_width
+        if is_significant:
             high = difference
+        else:
+            low = difference
     return high
 
 
@@ -366,44 +369,57 @@ def _tail_over_rows(difference: float, deviation: float, rows: int) -> float:
     """Return the approximate one-sided p-value of the paired test of a difference over rows.
 
     The test adds a pseudo-row with the lowest possible difference, -1, or with the highest one, 1, and gives all rows
-    Dirichlet weights. The p-value is the probability that the weighted sum of the rows is not positive, a mean over
-    both pseudo-rows (:mod:`~StaICC.metrics.paired_tests`).
+    Dirichlet weights. The p-value is the probability that the weighted sum of the rows is not positive, a weighted mean
+    over both pseudo-rows (:mod:`~StaICC.metrics.paired_tests`).
+
+    Let N be the weighted mean of the test rows, and X the weight of the pseudo-row divided by that of all test rows.
+    Then the two probabilities are::
+
+        P(N - X <= 0) = P(N <= 0) + P(0 < N <= X)       pseudo-row -1
+        P(N + X <= 0) = P(N <= 0) - P(-X < N <= 0)      pseudo-row 1
+
+    N is nearly normal. X exceeds x with the probability ``(1 + x) ** -rows``, because a Dirichlet weight of n + 1 rows
+    has the beta distribution (1, n). This is nearly ``exp(-rate * x)``, the tail of an exponential distribution.
 
     Args:
-        difference: The observed difference, which is positive.
-        deviation: The standard deviation of the difference.
+        difference: The observed difference, which is positive: the mean of N.
+        deviation: The standard deviation of the difference: that of N.
         rows: Number of test rows.
     """
     z = difference / deviation
-    # The weighted sum N of the other rows is nearly normal. The ratio X of the weight of the pseudo-row to that of the
-    # other rows exceeds x with probability (1 + x) ** -rows, nearly the tail of an exponential distribution. Its rate
-    # between 0 and the difference is that of the tail at the difference; around 0 it is the number of rows.
-    rate = rows * math.log1p(difference) / difference
-    with_lowest = _NORMAL.cdf(-z) + _mean_of_exponential(rate * deviation - z, z)  # P(N <= 0) + P(0 < N <= X)
-    with_highest = _NORMAL.cdf(-z) - _mean_of_exponential(rows * deviation + z, z)  # P(N <= 0) - P(-X < N <= 0)
+    n_is_negative = _NORMAL.cdf(-z)
+    # P(0 < N <= X): N is mostly near the difference, so the rate is the one with which both tails are equal there.
+    rate_at_difference = rows * math.log1p(difference) / difference
+    n_is_positive_and_below_x = _mean_of_exponential(rate_at_difference * deviation - z, z)
+    # P(-X < N <= 0): negative values of N are near 0, where the rate of the tail is the number of rows.
+    n_is_negative_and_above_minus_x = _mean_of_exponential(rows * deviation + z, z)
+
+    with_lowest = n_is_negative + n_is_positive_and_below_x
+    with_highest = n_is_negative - n_is_negative_and_above_minus_x
     weight = favourable_weight(rows)
+    # The approximation of a small probability can be negative.
     return (1.0 - weight) * with_lowest + weight * max(0.0, with_highest)
 
 
-def _mean_of_exponential(beyond: float, z: float) -> float:
+def _mean_of_exponential(b: float, z: float) -> float:
     """Return the mean of exp(-rate |N|) over the values of a normal variable N on one side of 0.
 
     Let N have the mean m and the standard deviation s. With phi and Phi, the density and the distribution function of
-    the standard normal distribution, the mean over positive values is::
+    the standard normal distribution, the mean over positive values is (complete the square in the exponent)::
 
         phi(z) / phi(b) * Phi(-b),   z = m / s,   b = rate * s - z
 
     Over negative values it is the same with ``b = rate * s + z``.
 
     Args:
-        beyond: The number b.
+        b: As in the formula.
         z: The mean in standard deviations.
     """
-    if beyond > 10.0:  # Phi(-b) / phi(b) is nearly 1 / b
-        density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
-        return density / beyond
-    ratio_of_densities = math.exp((beyond * beyond - z * z) / 2.0)
-    tail = math.erfc(beyond / math.sqrt(2.0)) / 2.0  # Phi(-b)
+    if b > 10.0:  # phi(b) may be 0 in floating point; Phi(-b) / phi(b) is nearly 1 / b (Mills' ratio)
+        density_at_z = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
+        return density_at_z / b
+    ratio_of_densities = math.exp((b * b - z * z) / 2.0)  # phi(z) / phi(b)
+    tail = math.erfc(b / math.sqrt(2.0)) / 2.0  # Phi(-b)
     return ratio_of_densities * tail
 
 
@@ -411,8 +427,9 @@ def _effects_with_quantiles(effects: CrossedEffects) -> Iterator[CrossedEffects]
     """Yield the effects of possible runs: 128 sets of mean squares, spread evenly over their distributions.
 
     The mean squares of draws, of templates and of their interaction vary from run to run, because they have few degrees
-    of freedom. Those of the other sources keep their expectation. A mean square with f degrees of freedom is a scaled
-    chi-square. Its quantile, by Wilson and Hilferty's approximation with the normal quantile z, is::
+    of freedom. Those of the other sources keep their expectation. A mean square with f degrees of freedom is a
+    chi-square variable times its expectation / f. Its quantile, by the approximation of Wilson and Hilferty (1931) with
+    the normal quantile z, is::
 
         expectation * max(0, 1 - c + z sqrt(c)) ** 3,   c = 2 / (9 f)
 
@@ -430,7 +447,11 @@ def _effects_with_quantiles(effects: CrossedEffects) -> Iterator[CrossedEffects]
 
 @lru_cache(maxsize=1)
 def _normal_quantile_points() -> list[tuple[float, float, float]]:
-    """Return 128 points of a Halton sequence in three dimensions, with the normal quantile of each coordinate."""
+    """Return 128 points of a Halton sequence in three dimensions, with the normal quantile of each coordinate.
+
+    The sequence fills a cube evenly: its coordinates are the radical inverses of the numbers 1, 2, 3, ... in three
+    prime bases (Halton 1960). So a mean over its points is close to the mean over the cube.
+    """
     points = []
     for number in range(1, _POINT_COUNT + 1):
         first = _NORMAL.inv_cdf(_radical_inverse(number, 2))
@@ -556,7 +577,7 @@ class _Target:
 
 
 def _checked_target(half_width: float | None, difference: float | None) -> _Target:
-    """Return the target of a plan: either the half width or the difference.
+    """Return the target of a plan: either the half width or the difference. The other one is ``None``.
 
     Raises:
         ArgumentError: Neither or both are given, or the target is not between 0 and 1.
@@ -628,7 +649,14 @@ class _Search:
         return (design.queries - 1) // queries_of_row
 
     def _fewest_rows(self, datasets: int, draws: int, templates: int, most_rows: int) -> int:
-        """Return the fewest rows that reach the target, by bisection. It is known that most_rows reach it."""
+        """Return the smallest number of test rows with which a design reaches the target, by bisection.
+
+        Args:
+            datasets: Number of data sets of the design.
+            draws: Number of draws of demonstrations.
+            templates: Number of templates.
+            most_rows: A number of rows that is known to reach the target. More rows than enough reach it, too.
+        """
         low = _least_units(self.components)
         high = most_rows
         while low < high:
@@ -640,7 +668,7 @@ class _Search:
         return low
 
     def design(self, datasets: int, draws: int, templates: int, rows: int) -> SampleDesign:
-        """Return a design with the half width of its interval and its power."""
+        """Return a design of these numbers, with the expected half width of its interval and its expected power."""
         return evaluate_design(self.components, (rows, draws, templates), datasets, self.difference)
 
     def _reaches_target(self, design: SampleDesign) -> bool:

@@ -393,6 +393,11 @@ def _figures_of_rule(result: Result, rule: _Rule, method: str) -> list[Published
 
     Figures of ``Normal`` are those of the published method. Figures of other benchmarks are those of ``"Diagnosis"``,
     which are for Vanilla ICL only.
+
+    Args:
+        result: The result.
+        rule: The rule that names the score of the result and the published one.
+        method: The published method.
     """
     metric = rule.published or rule.key
     if result.benchmark == benchmark_names.NORMAL:
@@ -529,7 +534,13 @@ def _compare_round(
 
 
 def _why_round_not_comparable(result: Result, dataset: str, key: str) -> str | None:
-    """Return why the score of a round is not comparable, given a comparable data set; ``None`` if it is."""
+    """Return why the score of a round is not comparable with the published one; ``None`` if it is.
+
+    Args:
+        result: A result of LongICL.
+        dataset: A data set that is comparable as such.
+        key: The key of the round, such as ``"1R"``.
+    """
     if result.divided[dataset][key] is None:
         return result.details[dataset].missing.get(key, "the round has no score")
     left_out = result.left_out_of(key, dataset)

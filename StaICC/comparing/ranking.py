@@ -132,13 +132,16 @@ CONDITIONS_NOTE = (
 def rank_table(ranks: Sequence[Rank], metric: str, with_reasons: bool = True) -> TextTable:
     """Return the table of a ranking, with one table row for each run.
 
-    The columns of missing queries are there if a run has missing queries, the column of conditions if a run has ranks
-    by condition.
+    The columns are the place, the interval of ranks, the name of the run, the letters of its groups (runs that are not
+    shown to differ share a letter), the verdict, and the value. If a run has missing queries, two columns follow: their
+    number, and the value with the worst possible score for each of them. If a run has ranks by condition, they are in
+    the last column.
 
     Args:
         ranks: The runs, the best first.
         metric: Name of the metric, the head of its column.
-        with_reasons: Whether an untested run has the reason, which another line may have already.
+        with_reasons: Whether the verdict of an untested run has the reason. Set it to ``False`` where the reason is in
+            another line of the output.
     """
     with_missing = any(rank.missing for rank in ranks)
     with_conditions = any(rank.condition_ranks is not None for rank in ranks)
@@ -228,13 +231,17 @@ class _TableScore:
 def standings(
     runs: Mapping[str, Result], metric: str, higher_is_better: bool, all_pairs: bool = False, conditions: int = 1
 ) -> dict[str, Rank]:
-    """Return the rank of each run, by its name, with the verdict of its comparison with the best run.
+    """Return the rank of each run of a table, by its name, with the verdict of its test against the best run.
 
-    Runs without a value of the metric and without missing queries are left out. A run that predicted no query of a data
-    set has no value, but it has a rank: like every run, it is compared with its missing queries at their worst.
+    A query is missing if it has no score, because it failed or because its reply has no label. For ranks and tests,
+    each missing query has the worst score that is possible, so that no run gains by failing at hard queries. The best
+    run is the one whose value at worst is best.
 
-    The verdict is *untested* where no test is valid: if the run or the best run cannot be compared, or if the table of
-    the run has another value than its records.
+    The verdict of a run is *untested* in three cases: the run cannot be compared with others; its table has another
+    value than its records, which the test reads; or one of these two holds for the best run.
+
+    Runs of which nothing is known are left out: they have neither a value nor missing queries, or no value and no
+    value at worst.
 
     Args:
         runs: Results of one benchmark, by the names of their runs.
@@ -244,61 +251,102 @@ def standings(
             :data:`MOST_RUNS` runs are compared with the best one only.
         conditions: Number of conditions of an experiment that are shown together, for which verdicts are corrected.
     """
+    scores = _table_scores(runs, metric)
+    scored_runs = {run: runs[run] for run in scores}
+    comparison = _tested_ranks(scored_runs, metric, all_pairs, conditions)
+    # A test is about the value of the records. If the table has another value, the test says nothing about the table.
+    ranks_with_value_of_table: dict[str, Rank] = {}
+    for run, tested_rank in comparison.ranks.items():
+        if is_same_value(tested_rank.value, scores[run].value):
+            ranks_with_value_of_table[run] = tested_rank
+
+    values_at_worst = _values_at_worst(scores, ranks_with_value_of_table)
+    best_of = max if higher_is_better else min
+    best_value = best_of(values_at_worst.values(), default=None)  # None: no value at worst is known
+    best_is_tested = any(values_at_worst.get(run) == best_value for run in ranks_with_value_of_table)
+    # Verdicts are about the difference to the best run. Without a test of that run, no run has a tested verdict.
+    tested_ranks = ranks_with_value_of_table if best_is_tested else {}
+
+    why_untested = comparison.left_out or "the comparison has another value of this score"
+    ranks: dict[str, Rank] = {}
+    for run, score in scores.items():
+        is_unknown = score.value is None and run not in values_at_worst
+        if is_unknown:
+            continue
+        has_best_value = values_at_worst.get(run) == best_value
+        if run in tested_ranks:
+            ranks[run] = _rank_of_tested(tested_ranks[run], has_best_value)
+        else:
+            ranks[run] = _rank_of_untested(run, score, has_best_value, why_untested)
+    return ranks
+
+
+def _table_scores(runs: Mapping[str, Result], metric: str) -> dict[str, _TableScore]:
+    """Return the score of each run in its table, by the name of the run.
+
+    A run without a value and without missing queries is left out: it has no such metric.
+    """
     scores: dict[str, _TableScore] = {}
     for run, result in runs.items():
         score = _TableScore(result.averaged.get(metric), result.left_out_of(metric))
         if score.value is not None or score.missing > 0:
             scores[run] = score
-    scored_runs = {run: runs[run] for run in scores}
-    comparison = _tested_ranks(scored_runs, metric, all_pairs, conditions)
-    tested: dict[str, Rank] = {}
-    for run, rank in comparison.ranks.items():
-        # Otherwise the test is about another value than that of the table.
-        if is_same_value(rank.value, scores[run].value):
-            tested[run] = rank
-
-    at_worst = _values_at_worst(scores, tested)
-    best_of = max if higher_is_better else min
-    best = best_of(at_worst.values(), default=None)
-    best_is_tested = any(at_worst.get(run) == best for run in tested)
-    if not best_is_tested:
-        tested = {}  # nothing is known in comparison with the best run
-
-    why_untested = comparison.left_out or "the comparison has another value of this score"
-    ranks: dict[str, Rank] = {}
-    for run, score in scores.items():
-        if score.value is None and run not in at_worst:  # nothing is known of this run
-            continue
-        if run in tested:
-            rank = tested[run]
-            may_be_best = not isinstance(rank.verdict, Untested)
-        else:
-            rank = Rank(run, score.value, groups="", verdict=Untested(why_untested), missing=score.missing)
-            may_be_best = score.missing == 0
-        if may_be_best and at_worst.get(run) == best:
-            rank = replace(rank, verdict=Best())
-        ranks[run] = rank
-    return ranks
+    return scores
 
 
-def _values_at_worst(scores: Mapping[str, _TableScore], tested: Mapping[str, Rank]) -> dict[str, float]:
-    """Return the value of each run with its missing queries at their worst, by the name of the run.
+def _values_at_worst(scores: Mapping[str, _TableScore], tested_ranks: Mapping[str, Rank]) -> dict[str, float]:
+    """Return the value of each run with the worst possible score for each missing query, by the name of the run.
 
-    Without missing queries, it is the value of the table. With missing queries, it is known for tested runs only;
-    other runs have no entry.
+    Of a run without missing queries, this is the value of the table. Of a run with missing queries, the comparison
+    computes it from the records. A run has no entry if it has missing queries and is not compared, or if its metric is
+    no mean over queries, whose worst value is not known.
 
     Args:
         scores: The score of each run in its table.
-        tested: The ranks of the runs that can be compared.
+        tested_ranks: The ranks of the runs that can be compared.
     """
-    at_worst: dict[str, float] = {}
+    values_at_worst: dict[str, float] = {}
     for run, score in scores.items():
         if score.value is not None and score.missing == 0:
-            at_worst[run] = score.value
-    for run, rank in tested.items():
-        if rank.at_worst is not None:
-            at_worst[run] = rank.at_worst
-    return at_worst
+            values_at_worst[run] = score.value
+    for run, tested_rank in tested_ranks.items():
+        if tested_rank.at_worst is not None:
+            values_at_worst[run] = tested_rank.at_worst
+    return values_at_worst
+
+
+def _rank_of_tested(tested_rank: Rank, has_best_value: bool) -> Rank:
+    """Return the rank of a compared run: that of the comparison, with the verdict "best" if its value is the best.
+
+    The comparison decides by the values of the records, which differ from those of the table by rounding. So a run that
+    shares the best value of the table may have another verdict in the comparison. An *untested* verdict is kept: the
+    run could not be compared with the best one.
+
+    Args:
+        tested_rank: The rank of the run by the comparison.
+        has_best_value: Whether no run of the table has a better value.
+    """
+    if has_best_value and not isinstance(tested_rank.verdict, Untested):
+        return replace(tested_rank, verdict=Best())
+    return tested_rank
+
+
+def _rank_of_untested(run: str, score: _TableScore, has_best_value: bool, reason: str) -> Rank:
+    """Return the rank of a run that has no valid test.
+
+    Its verdict is *untested*, with the reason. Only a run with the best value and without missing queries is the best
+    one: of missing queries, it is not known what their worst scores make of its value.
+
+    Args:
+        run: The name of the run.
+        score: Its score in the table.
+        has_best_value: Whether no run of the table has a better value.
+        reason: Why it is untested.
+    """
+    verdict: Verdict = Untested(reason)
+    if has_best_value and score.missing == 0:
+        verdict = Best()
+    return Rank(run, score.value, groups="", verdict=verdict, missing=score.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +360,14 @@ class _TestedRanks:
 
 
 def _tested_ranks(runs: Mapping[str, Result], metric: str, all_pairs: bool, conditions: int) -> _TestedRanks:
-    """Return the ranks of those runs that can be compared; arguments as for :func:`standings`."""
+    """Return the ranks of those runs that can be compared, and the reasons for the others.
+
+    Args:
+        runs: The results, by the names of their runs.
+        metric: As for :func:`standings`, like the other arguments.
+        all_pairs: Whether all pairs of runs are tested.
+        conditions: Number of conditions for which verdicts are corrected.
+    """
     try:
         aligned = align(runs, metric)
         ranks = rank_runs(aligned, all_pairs, conditions)
@@ -374,9 +429,11 @@ def _different_pairs(outcomes_by_pair: Mapping[frozenset[str], TestOutcome]) -> 
 
 
 def _rank_interval(run: str, order: Sequence[str], different_pairs: set[frozenset[str]]) -> tuple[int, int]:
-    """Return the lowest and the highest rank that a run can have.
+    """Return the lowest and the highest rank that a run can have, such as ``(2, 4)``.
 
-    It is behind each run that is shown to be better, and before each run that is shown to be worse.
+    The run is behind each run that is shown to be better, so its rank is at least 1 and the number of these runs. It is
+    before each run that is shown to be worse, so its rank is at most the number of all runs minus the number of those.
+    (Mogstad et al. 2024; see the head of this module.)
 
     Args:
         run: The run.
@@ -440,7 +497,10 @@ def _better_run(pair: tuple[str, str], ends: tuple[float, float], higher_is_bett
 def _verdict(run: str, leaders: Sequence[str], outcomes_by_pair: Mapping[frozenset[str], TestOutcome]) -> Verdict:
     """Return the verdict about a run: the best one, or the outcome of its test against a leader.
 
-    Leaders are the runs with the best value. If there are several, the test with the smallest p-value counts.
+    Args:
+        run: The run.
+        leaders: The runs with the best value. If there are several, the test with the smallest p-value counts.
+        outcomes_by_pair: The corrected tests.
     """
     if run in leaders:
         return Best()
@@ -465,8 +525,9 @@ def _rank(
 ) -> Rank:
     """Return a run of a ranking, with its value, its missing queries, and its value at worst.
 
-    The mean of a single run is saved as the difference between the run and 0. So of each pair of figures, the first one
-    is that of the run, and the second one, which is 0, is not used.
+    The value at worst is the metric with the worst possible score for each missing query. The mean of a single run is
+    saved as the difference between the run and 0. So of each pair of figures, the first one is that of the run, and the
+    second one, which is 0, is not used.
 
     Args:
         aligned: The runs.
@@ -641,7 +702,7 @@ def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
 
 
 def _sums_over_datasets(scored: ScoredRun) -> dict[str, float]:
-    """Return the sum of the scores of a run over its data sets, by condition.
+    """Return the sum of the scores of a run over its data sets, by condition: it ranks runs as their mean does.
 
     It is empty if the data sets have different conditions, or no scores by condition.
     """
@@ -656,7 +717,10 @@ def _sums_over_datasets(scored: ScoredRun) -> dict[str, float]:
 
 
 def _rank_among(value: float, values: Sequence[float], higher_is_better: bool) -> int:
-    """Return the rank of a value among several: 1 and the number of better ones."""
+    """Return the rank of a value among several, itself included: 1 plus the number of better ones.
+
+    Equal values have the same rank: the first two of 0.9, 0.9 and 0.8 have rank 1, the third one has rank 3.
+    """
     if higher_is_better:
         better = [other for other in values if other > value]
     else:

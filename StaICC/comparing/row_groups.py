@@ -68,7 +68,15 @@ def _groups_by_column(paired: PairedScores, column: str) -> dict[str, Rows]:
 
 
 def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:
-    """Return why the test rows of two runs have no subgroups by true label; ``None`` if they have."""
+    """Return why the test rows of two runs have no subgroups by true label; ``None`` if they have.
+
+    The rows need a single true label each. The metric must be a mean over queries: it then means the same on the rows
+    of one label as on all rows.
+
+    Args:
+        paired: The scores of the runs on a data set.
+        benchmark: The name of the benchmark.
+    """
     metric = paired.first.metric
     statistic = paired.first.statistic
     records = paired.first.records
@@ -87,7 +95,10 @@ def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:
 
 
 def _groups_by_label(paired: PairedScores) -> dict[str, Rows]:
-    """Return the test rows of each true label, in the order of the labels."""
+    """Return the test rows of each true label, by the name of the label, in the order of the labels.
+
+    The rows are a set for each condition: the true label of a row may differ between conditions.
+    """
     conditions = list(paired.first.rows_by_condition)
     rows_by_truth: dict[int | None, dict[str, set[int]]] = {}
     for condition in conditions:

@@ -197,19 +197,31 @@ def _with_datasets(datasets_by_note: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def pair_runs(first: ScoredRun, second: ScoredRun, metric: str) -> RunPair:
-    """Return two runs, paired on each data set on which they can be compared."""
+    """Return two runs, paired on each data set on which they can be compared, with the reasons for the others.
+
+    Args:
+        first: The first run with its scores.
+        second: The second run with its scores.
+        metric: Name of the score.
+    """
     datasets: dict[str, PairedScores] = {}
     reasons: dict[str, str] = {}
     for dataset in dict.fromkeys([*first.datasets, *second.datasets]):
         try:
             datasets[dataset] = _pair_on(first, second, dataset, metric)
-        except (NotComparableError, UndefinedMetricError) as error:  # some scores are undefined on some rows
+        except (NotComparableError, UndefinedMetricError) as error:  # undefined: on the rows that both runs have
             reasons[dataset] = str(error)
     return RunPair(first, second, datasets, reasons)
 
 
 def _pair_on(first: ScoredRun, second: ScoredRun, dataset: str, metric: str) -> PairedScores:
-    """Return the paired scores of two runs on a data set.
+    """Return the scores of two runs on a data set, paired by their test rows.
+
+    Args:
+        first: The first run.
+        second: The second run.
+        dataset: Name of the data set.
+        metric: Name of the score.
 
     Raises:
         NotComparableError: They cannot be compared; the message says why.
@@ -222,6 +234,7 @@ def _pair_on(first: ScoredRun, second: ScoredRun, dataset: str, metric: str) -> 
         if reason is not None:
             raise NotComparableError(f"{run.name}: {reason}")
     names = {first.dataset_metrics[dataset], second.dataset_metrics[dataset]}
-    if len(names) > 1:
+    have_other_metrics = len(names) > 1
+    if have_other_metrics:
         raise NotComparableError(f"the runs have other metrics here: {', '.join(map(str, names))}")
     return pair_scores(first.scores[dataset], second.scores[dataset])

@@ -164,6 +164,15 @@ def _read_conditions(result: Result, dataset: str, metric: str, statistic: Stati
     """Return the queries of a benchmark of classification, by condition.
 
     Most metrics are about all conditions. A score such as ``names.accuracy`` is about one: the accuracy in ``names``.
+
+    Args:
+        result: The run.
+        dataset: The data set.
+        metric: Name of the score.
+        statistic: The definition of the score, which says what it reads of a prediction.
+
+    Raises:
+        NotComparableError: The file has no records of these queries.
     """
     details = result.details[dataset]
     if not details.conditions:
@@ -233,27 +242,34 @@ def _predictions_for(
 ) -> list[Any]:
     """Return the predictions of the queries of a condition, in the form that a metric reads.
 
-    There are three cases:
+    A metric of the library reads the predicted label of each query, or its distribution over the labels. A metric of
+    the user's own is a function that the file does not have, so the score of each query was saved in place of what it
+    reads.
 
-    - all queries are missing: no predictions;
-    - a metric of the user's own: the saved score of each query;
-    - a metric of the library: the predicted label, or the distribution over the labels, of each query.
+    Args:
+        metric: Name of the metric.
+        statistic: The definition of the metric.
+        result: The run.
+        dataset: The data set.
+        record: The saved queries of the condition.
 
     Returns:
-        One prediction for each query; ``None`` for a query that failed, or whose reply was left out.
+        One prediction, or one saved score, for each query; ``None`` for a query that failed, or whose reply was left
+        out.
 
     Raises:
         NotComparableError: The file does not have these predictions, or has impossible ones.
     """
-    user_metric = result.query_scores.get(metric)
-    query_scores = _saved_query_scores(user_metric, dataset, record.name)
-    if not query_scores and _has_no_prediction(result, dataset, record):
-        # Such a condition has no saved scores or probabilities, which is no error.
+    saved_scores = result.query_scores.get(metric)  # None: a metric of the library
+    scores_of_condition = _saved_query_scores(saved_scores, dataset, record.name)
+    if not scores_of_condition and _has_no_prediction(result, dataset, record):
+        # All queries failed, so that nothing was saved for the metric: this is no error of the file.
         return [None] * len(record.predictions)
-    if user_metric is None:
+    if saved_scores is None:
         return _predictions_for_statistic(statistic, result, dataset, record)
-    _check_query_scores(metric, user_metric, query_scores, expected_count=len(record.truth))
-    return query_scores
+    # The check also refuses a file that lacks the scores of the condition.
+    _check_query_scores(metric, saved_scores, scores_of_condition, expected_count=len(record.truth))
+    return scores_of_condition
 
 
 def _predictions_for_statistic(
@@ -264,6 +280,12 @@ def _predictions_for_statistic(
     A metric of distributions reads a bare label as the distribution in which it has probability 1. Replies without a
     label that count as wrong (``unparsed="wrong"``) get a wrong label. Which one does not matter: it is the label after
     the true one.
+
+    Returns:
+        A label index or a distribution for each query; ``None`` for a query without a prediction.
+
+    Raises:
+        NotComparableError: The metric needs distributions, and the file has none.
     """
     label_count = _label_count(result.details[dataset].labels, record)
     predictions: list[Any]
@@ -287,17 +309,17 @@ def _predictions_for_statistic(
     return predictions
 
 
-def _saved_query_scores(user_metric: QueryScores | None, dataset: str, condition: str) -> list[float | None]:
+def _saved_query_scores(saved_scores: QueryScores | None, dataset: str, condition: str) -> list[float | None]:
     """Return the saved scores of the queries of a condition by a metric of the user's own; empty if there are none.
 
     Args:
-        user_metric: The scores of all queries; ``None`` if the metric is one of the library.
+        saved_scores: The scores of the queries of all data sets by this metric; ``None`` if it is one of the library.
         dataset: The data set.
         condition: The condition.
     """
-    if user_metric is None or dataset not in user_metric.values:
+    if saved_scores is None or dataset not in saved_scores.values:
         return []
-    return list(user_metric.values[dataset].get(condition) or ())
+    return list(saved_scores.values[dataset].get(condition) or ())
 
 
 def _has_no_prediction(result: Result, dataset: str, record: ConditionRecord) -> bool:
@@ -306,24 +328,24 @@ def _has_no_prediction(result: Result, dataset: str, record: ConditionRecord) ->
 
 
 def _check_query_scores(
-    metric: str, user_metric: QueryScores, query_scores: Sequence[float | None], expected_count: int
+    metric: str, saved_scores: QueryScores, query_scores: Sequence[float | None], expected_count: int
 ) -> None:
     """Raise an error unless each query of a condition has a score or ``None``, and each score is within its range.
 
     Args:
         metric: Name of a metric of the user's own.
-        user_metric: Its scores, with the range.
+        saved_scores: Its scores on all data sets, with their range.
         query_scores: The scores in one condition.
         expected_count: Number of queries of the condition.
     """
     if len(query_scores) != expected_count:
         raise NotComparableError(f"the file has {metric} of {len(query_scores)} queries, expected {expected_count}")
-    if user_metric.low is None or user_metric.high is None:
+    if saved_scores.low is None or saved_scores.high is None:
         return  # The range is not known, so that any score is possible.
     for score in query_scores:
-        if score is not None and not user_metric.low <= score <= user_metric.high:
+        if score is not None and not saved_scores.low <= score <= saved_scores.high:
             raise NotComparableError(
-                f"the file has {metric} of a query outside its range {user_metric.low:g} to {user_metric.high:g}"
+                f"the file has {metric} of a query outside its range {saved_scores.low:g} to {saved_scores.high:g}"
             )
 
 
@@ -363,7 +385,15 @@ def _saved_probabilities(record: ConditionRecord, label_count: int) -> list[Any]
 
 
 def _read_samples(result: Result, dataset: str, metric: str) -> RunRecords:
-    """Return the samples of a task that another harness logged. A document is a test row, its repeats are its queries.
+    """Return the samples of a task that another harness logged, as queries of one condition.
+
+    A document is a test row, and its repeats are the queries of this row. In the place of a prediction, a query has the
+    logged score of its sample.
+
+    Args:
+        result: The run, as it was read from the log.
+        dataset: The task.
+        metric: Name of a logged metric.
 
     Raises:
         NotComparableError: The log has no scores of the samples by this metric, or impossible ones.
@@ -399,9 +429,15 @@ def _row_of_document(document: str) -> int:
 
 
 def _read_rounds(details: DatasetDetails, scores: Mapping[str, Any], metric: str) -> RunRecords:
-    """Return the queries of LongICL, by round.
+    """Return the queries of LongICL, by round. Rounds are the conditions of LongICL.
 
-    The metric ``mean`` is about all rounds. Any other metric is the name of a round, such as ``1R``.
+    Args:
+        details: The saved details of the data set.
+        scores: Its saved scores.
+        metric: ``"mean"`` for all rounds, or the name of a round, such as ``"1R"``.
+
+    Raises:
+        NotComparableError: The run has no rounds, or the file has no records of the queries of one.
     """
     rounds = scores.get("rounds") or {}
     names = list(rounds) if metric == "mean" else [metric]

@@ -54,7 +54,7 @@ class RunScore:
         positions: Positions | None = None,
         saved_scores: bool = False,
     ) -> None:
-        """Collect the true labels and the predictions of the queries; the score is computed when it is needed first."""
+        """Collect the true labels and the predictions of the queries. The score is computed when it is first read."""
         self.metric = metric
         self.statistic = statistic
         if records.label_limits is not None:
@@ -131,7 +131,13 @@ class RunScore:
         return self.at(positions_on_rows)
 
     def in_label_order(self, labels: tuple[str, ...]) -> RunScore:
-        """Return the score with the label indexes that belong to another order of the label names."""
+        """Return the score with the label indexes that belong to another order of the label names.
+
+        Two runs may list the same labels in different orders. Label indexes can be compared in one order only.
+
+        Args:
+            labels: The label names in the wanted order.
+        """
         if labels not in self._in_label_orders:
             records = in_label_order(self.records, labels, predictions_are_scores=self.saved_scores)
             if records is self.records:
@@ -146,7 +152,11 @@ class RunScore:
         return self._with_records(replace(self.records, clusters=clusters))
 
     def with_label_limits(self, limits: LabelLimits | None) -> RunScore:
-        """Return the score with other limits of a micro F1."""
+        """Return the score with other largest numbers of labels, which the test of a micro F1 needs.
+
+        Args:
+            limits: The limits; ``None`` for other metrics, which have none.
+        """
         if limits == self.records.label_limits:
             return self
         return self._with_records(replace(self.records, label_limits=limits))
@@ -361,16 +371,16 @@ def _sample(
     row_numbers: Mapping[int, int],
     clusters: Sequence[int] | None = None,
 ) -> Sample:
-    """Return the true labels and the test rows of some queries of a condition.
+    """Return some queries of a condition as a sample: their true labels, and the number of the test row of each.
 
     Args:
         records: The records of the run.
         condition: The condition.
-        positions: The queries.
-        row_numbers: The number of each test row in the sample, from 0.
+        positions: The queries, each by its test row and its number among the queries of this row.
+        row_numbers: The number of each test row in the sample, from 0. The rows 4 and 9 have the numbers 0 and 1.
         clusters: The cluster of each of these test rows; ``None`` if rows are independent.
     """
     queries = records.conditions[condition]
     truth: list[Any] = [queries[position].truth for position in positions]
-    rows = [row_numbers[row] for row, _ in positions]
+    rows = [row_numbers[test_row] for test_row, _number_of_query in positions]
     return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(records.labels), clusters=clusters)

@@ -45,6 +45,7 @@ class Difference(NamedTuple):
         return {"field": self.field, "first": self.first, "second": self.second}
 
     def __str__(self) -> str:
+        """Return the setting with both values, such as ``k: 4 and 8``."""
         return one_line(f"{self.field}: {shown_value(self.first)} and {shown_value(self.second)}")
 
 
@@ -54,7 +55,7 @@ def _is_part(name: str, value: str | None, whole: str | None) -> bool:
     Args:
         name: The setting, such as ``"order"``.
         value: Its value, such as ``"12"``; ``None`` if it is not set.
-        whole: The value of the setting of several parts.
+        whole: The value of the setting of several parts; ``None`` if it is not set, so that it has no parts.
     """
     parts = (whole or "").split(";")
     if value is None:
@@ -65,11 +66,12 @@ def _is_part(name: str, value: str | None, whole: str | None) -> bool:
 def shown_value(value: str | None) -> str:
     """Return the value of a setting as one line; "not set" if the value is ``None``.
 
-    Of a digest, the first digits are enough to tell two values apart.
+    Digests are shortened to their first digits, which are enough to distinguish two values.
     """
     if value is None:
         return "not set"
-    return _DIGEST.sub(lambda digest: digest[0][:_SHOWN_DIGITS], " ".join(value.split()))
+    line = " ".join(value.split())
+    return _DIGEST.sub(lambda digest: digest[0][:_SHOWN_DIGITS], line)
 
 
 def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
@@ -100,7 +102,15 @@ def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
 
 
 def _difference(field: str, first: str | None, second: str | None) -> Difference:
-    """Return the difference in a setting or a fact, and find whether a value has a digest."""
+    """Return the difference in a setting or a fact, with whether a value has a digest.
+
+    Names may look like digests, so fields of names never have one.
+
+    Args:
+        field: The setting or fact.
+        first: Its value in the first run; ``None`` if it is not set.
+        second: Its value in the second run.
+    """
     field_without_number = field.partition(" (")[0]  # facts about several models have numbers, such as "model (2)"
     has_digest = False
     if field_without_number not in _FIELDS_OF_NAMES:
@@ -111,7 +121,13 @@ def _difference(field: str, first: str | None, second: str | None) -> Difference
 
 
 def label_differences(first: Result, second: Result, datasets: Iterable[str]) -> Iterator[Difference]:
-    """Yield the label names of each data set on which they differ in two runs."""
+    """Yield a difference for each data set whose label names, or their order, differ between two runs.
+
+    Args:
+        first: The first run.
+        second: The second run.
+        datasets: Data sets that both runs have.
+    """
     for dataset in datasets:
         first_labels = first.details[dataset].labels
         second_labels = second.details[dataset].labels

@@ -81,7 +81,7 @@ class SubgroupComparison(Displayed):
                 if subgroup.line.dataset == whole.line.dataset:
                     cells_by_head.append(self._cells_of_subgroup(subgroup))
             cells_by_head.append(self._cells_of_all_rows(whole))
-        head = list(cells_by_head[0])
+        head = list(cells_by_head[0])  # All table rows have the same heads, in the same order.
         return head, [list(cells.values()) for cells in cells_by_head]
 
     def _cells_of_subgroup(self, subgroup: SubgroupDifference) -> dict[str, str]:

@@ -82,7 +82,9 @@ class Identity:
 
 
 def identity_of(function: Any) -> Identity:
-    """Return the identity of an inference function as it is now.
+    """Return the identity of an inference function as it is now: a description of what determines its predictions.
+
+    Cached predictions are reused for functions with the same identity.
 
     An object whose class defines ``identity() -> Identity`` states it. A subclass without an ``identity()`` of its own,
     a method replaced on the object, and a replaced method of a class of this library make it incomplete. A
@@ -438,30 +440,32 @@ def _defines_class(source: str, name: str) -> bool:
 
 
 class _SourceText:
-    """Writes the source of one value and of what it refers to as a text, of which a digest is made.
-
-    Args:
-        with_values: Whether the values that it refers to are part of the text, and not only functions and classes.
-    """
+    """Writes the source of one value and of what it refers to as a text, of which a digest is made."""
 
     def __init__(self, with_values: bool) -> None:
-        """Begin a text in which no value is written yet."""
+        """Begin a text in which no value is written yet.
+
+        Args:
+            with_values: Whether the text has all that the value refers to, such as the numbers in its closure and the
+                attributes of an object. Otherwise it has only the code among these: functions and classes.
+        """
         self._with_values = with_values
         self._seen: dict[int, object] = {}
-        """The values that are written, by id. They are kept here, so that no other object gets the id of one."""
+        """The values that are written so far, by their id. Python reuses the id of an object that no longer exists, so
+        the values themselves are kept, too."""
 
     def of(self, value: Any) -> str:
         """Return the text of a value, with those of what it refers to.
 
-        Each value is written once, so that a circle of references ends: after that, and after the largest number of
-        values, the text has the word "seen" in its place. Of a kernel, the digest of its stated identity is written,
-        and not what it refers to.
+        Each value is written once, so that a circle of references ends. Where it occurs again, the text has the word
+        "seen" in its place; so it has in the place of new values, after the largest number of values. Of a kernel, the
+        digest of its stated identity is written, and not what it refers to.
         """
         if value is None or type(value) in _CONSTANTS:
             return f"{type(value).__name__} {value!r}"
         if id(value) in self._seen or len(self._seen) > _MOST_VALUES:
             return "seen"
-        is_root = not self._seen
+        is_root = not self._seen  # the first value is that of which the digest is made
         self._seen[id(value)] = value
         return self._written(value, is_root)
 

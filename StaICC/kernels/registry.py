@@ -541,8 +541,9 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
 
     Args:
         spec: ``"ppm"``, ``"smollm2"``, ``"hf:gpt2"``, ``"openai:http://localhost:8000/v1#my-model"``, a folder, a
-            GGUF file, a plug-in's kind such as ``"mine"`` or ``"mine:argument"``, or ``"package.module:name"``. Options
-            of built-in kinds may follow, each after a semicolon: ``"hf:gpt2;label_scoring=full"``.
+            GGUF file, a plug-in's kind such as ``"mine"`` or ``"mine:argument"``, or a kernel of your own,
+            ``"package.module:name"`` or ``"package.module:name:argument"``. Options may follow, each after a semicolon:
+            ``"hf:gpt2;label_scoring=full"``. Those of plug-ins and of your own kernels are read as JSON or as texts.
         **options: Passed on to the kernel, such as ``label_scoring``; none that is in the text.
 
     Returns:
@@ -561,24 +562,27 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     """
     if not isinstance(spec, str):
         raise ArgumentError(f"a kernel is loaded by its name, such as 'ppm' or 'hf:gpt2', not from {spec!r:.80}")
-    name, _, options_in_text = spec.partition(";")
+    name = spec.partition(";")[0]
     kind, colon, after_kind = name.partition(":")
 
-    # A kind that is built in or comes from a plug-in; a path is none.
-    is_built_in = kind in KERNELS
-    looks_like_path = any(mark in kind for mark in "/\\.")
-    if is_built_in or (not looks_like_path and KERNELS.knows(kind)):
+    if kind in KERNELS:  # built in: it reads its options itself, by their types
         entry = KERNELS.find(kind)
         rest_of_spec = spec.removeprefix(kind)  # with the mark ":" or ";" in front
         return _make(kind, entry.value, entry.name + rest_of_spec, options, argument=rest_of_spec[1:])
+
+    # A kind that comes from a plug-in; a path is none.
+    looks_like_path = any(mark in kind for mark in "/\\.")
+    if not looks_like_path and KERNELS.knows(kind):
+        entry = KERNELS.find(kind)
+        all_options = split_options(spec, {}, others=True, model=kind, given=options).options
+        return _make(kind, entry.value, f"{entry.name}{colon}{after_kind}", all_options, argument=after_kind)
 
     # package.module:name, with an argument behind it if need be: package.module:name:argument.
     object_name, _, argument = after_kind.partition(":")
     reference = f"{kind}{colon}{object_name}"
     if is_reference(reference):
-        if options_in_text:
-            raise ArgumentError(f"{reference}: got the option {options_in_text}, but only built-in models have options")
-        return _make(reference, KERNELS.find(reference).value, after_kind, options, argument=argument)
+        all_options = split_options(spec, {}, others=True, model=reference, given=options).options
+        return _make(reference, KERNELS.find(reference).value, after_kind, all_options, argument=argument)
 
     # A file or a folder.
     if name.endswith(".py"):

@@ -95,7 +95,7 @@ class VLLMKernel(EngineKernel):
     kind = "vllm"
     option_record = VLLMOptions
     no_number = frozenset({"download_dir", "hf_token", "dtype"})  # the token is a secret; facts have the number type
-    _least_new = 1
+    _least_new_tokens = 1
     _keeps_prefix = False
 
     options: VLLMOptions
@@ -228,7 +228,7 @@ class VLLMKernel(EngineKernel):
         if isinstance(longest_of_engine, int):
             limit = PromptReader(reader.tokenizer, reader.config, options).limit() or longest_of_engine
             options = dataclasses.replace(options, max_length=min(limit, longest_of_engine))
-        return PromptReader(reader.tokenizer, reader.config, options, self._least_new)
+        return PromptReader(reader.tokenizer, reader.config, options, self._least_new_tokens)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         """Return what the engine reads of sequences: for labels, each distinct beginning after which one is scored."""

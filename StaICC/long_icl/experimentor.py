@@ -75,7 +75,7 @@ class LongICLExperimentor(BaseExperimentor):
     task: LongICLTask
     task_class: ClassVar[type[LongICLTask]] = LongICLTask
     """Scores the predictions."""
-    conditions_apart = True
+    has_separate_conditions = True
 
     def __init__(self, data: LongICLData, **options: Any) -> None:
         self.data = data

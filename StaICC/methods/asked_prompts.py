@@ -133,31 +133,32 @@ class AskedPrompts:
         return sum(_forecast_tokens(requests, cache.kernel) for cache, requests in requests_by_model.items())
 
     def demonstrations_per_query(self, data: BaseExperimentor) -> list[int] | None:
-        """Return for each query of a data set how many distinct demonstrations its prompts show together.
+        """Return for each query of a data set how many distinct demonstrations the model was shown for it.
 
-        A method may send several prompts about a query, such as with different demonstrations. The conditions of a
-        benchmark repeat a query (the same test row and the same repeat) with other templates or labels. All prompts of
-        such queries are counted together.
+        A method may send several prompts for one test example, such as with other demonstrations or templates. A
+        demonstration that several of them show counts once.
 
         Args:
             data: The data set with the prompts that the predictions answer.
 
         Returns:
-            A number for each query. ``None`` if it is unknown, because the parts of a prompt are unknown, or the query
-            of a prompt that shows rows of the demonstration set.
+            A number for each query of the data set. ``None`` if the numbers are unknown: because it is unknown which
+            demonstrations a prompt shows, or for which query a prompt with demonstrations was sent.
         """
-        queries = self._test_queries(data)
-        if queries is None:
+        sent_queries = self._sent_test_queries(data)
+        if sent_queries is None:
             return None
-        demonstrations_of_query: defaultdict[tuple[int, int], set[object]] = defaultdict(set)  # by row and repeat
-        for query in queries:
-            if query.parts is None:
+        # A test example is a row of the test set in one repeat of the experiment.
+        demonstrations_of_example: defaultdict[tuple[int, int], set[object]] = defaultdict(set)
+        for sent_query in sent_queries:
+            if sent_query.parts is None:
                 return None
-            demonstrations_of_query[query.row, query.repeat].update(_distinct_demonstrations(query.parts))
-        return [len(demonstrations_of_query[query.row, query.repeat]) for query in data.all_queries()]
+            demonstrations = demonstrations_of_example[sent_query.row, sent_query.repeat]
+            demonstrations.update(_distinct_demonstrations(sent_query.parts))
+        return [len(demonstrations_of_example[query.row, query.repeat]) for query in data.all_queries()]
 
-    def _test_queries(self, data: BaseExperimentor) -> Iterator[Query | UnlabelledQuery] | None:
-        """Return the queries whose prompts are in requests of the role ``"test"``, with these prompts.
+    def _sent_test_queries(self, data: BaseExperimentor) -> Iterator[Query | UnlabelledQuery] | None:
+        """Return the queries that the method sent in requests of the role ``"test"``, with the prompts that were sent.
 
         A request may have prompts without queries. Such a prompt is taken for that of each query of the data set with
         the same prompt.
@@ -166,7 +167,8 @@ class AskedPrompts:
             data: The data set with the prompts that the predictions answer.
 
         Returns:
-            The queries; ``None`` if a prompt shows rows of the demonstration set, and no query has it.
+            The queries; ``None`` if it is unknown for which query a prompt that shows rows of the demonstration set
+            was sent.
         """
         queries_of_requests: list[Sequence[Query | UnlabelledQuery]] = []
         prompts_without_query: set[Prompt] = set()

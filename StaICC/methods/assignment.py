@@ -38,14 +38,16 @@ class _PartialAssignment:
     Each column has a price. Of its cost minus the price, the assigned column of a row has the smallest one in the row.
     So a row that gives up its column for another one never gains, and the best chain is a shortest path (Dijkstra).
 
-    Args:
-        costs: The square matrix.
-
     Attributes:
         row_of_column: The row of each column; :data:`NONE` for a free column.
     """
 
     def __init__(self, costs: Any) -> None:
+        """Begin without rows: all columns are free, and their prices are 0.
+
+        Args:
+            costs: The square matrix with the cost of each row (dimension 0) in each column (dimension 1).
+        """
         size = len(costs)
         self.row_of_column = numpy.full(size, NONE)
         self._costs = costs
@@ -65,6 +67,8 @@ class _PartialAssignment:
         column = _nearest(distances, visited)
         while self.row_of_column[column] != NONE:
             visited[column] = True
+            # The row of this column may change to any other column. That costs the difference of the reduced costs
+            # (cost minus price), which is not negative: its own column has the smallest one.
             reduced_costs = self._costs[self.row_of_column[column]] - self._prices
             through_this_column = distances[column] + reduced_costs - reduced_costs[column]
             is_shorter = ~visited & (through_this_column < distances)
@@ -72,6 +76,8 @@ class _PartialAssignment:
             column_before[is_shorter] = column
             column = _nearest(distances, visited)
 
+        # The price of a visited column falls by how much nearer it is than the end of the chain. So the column that a
+        # row has from now on is again the one with the smallest reduced cost in the row.
         self._prices[visited] += distances[visited] - distances[column]
         # Backwards along the chain: each column gets the row of the column before it, the first one the new row.
         while column_before[column] != NONE:

@@ -77,6 +77,7 @@ def batch_calibration(data: MethodData) -> Steps:
     (rows,) = yield [data.ask()]
 
     def calibrate(known_rows: list[Any]) -> list[list[float]]:
+        """Return the calibrated predictions of the queries of one condition that did not fail."""
         return batch_calibrated(known_rows, data.options.batch_size)
 
     calibrated: list[Any] = []

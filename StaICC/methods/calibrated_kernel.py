@@ -33,6 +33,7 @@ class CalibratedKernel(KernelFunction):
     calibration: TrainableCalibration
 
     def __post_init__(self) -> None:
+        """Refuse a calibration that is not trained."""
         self.calibration.check_trained()
 
     def added_identity(self) -> tuple[str, Identity]:

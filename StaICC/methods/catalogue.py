@@ -11,6 +11,7 @@ from StaICC.registry import Registry
 
 
 def _check_record(name: str, value: Any) -> MethodSpec:
+    """Return what is registered as a method; refuse what is not the record of one. The name is not needed."""
     if not isinstance(value, MethodSpec):
         raise ArgumentError(f"got {value!r:.80}, expected a MethodSpec")
     return value

@@ -35,10 +35,12 @@ def softmax_of_quotients(row: Sequence[float], prior: Sequence[float]) -> list[f
 
 
 def _write_prompts(source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about content-free texts, such as "N/A"."""
     return TrainingPrompts(content_free=content_free_prompts(source))
 
 
 def _learn(rows: TrainingRows, label_space: Sequence[str]) -> PriorState:
+    """Return the label prior that is learned from the predictions for content-free texts."""
     return learn_prior(rows.content_free, label_space)
 
 

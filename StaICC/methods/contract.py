@@ -138,6 +138,11 @@ class MethodData:
         return LabelledRows(self._experimentor.demonstration_set(), self._labels_read("demonstration"))
 
     def _labels_read(self, of_set: str) -> set[int]:
+        """Return the set to which the positions of rows are added whose labels the method reads.
+
+        Args:
+            of_set: The name of the rows' set: ``"calibration"`` or ``"demonstration"``.
+        """
         return self.record.labels_read.setdefault(of_set, set())
 
     # -- the test rows and their prompts
@@ -242,6 +247,7 @@ class MethodData:
         """
         if not self.sets_template:
             return [self]
+        # The conditions of template sensitivity: a row of the array L9 names an alternative of each part of a template.
         return [self.on(template=levels) for levels in L9]
 
     @property
@@ -288,11 +294,14 @@ class MethodData:
         queries: Sequence[UnlabelledQuery] = ()
         if all(isinstance(prompt, UnlabelledQuery) for prompt in prompts):
             queries = tuple(prompts)
+        # A loss, a generated text and the encoding of a text are the same for all labels, so these are left out.
         is_text = _writes_text(feature)
         depends_on_labels = of_kernel(feature) and feature != "losses" and not is_text
-        label_space = self.label_space if depends_on_labels else ()
+        label_space: Sequence[str] = ()
+        if depends_on_labels:
+            label_space = self.label_space
         if queries and is_text:
-            prompts = [query.prompt for query in queries]  # without their label space
+            prompts = [query.prompt for query in queries]  # a query would bring its labels
         keys = prompt_keys(prompts, label_space)
         return Request(feature, keys, role, ahead, kernel, queries)
 

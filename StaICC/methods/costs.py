@@ -50,13 +50,16 @@ LABELLED_IN_TRAINING = "labelled_in_training"
 
 
 class Costs:
-    """The costs of a method, summed over the data sets of a benchmark.
-
-    Args:
-        caches: Compute what the method asks.
-    """
+    """The costs of a method, summed over the data sets of a benchmark."""
 
     def __init__(self, caches: ModelCaches) -> None:
+        """Set all costs to 0, and measure seconds and tokens from now on.
+
+        Costs in tokens are among them if the model of the method counts tokens, as a server does.
+
+        Args:
+            caches: The caches of the models, which compute the requests of the method and count tokens.
+        """
         names = [
             SECONDS["loading"],
             PROMPTS["training"],
@@ -71,9 +74,11 @@ class Costs:
         self._sums = dict.fromkeys([*names, LABELLED_IN_TRAINING], 0.0)
         self._caches = caches
         self._demonstrations = 0.0
+        """Sum over queries of the distinct demonstrations that the model was shown; NaN if unknown for a data set."""
         self._queries = 0
         self._measured_from = time.monotonic()
         self._tokens_before: dict[FeatureCache, Tokens | None] = {}
+        """The tokens that each model had counted when the present phase began."""
         self.start()
         self._tokens_at_start = dict(self._tokens_before)
 
@@ -150,12 +155,15 @@ def _tokens_since(earlier: Mapping[FeatureCache, Tokens | None], cache: FeatureC
     """Return the tokens that a model has counted since an earlier time; ``None`` if it does not count them.
 
     Args:
-        earlier: The tokens that each model had counted then. A model that is not among them was asked first after that
-            time, so that all tokens since its cache was made count.
+        earlier: By the cache of a model, the tokens that it had counted at the earlier time; ``None`` for a model that
+            does not count them.
         cache: The cache of the model.
     """
     tokens_now = cache.tokens
-    tokens_then = earlier.get(cache, cache.tokens_at_start)
+    if cache in earlier:
+        tokens_then = earlier[cache]
+    else:  # the cache was made after the earlier time, so all tokens since then count
+        tokens_then = cache.tokens_at_start
     if tokens_now is None or tokens_then is None:
         return None
     return tokens_now.minus(tokens_then)

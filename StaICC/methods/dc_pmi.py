@@ -56,6 +56,7 @@ def _write_prompts(premise: str | None, source: TrainingSource) -> TrainingPromp
 
 
 def _learn(rows: TrainingRows, label_space: Sequence[str]) -> PriorState:
+    """Return the label prior that is learned from the predictions for the domain premise."""
     return learn_prior(rows.content_free, label_space)
 
 

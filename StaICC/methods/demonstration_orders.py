@@ -26,13 +26,15 @@ def first_orders(candidates: int, k: int, number: int) -> list[Order]:
 def random_orders(queries: int, candidates: int, k: int, number: int, nearest_last: bool = False) -> list[list[Order]]:
     """Return for each query random orders of ``k`` of its candidates, all different.
 
+    An order is a tuple of ``k`` numbers of candidates. Candidate 0 is the nearest one.
+
     Args:
         queries: How many queries.
         candidates: How many candidates each query has, the nearest first.
         k: How many of them a prompt has.
         number: How many orders each query has. If fewer exist, all of them, in lexicographic order.
-        nearest_last: Whether the last order is not drawn, but that of TopK: the ``k`` nearest, the nearest next to the
-            query.
+        nearest_last: Whether the last of a query's orders is that of TopK, which is not random: the ``k`` nearest
+            candidates, of which the nearest is the last one of the prompt, next to the query.
 
     Returns:
         The orders of each query. They do not depend on how many queries come after it.
@@ -41,18 +43,18 @@ def random_orders(queries: int, candidates: int, k: int, number: int, nearest_la
     if order_count <= number:
         all_orders = first_orders(candidates, k, number)
         return [all_orders for _ in range(queries)]
-    last_orders: list[Order] = []  # those that are not drawn
-    if nearest_last:
-        last_orders.append(tuple(reversed(range(k))))
+    order_of_topk = tuple(reversed(range(k)))  # (k - 1, ..., 1, 0)
+    fixed_orders: list[Order] = [order_of_topk] if nearest_last else []
+    random_count = number - len(fixed_orders)
     generator = StableRandom()
     orders_of_queries = []
     for _ in range(queries):
         drawn: list[Order] = []
-        while len(drawn) < number - len(last_orders):
+        while len(drawn) < random_count:
             order = tuple(generator.sample_indexes(candidates, k))
-            if order not in drawn and order not in last_orders:
+            if order not in drawn and order not in fixed_orders:
                 drawn.append(order)
-        orders_of_queries.append(drawn + last_orders)
+        orders_of_queries.append(drawn + fixed_orders)
     return orders_of_queries
 
 
@@ -64,16 +66,17 @@ def in_each_order(
     Args:
         data: The data of the method.
         candidates: For each test row the candidates, as positions of the demonstration set.
-        orders_of_queries: For each test row its orders of the candidates, equally many.
+        orders_of_queries: For each test row its orders, equally many. An order has numbers of candidates, from 0.
 
     Returns:
-        A copy for each number of an order: the first one shows each test row its first order, and so on.
+        As many copies as a test row has orders: the first copy shows each test row its first order, and so on.
     """
     views = []
     order_count = len(orders_of_queries[0])
-    for number in range(order_count):
+    for order_number in range(order_count):
         demonstrations = []
         for positions, orders in zip(candidates, orders_of_queries, strict=True):
-            demonstrations.append([positions[place] for place in orders[number]])
+            order = orders[order_number]
+            demonstrations.append([positions[candidate] for candidate in order])
         views.append(data.on(demonstrations=demonstrations))
     return views

@@ -62,16 +62,15 @@ def greedy_map(kernel: Any, count: int) -> list[int]:
         are copies of members), the rest are the first candidates.
     """
     size = len(kernel)
-    gain = numpy.diag(kernel).astype(float)
-    factors = numpy.zeros((0, size))
+    gain = numpy.diag(kernel).astype(float)  # the factor of the determinant that each candidate adds
+    factors = numpy.zeros((0, size))  # a row for each chosen one
     chosen: list[int] = []
     while len(chosen) < min(count, size):
         best = int(gain.argmax())
-        if chosen and gain[best] < LEAST_GAIN:
+        if chosen and gain[best] < LEAST_GAIN:  # every candidate is a copy of members
             remaining = [candidate for candidate in range(size) if candidate not in chosen]
             return chosen + remaining[: count - len(chosen)]
-        explained = factors[:, best] @ factors
-        new_row = (kernel[best] - explained) / math.sqrt(gain[best])
+        new_row = (kernel[best] - factors[:, best] @ factors) / math.sqrt(gain[best])
         factors = numpy.vstack([factors, new_row])
         gain = gain - new_row**2
         gain[best] = -math.inf  # it cannot be chosen again

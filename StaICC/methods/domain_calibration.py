@@ -35,10 +35,12 @@ class DomainOptions(ContextOptions):
 
 
 def _write_prompts(sample_length: int, source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about texts of ``sample_length`` random words of the calibration set."""
     return TrainingPrompts(content_free=random_word_prompts(source, sample_length))
 
 
 def _learn(rows: TrainingRows, label_space: Sequence[str]) -> PriorState:
+    """Return the label prior that is learned from the predictions for texts of random words."""
     return learn_prior(rows.content_free, label_space)
 
 

@@ -28,13 +28,15 @@ class FeatureStore:
     A prediction is :class:`~StaICC.inference.contract.Features`, with the features of a prompt as JSON values
     (:mod:`StaICC.methods.packed_features`). The store of a feature has the identity of this feature, so that a run that
     needs it alone finds it.
-
-    Args:
-        stores: The store of each feature.
-        needed: The features that each prompt needs.
     """
 
     def __init__(self, stores: Mapping[Feature, AnswerStore], needed: Mapping[PromptKey, set[Feature]]) -> None:
+        """Join the stores of features for some prompts.
+
+        Args:
+            stores: The store of each feature.
+            needed: By a prompt with its labels, the features that are needed of it.
+        """
         self._stores = stores
         self._needed = needed
 

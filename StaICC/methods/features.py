@@ -98,6 +98,7 @@ class FeatureCache:
     """
 
     def __init__(self, kernel: Inference, compute: Callable[..., Sequence[Answer | Failure]] = predict_queries) -> None:
+        """Make an empty cache for a kernel; the description of the class explains the arguments."""
         self.kernel = kernel
         self.predictor = kernel
         self.digest = ""
@@ -107,7 +108,7 @@ class FeatureCache:
         self._compute_queries = compute
         self._memory: dict[CacheKey, Any] = {}
         self._warnings: dict[CacheKey, tuple[str, ...]] = {}  # of the call that computed what is in memory
-        self._bytes_in_memory = 0
+        self._bytes_in_memory = 0  # of the logits of the whole vocabulary, which are the largest features
         self._functions: dict[Any, Inference] = {MODEL_ITSELF: kernel}
         self._tokens_of_workers = Tokens(0, 0)
         self.tokens_at_start = self.tokens
@@ -444,6 +445,7 @@ def _keeping_warnings(options: RunOptions, kept: list[str]) -> RunOptions:
     """
 
     def warn(warning: str) -> None:
+        """Append a warning to the list, and pass it on to the function that the options have for warnings."""
         kept.append(warning)
         if options.warn is not None:
             options.warn(warning)

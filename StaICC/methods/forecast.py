@@ -98,9 +98,10 @@ def forecast_method(
     runs_on_members = _runs_on_members(runs)
     first_tasks = _tasks_of(runs, runs_on_members, _FIRST, forecast_options)
     second_tasks = _tasks_of(runs, runs_on_members, _SECOND, forecast_options)
+    # The methods ran twice with different made-up features. If they sent the same prompts, these do not depend on what
+    # the model computes.
     first_prompts = [call.chunk for call in first_tasks.new_calls]
     second_prompts = [call.chunk for call in second_tasks.new_calls]
-    # If other features lead to the same prompts, these do not depend on what the model computes.
     prompts_are_known = first_prompts == second_prompts
     return first_tasks.forecast(forecast_options, certain=prompts_are_known)
 
@@ -166,8 +167,10 @@ def _tasks_of(
     kernel = runs[0].method.kernel
     made_up = _MadeUp(kernel, variation)
     caches = ModelCaches(kernel, compute=made_up)
+    # There are several methods on one benchmark, or one method on a benchmark for each k.
     same_data = runs[0].benchmark is runs[-1].benchmark
-    shared = SharedFeatures(caches, [(run.method.first_requests, run.benchmark) for run in runs], same_data)
+    first_requests_of_runs = [(run.method.first_requests, run.benchmark) for run in runs]
+    shared = SharedFeatures(caches, first_requests_of_runs, same_data)
     with options.context() as context:
         context.start([kernel])
         for run in runs_on_members:
@@ -185,21 +188,25 @@ class _MadeUp:
 
     A prediction is the stored one if a store has it; otherwise it is random.
 
-    Args:
-        kernel: The kernel that is not run.
-        variation: How the predictions are chosen.
-
     Attributes:
         tasks: The queries that were collected, as calls of the kernel.
     """
 
     def __init__(self, kernel: Inference, variation: _Variation) -> None:
+        """Begin without collected queries.
+
+        Args:
+            kernel: The kernel. It is not run, except for the states of its layers for one prompt, if a method uses
+                these.
+            variation: The seed of the random predictions, and by how much each made-up loss of a text is above the one
+                before.
+        """
         self.kernel = kernel
         self.tasks = Tasks(kernel)
         self._random = random.Random(variation.seed)
         self._loss_step = variation.loss_step
         self._loss_count = 0
-        self._layers: Any = None
+        self._layers: Any = None  # not computed yet
 
     def __call__(
         self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
@@ -213,7 +220,10 @@ class _MadeUp:
         predictions: list[Answer | Failure] = []
         for query in queries:
             key = (query.prompt, query.label_space)
-            predictions.append(stored[key] if key in stored else self._prediction(function, key))
+            if key in stored:
+                predictions.append(stored[key])
+            else:
+                predictions.append(self._prediction(function, key))
         return predictions
 
     def _prediction(self, function: Inference, key: PromptKey) -> Answer:

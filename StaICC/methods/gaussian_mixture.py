@@ -70,10 +70,14 @@ def log_densities(points: Any, means: Any, covariances: Any) -> Any:
 
 
 def fit_mixture(points: Any, shares: Any) -> Mixture:
-    r"""Fit a mixture.
+    r"""Fit a Gaussian mixture to points by expectation maximisation (Bishop 2006, section 9.2.2).
 
-    Each step computes the components from the shares of the points in them, and then the shares from the components:
-    :math:`s_{nc} \propto \pi_c N(x_n; \mu_c, \Sigma_c)`, with the mean share :math:`\pi_c`.
+    The share :math:`s_{nc}` of component c in point n and the parameters of the components are computed in turns. With
+    the mean share :math:`\pi_c`, the mean :math:`\mu_c` and the covariance :math:`\Sigma_c` of a component::
+
+        s_nc = pi_c N(x_n; mu_c, Sigma_c) / sum over b of pi_b N(x_n; mu_b, Sigma_b)
+
+    The fit ends when the mean log-likelihood of the points, that of the sum, changes by less than :data:`TOLERANCE`.
 
     Args:
         points: Array (n, d).
@@ -82,10 +86,10 @@ def fit_mixture(points: Any, shares: Any) -> Mixture:
     mixture = _components(points, shares)
     likelihood_before = -math.inf
     for _ in range(MAX_STEPS):
-        sizes = _sizes(shares)
-        logs = log_densities(points, *mixture) + numpy.log(sizes / len(points))
-        largest = logs.max(1, keepdims=True)
-        totals = largest + numpy.log(numpy.exp(logs - largest).sum(1, keepdims=True))
+        mean_shares = _sizes(shares) / len(points)  # pi
+        logs = log_densities(points, *mixture) + numpy.log(mean_shares)  # of the numerators (n, components)
+        largest = logs.max(1, keepdims=True)  # so that exp does not underflow
+        totals = largest + numpy.log(numpy.exp(logs - largest).sum(1, keepdims=True))  # of the sums (n, 1)
         shares = numpy.exp(logs - totals)
         mixture = _components(points, shares)
         likelihood = float(totals.mean())
@@ -96,7 +100,10 @@ def fit_mixture(points: Any, shares: Any) -> Mixture:
 
 
 def _sizes(shares: Any) -> Any:
-    """Return the number of points in each component, not 0 even if it is empty."""
+    """Return the sum of the shares of each component: its number of points, and a bit more, so that it is never 0.
+
+    The addition is that of scikit-learn.
+    """
     return shares.sum(0) + 10 * numpy.finfo(float).eps
 
 

@@ -68,10 +68,11 @@ class GenerationOptions:
         max_new_tokens = check_generation(max_new_tokens, (), temperature)
         stop = () if self.reasoning else ("\n",)
         seed = validate_integer("seed", self.seed, 0)
-        return [
-            TextInference(None, max_new_tokens, stop, temperature, seed, sample_number)
-            for sample_number in range(samples)
-        ]
+        writers = []
+        for sample_number in range(samples):
+            # The kernel is None: the run calls the kernel of the method.
+            writers.append(TextInference(None, max_new_tokens, stop, temperature, seed, sample=sample_number))
+        return writers
 
 
 def generate(data: MethodData) -> Steps:
@@ -107,13 +108,15 @@ def sampled_shares(
     queries = data.queries
     starts = [_start_of_text(query.prompt, options.reasoning) for query in queries]
     queries_with_starts = [query.with_prompt(start) for query, start in zip(queries, starts, strict=True)]
-    samples = yield [data.ask(writer, queries_with_starts) for writer in writers]  # of each writer a text by query
+    # A sample has one text for each query; a failure where it could not be generated.
+    samples = yield [data.ask(writer, queries_with_starts) for writer in writers]
     if options.reasoning:
         samples = yield from _answers_after_reasoning(data, queries, starts, samples)
 
     shares_of_queries = []
     incomplete_count = 0
-    for query, *texts in zip(queries, *samples, strict=True):
+    for query_number, query in enumerate(queries):
+        texts = [sample[query_number] for sample in samples]
         shares_of_queries.append(shares(texts, query.label_space, query.prompt))
         generated_count = sum(isinstance(text, str) for text in texts)
         if 0 < generated_count < len(texts):
@@ -143,6 +146,8 @@ def _answers_after_reasoning(
 ) -> Generator[Sequence[Request], list[list[Any]], list[list[Any]]]:
     """Let the model write its answer after each reasoning.
 
+    As in all methods, ``yield`` passes a list of requests to the run, and returns a list of rows for each request.
+
     Args:
         data: The data of the method.
         queries: The queries.
@@ -150,27 +155,27 @@ def _answers_after_reasoning(
         samples: For each sample, the reasoning of each query, or a failure.
 
     Returns:
-        For each sample, the answer to each query; failures keep their places.
+        For each sample, the answer to each query, or the failure of its reasoning.
     """
-    queries_with_reasoning = []  # sample by sample; their prompts end with the reasoning and the call to answer
-    for reasonings in samples:
-        for query, start, reasoning in zip(queries, starts, reasonings, strict=True):
-            if isinstance(reasoning, str):
-                call_to_answer = ANSWER.format(labels=", ".join(query.label_space))
-                prompt = extended(start, reasoning + call_to_answer)
-                queries_with_reasoning.append(query.with_prompt(prompt))
+    queries_with_reasoning = []
+    positions = []  # of each of these: the numbers of its sample and of its query
+    for sample_number, reasonings in enumerate(samples):
+        for query_number, reasoning in enumerate(reasonings):
+            if not isinstance(reasoning, str):
+                continue  # a failure: there is nothing to answer after
+            query = queries[query_number]
+            call_to_answer = ANSWER.format(labels=", ".join(query.label_space))
+            prompt = extended(starts[query_number], reasoning + call_to_answer)
+            queries_with_reasoning.append(query.with_prompt(prompt))
+            positions.append((sample_number, query_number))
 
-    (answers,) = yield [data.ask(TextInference(None, ANSWER_TOKENS, ("\n",)), queries_with_reasoning)]
-    remaining_answers = iter(answers)
-    answers_of_samples = []
-    for reasonings in samples:
-        answers_of_sample = []
-        for reasoning in reasonings:
-            if isinstance(reasoning, str):
-                answers_of_sample.append(next(remaining_answers))
-            else:
-                answers_of_sample.append(reasoning)  # a failure
-        answers_of_samples.append(answers_of_sample)
+    # The kernel is None: the run calls the kernel of the method.
+    answer_writer = TextInference(kernel=None, max_new_tokens=ANSWER_TOKENS, stop=("\n",))
+    (answers,) = yield [data.ask(answer_writer, queries_with_reasoning)]
+
+    answers_of_samples = [list(reasonings) for reasonings in samples]  # each reasoning is replaced by its answer
+    for (sample_number, query_number), answer in zip(positions, answers, strict=True):
+        answers_of_samples[sample_number][query_number] = answer
     return answers_of_samples
 
 
@@ -201,7 +206,9 @@ def shares(texts: Sequence[str | Failure], label_space: Sequence[str], prompt: P
         return Text(replies[0])
 
     row = [votes.count(label) / len(votes) for label in range(len(label_space))]
-    winner = max(votes, key=votes.count)  # the first of equals
+    winner = max(votes, key=votes.count)  # of equally many votes the label that was named first
+    # A benchmark predicts the first label with the largest share. If that is another one, its share is equal to that of
+    # the winner, which becomes the next larger number.
     if row.index(max(row)) != winner:
         row[winner] = math.nextafter(row[winner], 1.0)
     return row

@@ -39,6 +39,7 @@ def generation_calibration(data: MethodData) -> Steps:
     shares_of_queries = yield from sampled_shares(data, replace(data.options, samples=sample_count))
 
     def calibrate(shares: list[Any]) -> list[Any]:
+        """Return the predictions of queries of one condition from the shares of their texts."""
         return _calibrated_shares(data, shares)
 
     predictions: list[Any] = []

@@ -30,21 +30,23 @@ class RunningSteps:
 
     The part of a method between two ``yield`` statements is a step.
 
-    Args:
-        title: Name of the method, for messages.
-        steps: The generator.
-        kernel: The kernel that computes its requests.
-
     Attributes:
         requests: The requests that it yielded; ``None`` when it has returned.
         returned: What it returned.
-
-    Raises:
-        ArgumentError: The method is no generator, refuses the data set, or calls the kernel by itself.
-        CapabilityError: The kernel cannot compute what the first step asks.
     """
 
     def __init__(self, title: str, steps: Steps, kernel: Inference) -> None:
+        """Run a method up to its first ``yield``, whose requests are then in ``requests``.
+
+        Args:
+            title: Name of the method, for messages.
+            steps: The generator.
+            kernel: The kernel that computes its requests.
+
+        Raises:
+            ArgumentError: The method is no generator, refuses the data set, or calls the kernel by itself.
+            CapabilityError: The kernel cannot compute what the first step asks.
+        """
         if not isinstance(steps, Generator):
             got = f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
             raise ArgumentError(got)

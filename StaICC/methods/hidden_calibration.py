@@ -69,6 +69,7 @@ def write_labelled(per_label: int | None, source: TrainingSource) -> TrainingPro
 
 
 def _learn(rows: TrainingRows, label_space: Sequence[str]) -> CentroidState:
+    """Return the centroid of the hidden states after the prompts of each label (:func:`learn`)."""
     return learn(rows.labelled, rows.labels, label_space)
 
 

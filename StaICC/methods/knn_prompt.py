@@ -65,6 +65,7 @@ class AnchorState:
     """How many of the nearest anchors vote."""
 
     def __post_init__(self) -> None:
+        """Refuse anchors without a label each, labels that are no index, and more voters than anchors."""
         if len(self.labels) != len(self.anchors) or min(self.labels) < 0:
             raise ValueError("the labels do not fit the anchors")
         if not 1 <= self.voters <= len(self.labels):
@@ -88,28 +89,30 @@ def learn(logits: Any, labels: Sequence[int], voters: int) -> AnchorState:
 
 
 def votes(distances: Any, state: AnchorState, width: int) -> Any:
-    """Return how many of the nearest anchors each label has.
+    """Return for each prompt how many of its nearest anchors have each label.
 
     Args:
-        distances: The distance of each prompt to each anchor (prompts, anchors).
-        state: The anchors.
+        distances: The distance of each prompt to each anchor, an array (prompts, anchors).
+        state: The anchors, with ``voters``, the number of nearest anchors that vote.
         width: How many labels there are.
 
     Returns:
         Array (prompts, labels).
     """
-    chosen = nearest(distances, state.voters)
-    label_of_voter = numpy.asarray(state.labels)[chosen]
+    nearest_anchors_of_prompts = nearest(distances, count=state.voters)  # (prompts, voters)
+    label_of_voter = numpy.asarray(state.labels)[nearest_anchors_of_prompts]
+    # A voter gives the row of the identity matrix that has its 1 at the voter's label.
     one_hot = numpy.eye(width)[label_of_voter]  # (prompts, voters, labels)
     return one_hot.sum(axis=1)
 
 
 def apply(state: AnchorState, logits: Any, label_space: Sequence[str]) -> list[list[float]]:
-    """Return each label's share of the votes."""
+    """Return for each row of logits the share of its nearest anchors that have each label."""
     points = finite_matrix(logits, "row of logits")
     check_width(points, state.anchors)
     divergences = kullback_leibler(points, state.anchors)
-    shares: list[list[float]] = (votes(divergences, state, len(label_space)) / state.voters).tolist()
+    votes_for_labels = votes(divergences, state, len(label_space))
+    shares: list[list[float]] = (votes_for_labels / state.voters).tolist()
     return shares
 
 
@@ -126,17 +129,25 @@ def warning(state: AnchorState, label_space: Sequence[str]) -> str | None:
 
 
 def _write_prompts(per_label: int | None, voters: int, source: TrainingSource) -> TrainingPrompts:
+    """Write labelled prompts, whose predictions will be the anchors; refuse fewer than ``voters``.
+
+    Args:
+        per_label: Rows of each label; ``None`` for ``calibration_number`` rows of any label.
+        voters: How many of the nearest anchors will vote.
+        source: What the prompts are written from.
+    """
     prompts = write_labelled(per_label, source)
     check_anchor_number(len(prompts.labels), voters)
     return prompts
 
 
 def _learn(voters: int, rows: TrainingRows, label_space: Sequence[str]) -> AnchorState:
+    """Return the anchors that are learned from the logits after labelled prompts (:func:`learn`)."""
     return learn(rows.labelled, rows.labels, voters)
 
 
 def nearest_anchors(voters: int = VOTERS, per_label: int | None = None) -> Calibration:
-    """Return the calibration.
+    """Return the calibration that predicts each label's share of the nearest anchors, by Kullback-Leibler divergence.
 
     Args:
         voters: How many of the nearest anchors vote.
@@ -159,7 +170,10 @@ def samples_per_label(data: MethodData) -> int | None:
 
 
 def calibrate_with_anchors(data: MethodData, calibration: Calibration, templates: Sequence[MethodData]) -> Steps:
-    """Calibrate; where the option says so, anchors and queries have the demonstrations of the first query.
+    """Train a calibration on labelled prompts (anchors), and return the calibrated predictions for all queries.
+
+    With the option ``shared_demonstrations``, all anchors and all queries have the demonstrations of the first query.
+    Otherwise each has demonstrations of its own.
 
     Args:
         data: The method's data.
@@ -169,11 +183,11 @@ def calibrate_with_anchors(data: MethodData, calibration: Calibration, templates
     if not data.options.shared_demonstrations:
         return (yield from calibrate(data, calibration, templates))
     data.refuse_several_lists()
-    shared = data.demonstrations[0]
-    rows = [data.demonstration_set[position] for position in shared]
-    same_for_all = data.on(demonstrations=[shared] * data.test_size)
-    sources = [SameDemonstrations(template, rows) for template in templates]
-    return (yield from calibrate(same_for_all, calibration, sources))
+    shared_positions = data.demonstrations[0]
+    shared_rows = [data.demonstration_set[position] for position in shared_positions]
+    data_with_shared = data.on(demonstrations=[shared_positions] * data.test_size)
+    sources = [SameDemonstrations(template, shared_rows) for template in templates]
+    return (yield from calibrate(data_with_shared, calibration, sources))
 
 
 def knn_prompt(data: MethodData) -> Steps:

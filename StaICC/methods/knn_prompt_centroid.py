@@ -44,6 +44,7 @@ def apply(state: CentroidState, logits: Any, label_space: Sequence[str]) -> list
 
 
 def _learn(rows: TrainingRows, label_space: Sequence[str]) -> CentroidState:
+    """Return the mean distribution of the next token after the prompts of each label (:func:`learn`)."""
     return learn(rows.labelled, rows.labels, label_space)
 
 

@@ -13,16 +13,17 @@ from StaICC.safe_text import one_line
 
 
 class LabelledRow(Sequence[Any]):
-    """A row: its input texts and its label. It is also the pair ``(texts, label)``, as the sets of 0.1.1 return it.
-
-    Args:
-        rows: The set.
-        position: The position of the row in the set.
-    """
+    """A row: its input texts and its label. It is also the pair ``(texts, label)``, as the sets of 0.1.1 return it."""
 
     __slots__ = ("_rows", "position")
 
     def __init__(self, rows: LabelledRows, position: int) -> None:
+        """Name a row of a set; its texts and its label are read from the set when they are needed.
+
+        Args:
+            rows: The set.
+            position: The position of the row in the set.
+        """
         self._rows = rows
         self.position = position
 
@@ -40,6 +41,7 @@ class LabelledRow(Sequence[Any]):
         return 2
 
     def __getitem__(self, index: Any) -> Any:
+        """Return the input texts (index 0) or the label as text (index 1); reading the label is recorded."""
         if index == 0:
             return self.texts
         if index == 1:
@@ -51,16 +53,17 @@ class LabelledRow(Sequence[Any]):
 
 
 class LabelledRows(Sequence[LabelledRow]):
-    """The rows of a set.
-
-    Args:
-        view: The set.
-        labels_read: Gets the position of each row whose label is read.
-    """
+    """The rows of a set, which record whose labels are read."""
 
     __slots__ = ("_labels_read", "_view")
 
     def __init__(self, view: SubsetView, labels_read: set[int]) -> None:
+        """Show the rows of a set.
+
+        Args:
+            view: The set.
+            labels_read: Gets the position of each row whose label is read.
+        """
         self._view = view
         self._labels_read = labels_read
 
@@ -98,7 +101,8 @@ class LabelledRows(Sequence[LabelledRow]):
     @overload
     def __getitem__(self, index: slice) -> list[LabelledRow]: ...
     def __getitem__(self, index: int | slice) -> LabelledRow | list[LabelledRow]:
-        positions = range(len(self))
+        """Return the row at a position, or a list of the rows of a slice; no label is read."""
+        positions = range(len(self))  # it understands negative positions, and refuses those outside
         if isinstance(index, slice):
             return [LabelledRow(self, position) for position in positions[index]]
         return LabelledRow(self, positions[index])

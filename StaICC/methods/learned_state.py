@@ -299,12 +299,12 @@ def _sizes(value: Any) -> tuple[int, ...] | None:
         return ()
     if not value:
         return (0,)
-    sizes_of_first = _sizes(value[0])
-    for member in value:
-        if _sizes(member) != sizes_of_first:
+    sizes_of_members = [_sizes(member) for member in value]
+    sizes_of_first = sizes_of_members[0]
+    for sizes in sizes_of_members:
+        if sizes is None or sizes != sizes_of_first:
             return None
-    if sizes_of_first is None:
-        return None
+    assert sizes_of_first is not None  # the loop has refused it
     return (len(value), *sizes_of_first)
 
 

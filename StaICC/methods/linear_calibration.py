@@ -144,7 +144,7 @@ def best_setting(
     losses = dict.fromkeys(settings, 0.0)
     for rate in rates:
         for fold in range(min(FOLDS, len(rows))):
-            left_out_rows = rows[fold::FOLDS]
+            left_out_rows = rows[fold::FOLDS]  # those at the positions with the remainder ``fold``
             training_rows = [row for position, row in enumerate(rows) if position % FOLDS != fold]
             # One training gives the losses of all numbers of epochs: the map is yielded after each epoch.
             probes_after_epochs = itertools.islice(descent(start, training_rows, rate), most_epochs)
@@ -210,6 +210,7 @@ def apply(state: LinearState, rows: Sequence[Any], label_space: Sequence[str]) -
 
 
 def _write_prompts(source: TrainingSource) -> TrainingPrompts:
+    """Write content-free prompts, from which training starts, and labelled prompts."""
     prompts, labels = labelled_prompts(source)
     return TrainingPrompts(content_free_prompts(source), prompts, labels)
 
@@ -217,6 +218,14 @@ def _write_prompts(source: TrainingSource) -> TrainingPrompts:
 def _learn(
     learning_rate: float | None, epochs: int | None, rows: TrainingRows, label_space: Sequence[str]
 ) -> LinearState:
+    """Return the linear map that is learned from the predictions for training prompts (:func:`learn`).
+
+    Args:
+        learning_rate: Step size; ``None`` to choose it.
+        epochs: How often each row is used; ``None`` to choose it.
+        rows: The predictions for the training prompts.
+        label_space: The labels.
+    """
     return learn(rows.content_free, rows.labelled, rows.labels, label_space, learning_rate, epochs)
 
 

@@ -52,6 +52,7 @@ def predictions_by_query(answers: Sequence[Sequence[Any]], n_labels: int) -> lis
     """
 
     def as_probabilities(rows: list[Any]) -> list[list[float]]:
+        """Return the probabilities of predictions that did not fail; all are read as the same kind."""
         probabilities, _ = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
         return probabilities
 
@@ -60,4 +61,5 @@ def predictions_by_query(answers: Sequence[Sequence[Any]], n_labels: int) -> lis
         all_predictions += predictions
     all_probabilities = apply_present(all_predictions, as_probabilities)
     n_queries = len(answers[0])
+    # A view has n_queries predictions, so those for a query are that many positions apart.
     return [all_probabilities[query::n_queries] for query in range(n_queries)]

@@ -26,16 +26,19 @@ class _Run:
 class ModelCaches:
     """A cache of features for each model.
 
-    Args:
-        kernel: The kernel of the methods.
-        compute: Evaluates an inference function on queries, as :func:`StaICC.inference.runner.predict_queries`.
-
     Attributes:
         main: The cache of the kernel of the methods.
         further: The caches of further models that methods asked, in the order in which they were asked first.
     """
 
     def __init__(self, kernel: Inference, compute: Callable[..., Sequence[Answer | Failure]] = predict_queries) -> None:
+        """Make the cache of the kernel; those of further models are made when a method first asks them.
+
+        Args:
+            kernel: The kernel of the methods.
+            compute: Evaluates an inference function on queries, as
+                :func:`StaICC.inference.runner.predict_queries`.
+        """
         self.main = FeatureCache(kernel, compute)
         self.further: list[FeatureCache] = []
         self._compute = compute

@@ -74,7 +74,7 @@ def nearest_demonstrations(
         if chosen is None:  # a query without text
             demonstrations_of_rows.append(near.usable[:count])
         else:
-            demonstrations_of_rows.append([near.usable[place] for place in chosen])
+            demonstrations_of_rows.append([near.usable[number] for number in chosen])
     count_duplicates(data, demonstrations_of_rows)
     return demonstrations_of_rows
 

@@ -82,6 +82,7 @@ def softmax_rows(scores: Any) -> Any:
 
 
 def _refuse_probabilities(rows: Any) -> None:
+    """Refuse a matrix whose rows are all probabilities: not negative, with a sum of 1 up to rounding."""
     sums = rows.sum(axis=1)
     if (rows >= 0).all() and (abs(sums - 1.0) < 1e-3).all():
         raise ArgumentError("got probabilities, expected logits or log-probabilities of the full vocabulary")
@@ -113,7 +114,8 @@ def kullback_leibler(logits: Any, anchors: Any) -> Any:
         ArgumentError: The queries are probabilities.
     """
     _refuse_probabilities(logits)
-    anchor_logs = numpy.log(anchors, out=numpy.zeros_like(anchors), where=anchors > 0)
+    anchor_logs = numpy.zeros_like(anchors)
+    numpy.log(anchors, out=anchor_logs, where=anchors > 0)  # 0 remains where an anchor is 0: 0 log 0 = 0
     negative_entropies = (anchors * anchor_logs).sum(1)
     cross_terms = log_softmax_rows(logits) @ anchors.T
     return numpy.maximum(negative_entropies[None, :] - cross_terms, 0.0)  # rounding can make it negative

@@ -137,9 +137,11 @@ def _readings(value: Any) -> list[Any]:
 
 
 def _one_value(value: Any, types_of_option: Sequence[Any]) -> Any:
-    """Return a value; a whole number as an integer, or as a float if the option takes floats but no integers.
+    """Return the value of an option, with one type for equal numbers.
 
-    So 3 and 3.0 have the same signature.
+    Results have a signature, the text of the settings with which they can be compared. There, 3 and 3.0 must be the
+    same text. So a whole number becomes an integer; or a float if the option takes floats, but no integers. Other
+    values are returned unchanged.
     """
     whole = whole_number(value)
     if whole is None:

@@ -14,11 +14,15 @@ from StaICC.metrics.classification import Kind, normalise
 
 
 def as_probabilities(rows: Sequence[Any], outputs: Kind) -> list[Any]:
-    """Return what a method reads of the model's predictions.
+    """Return the predictions of a model with probabilities in the place of other scores, as methods need them.
 
     Args:
-        rows: A prediction or a failure for each prompt. Labels and texts are kept as they are.
-        outputs: How rows of numbers are read.
+        rows: For each prompt a prediction (one score for each label, a label or a text) or a failure.
+        outputs: What the user states that the scores are: ``"probabilities"``, ``"logits"``, or ``"auto"`` for nothing.
+
+    Returns:
+        For each prompt its prediction. Scores of a stated kind become probabilities; those of kind ``"auto"``, labels,
+        texts and failures are unchanged.
 
     Raises:
         OutputError: A row cannot be read as the kind that is stated.
@@ -27,27 +31,32 @@ def as_probabilities(rows: Sequence[Any], outputs: Kind) -> list[Any]:
         return list(rows)
 
     def probabilities_of(numbers: list[list[float]]) -> list[list[float]]:
-        read = normalise(numbers, outputs).probabilities or ()  # not None: the kind is stated
-        return [list(row) for row in read]
+        """Return the probabilities of rows of scores."""
+        probabilities = normalise(numbers, outputs).probabilities
+        assert probabilities is not None  # they are None only for an ambiguous kind, and this kind is stated
+        return [list(row) for row in probabilities]
 
     return _apply_to_numbers(rows, probabilities_of)
 
 
 def as_stated(rows: Sequence[Any], outputs: Kind) -> list[Any]:
-    """Return a method's predictions for a benchmark that reads outputs of the stated kind.
+    """Return the predictions of a method in the form in which the benchmark reads them.
 
-    A method returns probabilities. If logits are stated, the benchmark takes the softmax of what it gets, so that
-    probabilities become log-probabilities.
+    A method returns probabilities ``p``. A benchmark for which logits are stated takes their softmax, so it gets
+    ``log p``: ``softmax(log p) = p``.
 
     Args:
-        rows: A prediction or a failure for each query. Labels and texts are kept as they are, such as replies without
-            a label among the shares of generated ones.
-        outputs: How rows of numbers are read.
+        rows: For each query a prediction (one score for each label, a label or a text) or a failure.
+        outputs: What the benchmark expects: ``"probabilities"``, ``"logits"`` or ``"auto"``.
+
+    Returns:
+        For each query its prediction. Labels, texts and failures are unchanged.
     """
     if outputs != "logits":
         return list(rows)
 
     def logarithms_of(numbers: list[list[float]]) -> list[list[float]]:
+        """Return the logarithms of rows of probabilities; other rows, such as logits, are unchanged."""
         read = normalise(numbers)
         if read.kind != "probabilities" or read.probabilities is None:
             return numbers

@@ -97,11 +97,13 @@ def apply(state: MixtureState, rows: Sequence[Any], label_space: Sequence[str]) 
 
 
 def _write_prompts(source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about rows of the calibration set, whose predictions are clustered."""
     prompts, labels = labelled_prompts(source)
     return TrainingPrompts(labelled=prompts, labels=labels)
 
 
 def _learn(restarts: int, rows: TrainingRows, label_space: Sequence[str]) -> MixtureState:
+    """Return the Gaussian mixture that is learned from the predictions, the best of ``restarts`` fits."""
     return learn(rows.labelled, label_space, restarts)
 
 

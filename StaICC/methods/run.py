@@ -67,14 +67,21 @@ def _find(name: str | MethodSpec) -> MethodSpec:
 
 
 _PARTIAL_KEYWORDS = {"model", "tokenizer", "cache_empty", "return_hidden_state", "return_full_vocab_prob"}
+"""The keywords of a documented ``functools.partial`` that do not change its label probabilities."""
 
 
 def _as_kernel(kernel: Inference) -> Inference:
-    """Return a kernel with all capabilities for the ``functools.partial`` that 0.1.1 documents."""
+    """Return a kernel with all capabilities for the ``functools.partial`` that 0.1.1 documents.
+
+    Any other inference function is returned unchanged; so is a partial with a keyword that changes its predictions,
+    such as ``calibration_function``.
+    """
     if not isinstance(kernel, functools.partial):
         return kernel
     keywords = set(kernel.keywords)
-    if not {"model", "tokenizer"} <= keywords <= _PARTIAL_KEYWORDS:
+    has_model = {"model", "tokenizer"} <= keywords
+    changes_predictions = not keywords <= _PARTIAL_KEYWORDS
+    if not has_model or changes_predictions:
         return kernel
     kernel_for = own_attribute(kernel.func, "kernel_for")
     if kernel_for is None:
@@ -260,6 +267,10 @@ class Method:
         calibration_number: int = 128,
         **options: Any,
     ) -> None:
+        """Find the method, and check its arguments and what it requires of the kernel; nothing is computed.
+
+        The description of the class explains the arguments.
+        """
         self.spec = _find(name)
         if isinstance(kernel, str):
             raise ArgumentError(
@@ -271,7 +282,9 @@ class Method:
         self.variant = check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
         self.options = make_options(self.spec.name, self.spec.options, options)
-        if self.options == self.spec.options():  # what other options need is found at the first step
+        # The record states what the default options require. Whether the kernel can compute what other options require
+        # is found when the method makes its first requests.
+        if self.options == self.spec.options():
             check_capabilities(self.spec.title, self.kernel, self.spec.requires)
 
     def __repr__(self) -> str:

@@ -106,6 +106,7 @@ def probabilities_of_orders(answers: Sequence[Sequence[Any]], n_labels: int) -> 
     """
 
     def as_probabilities(rows: list[Any]) -> list[Any]:
+        """Return the probabilities of predictions that did not fail; all are read as the same kind."""
         probabilities, read_as = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
         if read_as == "logits":
             return probabilities

@@ -172,22 +172,25 @@ def diverse(
         text_distances: Computes the distances between texts of the pool.
         count: How many.
     """
-    positions = order[: DIVERSE_CANDIDATES * count]  # of the candidates, in the pool
-    texts = [pool.texts[position] for position in positions]
+    nearest_positions = order[: DIVERSE_CANDIDATES * count]
+    texts = [pool.texts[position] for position in nearest_positions]
     distances_between = text_distances.distances(texts, texts)
 
-    remaining = list(range(len(positions)))  # candidates are numbered
+    # A candidate is a number from 0: its index in ``nearest_positions`` and in ``distances_between``.
+    remaining = list(range(len(nearest_positions)))
     chosen: list[int] = []
     while len(chosen) < count:
         values = []
         for candidate in remaining:
-            relevance = -query_distances[positions[candidate]]
-            similarities = [-distances_between[candidate, other] for other in chosen]
-            values.append(relevance - max(similarities, default=0.0))
+            relevance = -query_distances[nearest_positions[candidate]]
+            similarity_to_chosen = 0.0
+            if chosen:
+                similarity_to_chosen = max(-distances_between[candidate, other] for other in chosen)
+            values.append(relevance - similarity_to_chosen)
         best = remaining[values.index(max(values))]
         chosen.append(best)
         remaining.remove(best)
-    return [positions[candidate] for candidate in chosen]
+    return [nearest_positions[candidate] for candidate in chosen]
 
 
 def determinantal(order: Sequence[int], query: str, pool: Pool, text_distances: TextDistances, count: int) -> list[int]:

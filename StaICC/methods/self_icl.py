@@ -95,7 +95,9 @@ def pseudo_inputs(
     prompts = []
     for text in query_texts:
         prompts.append(question_only(PSEUDO_INPUTS.format(task=task, count=count, text=text)))
-    (replies,) = yield [data.ask(TextInference(None, tokens, ()), prompts)]
+    # The kernel is None: the run calls the kernel of the method.
+    writer = TextInference(kernel=None, max_new_tokens=tokens, stop=())
+    (replies,) = yield [data.ask(writer, prompts)]
     return [read_inputs(reply, count) for reply in replies]
 
 

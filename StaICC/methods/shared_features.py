@@ -32,16 +32,19 @@ _SHARED_NAMES = {
 class SharedFeatures:
     """Computes the first requests of several methods together, data set by data set.
 
-    Args:
-        caches: Keep the features, so that the methods find them there.
-        runs: For each method a function that returns its first requests on a data set, and its benchmark.
-        same_data: Whether all methods have the same benchmark. If not, a prompt that fails does not stop the others.
-
     Attributes:
         cost: What computing took, without the methods' own costs.
     """
 
     def __init__(self, caches: ModelCaches, runs: Sequence[tuple[FirstRequests, Any]], same_data: bool) -> None:
+        """Begin with costs of 0; nothing is computed yet.
+
+        Args:
+            caches: Keep the features, so that the methods find them there.
+            runs: For each method a function that returns its first requests on a data set, and its benchmark.
+            same_data: Whether all methods have the same benchmark. If not, a prompt that fails does not stop the
+                others.
+        """
         self.cost: dict[str, float] = defaultdict(float, prompts=0)
         self._caches = caches
         self._runs = runs

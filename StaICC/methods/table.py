@@ -84,14 +84,14 @@ def _figures(result: Result) -> dict[str, str]:
 
 
 def display_methods(results: Result | ResultGroup) -> list[Block]:
-    """Return what a run with a method prints: its tables and its costs.
+    """Return what a run with methods prints: the tables of the results, and their costs.
 
     Args:
-        results: The results of several methods, or of one, on one benchmark or on a group.
+        results: A table of several methods; or the result of one method on a benchmark, or on a group of benchmarks.
     """
-    if isinstance(results, MethodTable):
-        return results.display_blocks()
     blocks = results.display_blocks()
+    if isinstance(results, MethodTable):
+        return blocks  # its tables have a column for each cost
     for result in results.results():
         costs = ", ".join(f"{column.head} {column.cell(result)}" for column in COST_COLUMNS)
         if isinstance(results, ResultGroup):
@@ -164,6 +164,7 @@ class MethodTable(ResultGroup):
     """
 
     def __init__(self, name: str, parts: Mapping[str, Any], titles: dict[str, str], skipped: dict[str, str]) -> None:
+        """Make a table of the results so far; the description of the class explains the arguments."""
         super().__init__(name, parts)
         self.titles = titles
         self.skipped = skipped

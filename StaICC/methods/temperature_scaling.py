@@ -34,6 +34,7 @@ class TemperatureState:
     """What the predictions were read as."""
 
     def __post_init__(self) -> None:
+        """Refuse a temperature that is not positive, such as one from a damaged file."""
         if not self.temperature > 0:
             raise ValueError(f"temperature: got {self.temperature}, expected a positive number")
 
@@ -91,11 +92,13 @@ def apply(state: TemperatureState, rows: Sequence[Any], label_space: Sequence[st
 
 
 def _write_prompts(source: TrainingSource) -> TrainingPrompts:
+    """Write labelled prompts; the temperature makes their labels most likely."""
     prompts, labels = labelled_prompts(source)
     return TrainingPrompts(labelled=prompts, labels=labels)
 
 
 def _learn(rows: TrainingRows, label_space: Sequence[str]) -> TemperatureState:
+    """Return the temperature that is learned from the predictions for labelled prompts (:func:`learn`)."""
     return learn(rows.labelled, rows.labels, label_space)
 
 

@@ -27,17 +27,18 @@ class TextDistances(Protocol):
 
 
 class EncodedTexts:
-    """Texts that are compared by their encodings: vectors, such as the model's last hidden states.
-
-    Args:
-        texts: The texts, all different.
-        encodings: The vector of each text.
-
-    Raises:
-        OutputError: An encoding is missing, or has NaN or an infinity.
-    """
+    """Texts that are compared by their encodings: vectors, such as the model's last hidden states."""
 
     def __init__(self, texts: Sequence[str], encodings: Any) -> None:
+        """Keep the encodings of texts.
+
+        Args:
+            texts: The texts, all different.
+            encodings: The vector of each text.
+
+        Raises:
+            OutputError: An encoding is missing, or has NaN or an infinity.
+        """
         self._encodings = finite_matrix(check_answered(encodings, "encoding"), "encoding")
         self._row_of = {text: row for row, text in enumerate(texts)}
 
@@ -50,6 +51,7 @@ class EncodedTexts:
         return _unit_rows(self._encodings_of(texts)) @ _unit_rows(self._encodings_of(others)).T
 
     def _encodings_of(self, texts: Sequence[str]) -> Any:
+        """Return the encodings of some of the texts, an array (texts, width)."""
         return self._encodings[[self._row_of[text] for text in texts]]
 
 

@@ -44,5 +44,6 @@ def encoder_signature(choice: Any) -> str | None:
 
 @lru_cache(maxsize=4)
 def _sentence_transformer(name: str) -> Any:
+    """Return the function of a model of the package sentence-transformers that encodes a list of texts."""
     package = require("sentence_transformers", "hf", "encoding demonstrations")
     return package.SentenceTransformer(name).encode

@@ -71,7 +71,7 @@ class TrainingRows:
 
 
 def never_warns(state: Any, label_space: Sequence[str]) -> str | None:
-    """Return that a calibration always does what its name says."""
+    """Return no warning: the default :attr:`Calibration.warning`, for a calibration that does what its name says."""
     return None
 
 
@@ -117,14 +117,17 @@ def calibrate(data: MethodData, calibration: Calibration, sources: Sequence[Trai
 
     (rows,) = yield [data.ask(feature)]
     calibrated: list[Any] = []
-    # cycle: a single state is for all conditions.
+    # There is one state for each condition, or one for all, which cycle repeats.
     for condition_rows, apply_state in zip(data.rows_by_condition(rows), itertools.cycle(apply_of_states)):
-        calibrated += apply_present(condition_rows, apply_state)
+        calibrated += apply_present(condition_rows, apply_state)  # failures keep their places
     return data.predictions(calibrated)
 
 
 def _apply_state(calibration: Calibration, state: Any, label_space: Sequence[str], rows: Any) -> list[list[float]]:
-    """Return the label probabilities of rows of features; the rows come last, so that other arguments can be bound."""
+    """Return the label probabilities of rows of features by a trained calibration.
+
+    The rows come last, so that the other arguments can be bound by ``functools.partial``.
+    """
     return calibration.apply(state, rows, label_space)
 
 

@@ -176,6 +176,12 @@ class _Labels:
     """The label indexes of the rows of a set, each read when it is needed: labels that are read count as a cost."""
 
     def __init__(self, rows: CalibrationSet, label_space: Sequence[str]) -> None:
+        """Read no label yet.
+
+        Args:
+            rows: The set.
+            label_space: The labels, in the order of their indexes.
+        """
         self._rows = rows
         self.label_space = label_space
 
@@ -183,6 +189,7 @@ class _Labels:
         return len(self._rows)
 
     def __getitem__(self, position: int) -> int:
+        """Return the label index of the row at a position, which counts as read."""
         return label_index(self._rows[position][1], self.label_space)
 
     def groups(self) -> list[list[int]]:

@@ -55,13 +55,10 @@ class UnlabelledQuery:
 
 
 class UnlabelledQueries(Sequence[UnlabelledQuery]):
-    """Queries without their true labels. Each is made when it is needed, as prompts of benchmarks may be.
-
-    Args:
-        queries: The queries.
-    """
+    """Queries without their true labels. Each is made when it is needed, as prompts of benchmarks may be."""
 
     def __init__(self, queries: Sequence[Query]) -> None:
+        """Show these queries, which are read when one is needed, without their labels."""
         self._queries = queries
 
     def __len__(self) -> int:
@@ -72,6 +69,7 @@ class UnlabelledQueries(Sequence[UnlabelledQuery]):
     @overload
     def __getitem__(self, index: slice) -> list[UnlabelledQuery]: ...
     def __getitem__(self, index: int | slice) -> UnlabelledQuery | list[UnlabelledQuery]:
+        """Return the query at a position, or a list of the queries of a slice, without their true labels."""
         if isinstance(index, slice):
             return [_without_label(query) for query in self._queries[index]]
         return _without_label(self._queries[index])
@@ -86,4 +84,5 @@ class UnlabelledCondition:
 
 
 def _without_label(query: Query) -> UnlabelledQuery:
+    """Return all of a query but its true label."""
     return UnlabelledQuery(query.prompt, query.label_space, query.row, query.repeat, query.last_label)

@@ -61,7 +61,13 @@ def _order_of_equals(between: Any, votes: Any) -> Any:
     """Return the rows in the order in which equal scores are decided.
 
     Rows with more votes come first, then rows whose first voter comes first; of the rows of one voter, the farthest.
+
+    Args:
+        between: The distance of each row to each other, array (n, n).
+        votes: Array (voters, rows), with as many voters as rows: 1 where a voter votes for a row, otherwise 0.
     """
-    first_voter = votes.argmax(axis=0)
+    vote_counts = votes.sum(axis=0)
+    first_voter = votes.argmax(axis=0)  # the index of the first 1 of each column
     distance_of_first_voter = between[first_voter, range(len(between))]
-    return numpy.lexsort((-distance_of_first_voter, first_voter, -votes.sum(axis=0)))
+    # lexsort sorts by its last key; where that is equal, by the key before it. A minus sorts the largest first.
+    return numpy.lexsort((-distance_of_first_voter, first_voter, -vote_counts))

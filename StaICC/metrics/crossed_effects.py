@@ -603,7 +603,11 @@ def chi_square_probability(x: float, freedom: float) -> float:
 def expected_effects(
     components: Mapping[str, float], sizes: tuple[int, int, int], datasets: int = 1, shared: float = 0.0
 ) -> CrossedEffects:
-    """Return the expected mean squares of the mean over data sets, each with a design of the given sizes.
+    """Return the expected mean squares of the mean over data sets, for designs that are planned.
+
+    Each data set has a design of the given sizes. A source with the variance v of its effects contributes
+    ``v / (number of its effects) / (number of data sets)`` to the variance of the mean. The expected mean square of a
+    source is the sum of the contributions of all sources that contain it (at the top of the module).
 
     Args:
         components: The variance of each effect, by the names of :data:`SOURCES`.
@@ -737,14 +741,16 @@ def generalise(value: float, interval: Interval, effects: CrossedEffects, *, dif
 def generalising_p_value(difference: float, p_value: float, effects: CrossedEffects) -> float:
     """Return the two-sided p-value of a difference, for other rows, draws and templates.
 
-    The p-value is the number p for which the interval of the difference with the coverage 1 - p ends at 0. The distance
-    from the difference to the end of this interval has two sources, which are combined as in :func:`generalise`::
+    It is the number p for which the interval of the difference with the coverage 1 - p ends at 0. The distance from the
+    difference to the end of this interval has two sources, which are combined as in :func:`generalise`::
 
         distance = sqrt(rows_distance^2 + half_width^2)
 
-    The distance from the rows is that of a normal variable, whose standard deviation follows from the p-value with
-    draws and templates fixed. The half width from draws and templates is that of :meth:`CrossedEffects.half_width`.
-    A larger p makes the interval narrower, so p is found by bisection. It is at least 1e-12.
+    - rows_distance is that of a normal variable, ``deviation * quantile(p / 2)``. Its standard deviation follows from
+      the p-value with draws and templates fixed: ``difference / quantile(p_value / 2)``.
+    - half_width comes from draws and templates (:meth:`CrossedEffects.half_width`).
+
+    A larger p makes the interval narrower, so that p is found by bisection. It is at least 1e-12.
 
     Args:
         difference: The difference of two means, of any sign.
@@ -754,8 +760,7 @@ def generalising_p_value(difference: float, p_value: float, effects: CrossedEffe
     if not difference or p_value >= 1.0:
         return 1.0
     normal = NormalDist()
-    # The standard deviation with which a normal variable has the given p-value. Its sign may be negative, which has no
-    # effect below: hypot() uses the absolute value.
+    # The deviation may be negative, which has no effect: hypot() uses the absolute value of the distance.
     quantile_of_p = normal.inv_cdf(max(p_value, 1e-300) / 2.0)
     rows_deviation = difference / quantile_of_p
     low = max(p_value, 1e-12)

@@ -830,10 +830,17 @@ def favourable_weight(rows: int) -> float:
 def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
     """Return the one-sided p-value of the null hypothesis "the true difference is at most `least`".
 
-    The test is that of Gaffke (2005). Each row gets a random weight, and the probability is computed that the weighted
-    sum of the steps is not above the difference of the null hypothesis. A pseudo-row is added to the sample first. The
-    p-value is the weighted mean of the probabilities with the least and with the most favourable pseudo-row
-    (:func:`favourable_weight`).
+    The test is that of Gaffke (2005). Let x be the steps of the rows minus those of the null hypothesis, with one
+    pseudo-row added, and let w be random Dirichlet weights. Then p is the probability that ``sum of w * x`` is not
+    positive.
+
+    Two pseudo-rows are tried. With the lowest possible step, the test is cautious: the sample may lack such a row. With
+    the highest possible step, it is not. The p-value is the weighted mean of both probabilities
+    (:func:`favourable_weight`)::
+
+        (1 - weight) * p_if_least_favourable + weight * p_if_most_favourable
+
+    If the expected difference of a sample may be above the true one, this upward bias is added to the hypothesis.
 
     Args:
         difference: The observed difference.
@@ -842,15 +849,13 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
     if difference.cluster_shares is not None:
         return _upper_p_value_over_clusters(difference, least)
 
-    # The expected difference of a sample may be above the true one by the upward bias: it is added to the hypothesis.
     tested = least + difference.upward_bias
     terms = _steps_above(difference, tested)
     if not any(terms):  # every row has the difference of the null hypothesis, so that nothing speaks against it
         return 1.0
 
-    # Pseudo-rows: the sample may lack a row with the lowest possible step, which is the least favourable one, or a row
-    # with the highest possible step. With several data sets, it is a row of the smallest one, in which a row has the
-    # largest weight.
+    # Under the hypothesis, all rows of a data set have the same step. With several data sets, a pseudo-row is one of
+    # the smallest data set, in which a row has the largest weight.
     tested_step = tested / min(difference.strata) / len(difference.strata)
     least_favourable = min(0.0, difference.lowest_step - tested_step)
     most_favourable = max(0.0, difference.highest_step - tested_step)
@@ -953,9 +958,13 @@ def p_value(difference: PairedDifference) -> float:
 def too_few_rows(difference: PairedDifference) -> str | None:
     """Return the reason why no outcome on these rows could be significant; ``None`` if one could, or if no row differs.
 
-    The most significant outcome has the observed sizes of the steps, all with one sign. If even this outcome has a
-    p-value above the level, nothing is tested. There are two reasons: too few rows differ, or their steps are small
-    next to the largest step that one more row could have.
+    The most significant outcome that is possible has the observed sizes of the steps, all with one sign. If even its
+    p-value is above the level, nothing is tested. There are two reasons, with different messages. Which one it is shows
+    if each row that differs had the largest possible step, as rows have that differ in accuracy:
+
+    - With such steps the test could be significant. Then the steps are small next to the step that one more row could
+      have.
+    - It could not even then: too few rows differ.
 
     Args:
         difference: The difference; only the absolute values of its steps are used.
@@ -971,7 +980,6 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     if _can_be_significant(sizes, pseudo_row, difference.smallest_rows):
         return None
 
-    # As many rows would be enough if each had the largest possible step, as rows have that differ in accuracy.
     differing_count = sum(1 for size in sizes if size)
     largest_sizes = [-pseudo_row] * differing_count
     if _smallest_p_value(largest_sizes, pseudo_row, difference.smallest_rows) <= SIGNIFICANCE_LEVEL:

@@ -70,16 +70,17 @@ def range_axis(values: Iterable[float], steps: int) -> Axis:
 
 
 def _round_step(span: float, steps: int) -> float:
-    """Return the smallest round distance of ticks of which at most ``steps`` fit into a range.
+    """Return the distance of the ticks of an axis: the smallest round number that divides a range into few parts.
 
-    Round numbers are 1, 2 and 5 times a power of ten.
+    Round numbers are 1, 2 and 5 times a power of ten. The range 0.35 and at most 4 parts have the distance 0.1, because
+    0.35 / 0.1 is at most 4, and 0.35 / 0.05 is not.
 
     Args:
         span: The length of the range.
-        steps: The largest number of distances.
+        steps: The largest number of parts.
     """
-    magnitude = 10.0 ** math.floor(math.log10(span))
-    for factor in (0.2, 0.5, 1.0, 2.0, 5.0):
+    magnitude = 10.0 ** math.floor(math.log10(span))  # the largest power of ten that is not above the range
+    for factor in (0.2, 0.5, 1.0, 2.0, 5.0):  # 0.2 and 0.5 are 2 and 5 times the power below
         if span / (magnitude * factor) <= steps:
             return magnitude * factor
     return magnitude * 10.0
@@ -181,6 +182,13 @@ class _ChartPanel:
 
     Curves have a horizontal axis, and their scores are vertical. Without a horizontal axis, each category is a row, and
     scores are horizontal.
+
+    Args:
+        series: The number of each series, which decides its marker and colour; ``None`` is grey.
+        dodge: Distance of series from each other at the same position.
+        across: The horizontal axis of curves; ``None`` for rows.
+        values: The axis of the scores; ``None`` for one that contains all of them.
+        width: Pixels.
     """
 
     def __init__(
@@ -191,6 +199,7 @@ class _ChartPanel:
         values: Axis | None,
         width: int,
     ) -> None:
+        """Begin without points; :meth:`drawn` adds them."""
         self.series = series
         self.dodge = dodge
         self.across = across

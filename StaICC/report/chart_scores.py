@@ -38,7 +38,10 @@ class ChartScore(NamedTuple):
 
     @property
     def cell(self) -> str:
-        """The value as a cell of a table, with its marks; ``-`` with the reason if there is none."""
+        """The value as a cell of a table, with its marks. Without a value it is a :class:`Missing`: ``-`` as text.
+
+        The page shows the reason of such a cell on hovering.
+        """
         if self.value is None:
             return Missing(self.reason)
         return with_marks(f"{self.value:.4f}", self.left_out, self.stopped_early)
@@ -95,7 +98,7 @@ def scores_of(result: Result) -> Scores:
 
 
 def _score_of_record(record: Mapping[str, Any]) -> ChartScore:
-    """Return a score from its record."""
+    """Return the score of a record (:func:`~StaICC.results.score_records.records_of_scores`) for a figure."""
     interval = None
     if record["low"] is not None:
         interval = Interval(record["low"], record["high"], record["level"], "")
@@ -111,7 +114,16 @@ def _score_of_record(record: Mapping[str, Any]) -> ChartScore:
 
 
 def _undefined_on(scores: Scores, key: str, datasets: list[str]) -> str:
-    """Return on which data sets a score is undefined, as the reason why its mean is; empty if it is on none."""
+    """Return the reason why a mean over data sets is undefined: the data sets on which the score is undefined.
+
+    Args:
+        scores: The scores of a result, by data set and key.
+        key: The key of the score.
+        datasets: The data sets of the result.
+
+    Returns:
+        The reason; empty if the score is defined on all data sets.
+    """
     with_score = [name for name in datasets if (name, key) in scores]
     undefined = [name for name in with_score if scores[name, key].value is None]
     if not undefined:

@@ -152,7 +152,14 @@ def _differing_values(groups: Sequence[Group]) -> dict[str, list[str]]:
 
 
 def _differs_within_a_benchmark(field: str, groups: Sequence[Group]) -> bool:
-    """Return whether a field that comparable results share has several values in the results of one benchmark."""
+    """Return whether the results of some benchmark have different values of a field of the signature.
+
+    Results in one group are comparable, so they have the same value. Those of different groups may differ.
+
+    Args:
+        field: The field, such as ``"k"``.
+        groups: All groups of comparable results.
+    """
     values_by_benchmark: dict[str, set[str]] = {}
     for group in groups:
         for _, benchmark, result in each_result(group):
@@ -166,7 +173,7 @@ def _value_of_group(field: str, group: Group) -> str:
 
 
 def _shared_value(field: str, result: Result) -> str:
-    """Return the value of a field that comparable results share."""
+    """Return the value of a field in which comparable results agree, such as ``"4"`` for the field ``k``, as text."""
     if field == "datasets":
         return "+".join(sorted(result.divided))  # as comparable_by does
     return result.signature.fields.get(field) or "default"

@@ -79,9 +79,13 @@ def headlines_of(group: Group) -> Iterator[Headline]:
 
 
 def _columns(group: Group) -> list[Column]:
-    """Return the headline scores: those of the library, then the scores of single benchmarks.
+    """Return the headline scores as columns of a leaderboard.
 
-    An experiment has no score of the library, but one for each of its conditions.
+    First come the main scores that this library names for its benchmarks (:data:`COLUMNS`). Then come further scores:
+    each condition of an experiment, which has no main score, and scores of benchmarks of users.
+
+    Args:
+        group: Comparable results, by benchmark and run. The results of a benchmark are all of the same kind.
     """
     library_columns = []
     for column in COLUMNS:
@@ -102,7 +106,16 @@ def _first_of(runs: ResultsByRun) -> Result:
 
 
 def _further_keys(benchmark: str, runs: ResultsByRun) -> list[str]:
-    """Return the keys of the headline scores of a benchmark that are not those of the library."""
+    """Return the keys of those headline scores of a benchmark that are not among the main scores of this library.
+
+    - Of an experiment: its conditions, which are its scores.
+    - Of a benchmark of this library: the user's own metrics whose better direction is known.
+    - Of a benchmark of another package: the same, and its first score in any case.
+
+    Args:
+        benchmark: The name of the benchmark.
+        runs: Its results, by the names of their runs.
+    """
     result = _first_of(runs)
     if is_experiment(result):
         conditions: dict[str, None] = {}  # a dictionary keeps the order

@@ -141,7 +141,7 @@ def _baseline_rows(rows: Sequence[Sequence[ChartScore]]) -> list[list[str]]:
 
 
 def _first_cell(values: Sequence[float | None]) -> str:
-    """Return the first known value as a cell; ``-`` if none is known."""
+    """Return the first value that is not ``None`` as a cell of a table; ``-`` if there is none."""
     for value in values:
         if value is not None:
             return ChartScore(value).cell

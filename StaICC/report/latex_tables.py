@@ -71,7 +71,14 @@ def _group_table(group: Group) -> str:
 def _caption(
     group: Group, names: Sequence[str], rows: Sequence[Sequence[str]], scores: Sequence[ChartScore]
 ) -> list[str]:
-    """Return the parts of the caption: what the runs share, and the meaning of the marks that are in the table."""
+    """Return the parts of the caption: what the runs share, and the meaning of the marks that are in the table.
+
+    Args:
+        group: The results.
+        names: The names of the runs.
+        rows: The cells of the table. The marks ``*`` and ``--`` are explained if a cell has them.
+        scores: All scores of the table.
+    """
     cells = [cell for row in rows for cell in row]
     caption = [
         group_title(group),

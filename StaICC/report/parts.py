@@ -75,6 +75,7 @@ def run_part(benchmarks: Sequence[str], make: Callable[[str, ResultsByRun], str]
     """
 
     def part(group: Group) -> str:
+        """Return one folded part for each run that has one of the benchmarks."""
         chosen = {benchmark: group[benchmark] for benchmark in benchmarks if benchmark in group}
         parts = {}
         for run in run_names(chosen):

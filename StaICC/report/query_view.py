@@ -138,6 +138,7 @@ class _QueryData:
     """
 
     def __init__(self) -> None:
+        """Begin without any queries."""
         self._conditions = _NumberedValues()
         """The names of conditions."""
         self._part_texts = _NumberedValues()

@@ -52,7 +52,7 @@ def _folded_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def _query_counts(run: str, benchmark: str, result: Result) -> list[str]:
-    """Return the row of the table of queries about a result."""
+    """Return the row of the table of queries about a result: run, benchmark, four numbers of queries, and seconds."""
     row = [run, benchmark]
     for count in ("asked", "distinct", "scored", "failed"):
         row.append(str(sum(getattr(details, count) for details in result.details.values())))

@@ -163,9 +163,11 @@ def _difference_at_worst(headline: Headline, leader: str, other: str) -> float:
     These values have missing queries at their worst. If lower values are better, they are sorted with the opposite
     sign, which is turned back here.
     """
-    lead = headline.sorted_by(leader) - headline.sorted_by(other)
+    difference = headline.sorted_by(leader) - headline.sorted_by(other)
     lower_is_better = headline.better is False
-    return -lead if lower_is_better else lead
+    if lower_is_better:
+        return -difference
+    return difference
 
 
 def _runs_without_claim(headline: Headline, leader: str) -> str:

@@ -71,12 +71,17 @@ def panel_svg(panel: Panel, **attributes: str) -> Markup:
 
 
 class _PanelDrawing:
-    """The elements of a panel, and the pixels between which its plot is."""
+    """The elements of a panel, and the pixels between which its plot is.
+
+    Args:
+        panel: The panel.
+    """
 
     def __init__(self, panel: Panel) -> None:
+        """Find the edges of the plot, which leave room for the ticks and the labels of the axes."""
         self.panel = panel
         self.height = panel_height(panel)
-        self.left: float = 34
+        self.left: float = 34  # room for numbers
         if panel.y.names:
             longest_name = max((text_units(text) for _, text in panel.y.ticks), default=0.0)
             self.left = 14 + _CHARACTER * longest_name

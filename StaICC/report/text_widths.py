@@ -32,7 +32,11 @@ def text_units(text: str) -> float:
 
 
 def _units(character: str) -> float:
-    """Return the width of a character; 0 for a mark above or below another one."""
+    """Return the approximate width of a character; 0 for a mark above or below another one.
+
+    The categories are those of Unicode: Mn and Me are marks without a width, Cf are invisible, So are symbols such as
+    emoji. An East Asian width of W or F is that of a Chinese character.
+    """
     if character in _NARROW:
         return _NARROW_WIDTH
     if character in _WIDE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ def command_of(name: str) -> Any:
 
 
 def examples() -> list[str]:
+    """Return the examples of all commands, without the name of the program."""
     texts = [StaICC.cli._EPILOG, *(command_of(name).epilog for name in COMMANDS)]
     lines = [line.strip() for text in texts for line in text.splitlines()]
     return [line.removeprefix(PROGRAM) for line in lines if line.startswith(PROGRAM)]
@@ -84,50 +86,73 @@ RUN += [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything that the examples name."""
-    folder = tmp_path_factory.mktemp("examples")
+def length(prompt: str, label_space: list[str]) -> int:
+    """Predict a label by the length of the prompt."""
+    return len(prompt) % len(label_space)
 
-    def function(prompt: str, label_space: list[str]) -> int:
-        return len(prompt) % len(label_space)
 
-    for name, answer in (("a", 0), ("b", 1), ("c", 2)):
-        StaICC.Normal(datasets=["mini"])(lambda prompt, label_space, answer=answer: answer).save(
-            folder / f"{name}.json"
-        )
-    StaICC.Normal(datasets=["mini"])(function).save(folder / "result.json")
+def save_results(folder: Path) -> None:
+    """Save results of four models of one label or of the length, one of ppm, and two that are crossed."""
+    for name, label in (("a", 0), ("b", 1), ("c", 2)):
+        result = StaICC.Normal(datasets=["mini"])(lambda prompt, label_space, label=label: label)
+        result.save(folder / f"{name}.json")
+    StaICC.Normal(datasets=["mini"])(length).save(folder / "result.json")
     StaICC.Normal(datasets=["mini"], limit=20)(StaICC.load_kernel("ppm")).save(folder / "ppm.json")
     for name, order in (("first", 2), ("second", 3)):
         crossed = StaICC.Generalisation(datasets=["mini"], limit=10)
         crossed(StaICC.load_kernel(f"ppm;order={order}")).save(folder / f"{name}.json")
     (folder / "runs").mkdir()
     for name in ("a.json", "b.json"):
-        (folder / "runs" / name).write_bytes((folder / name).read_bytes())
+        shutil.copy(folder / name, folder / "runs" / name)
+
+
+def write_predictions(folder: Path, queries: list[Any]) -> None:
+    """Write predictions of queries as JSON lines, as CSV, and as a log of lm-evaluation-harness."""
+    lines = [json.dumps({"id": query.id, "index": 1}) for query in queries]
+    (folder / "predictions.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    rows = [f"{query.id},food" for query in queries]
+    (folder / "predictions.csv").write_text("\n".join(["id,label", *rows]) + "\n", "utf-8")
+
+    (folder / "logged").mkdir()
+    samples = [json.dumps(logged_sample(query)) for query in queries]
+    log = folder / "logged" / "samples_staicc_normal_mini_2026.jsonl"
+    log.write_text("\n".join(samples) + "\n", "utf-8")
+
+
+def logged_sample(query: Any) -> dict[str, Any]:
+    """Return a query as lm-evaluation-harness logs it: the first label has the highest log-likelihood."""
+    prompt, labels = query.query.prompt, list(query.query.label_space)
+    return {
+        "doc": {"id": query.id, "prompt": prompt, "label_space": labels},
+        "arguments": {f"gen_args_{n}": {"arg_0": prompt, "arg_1": label} for n, label in enumerate(labels)},
+        "filtered_resps": [[str(-float(n)), "False"] for n in range(len(labels))],
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with everything that the examples name."""
+    folder = tmp_path_factory.mktemp("examples")
+    save_results(folder)
     benchmark = StaICC.Normal(datasets=["mini"], limit=10)
-    benchmark(function, store=folder / "run.sqlite", model_name="length")
-    asked = list(identified_queries(benchmark))
-    with (folder / "predictions.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps({"id": query.id, "index": 1}) + "\n" for query in asked)
-    with (folder / "predictions.csv").open("w", encoding="utf-8") as file:
-        file.write("id,label\n" + "".join(f"{query.id},food\n" for query in asked))
+    benchmark(length, store=folder / "run.sqlite", model_name="length")
+    write_predictions(folder, list(identified_queries(benchmark)))
     for name, correct in (("first", 1.0), ("second", 0.0)):
         tasks = {"sums": {"acc": [correct] * 20, "acc_norm": [correct] * 20}}
         write_evaluation(folder / "out" / f"{name}_model", tasks, model=name)
     for name in ("a", "b"):
-        (folder / f"{name}.csv").write_text("row,score\n" + "".join(f"{row},{row}\n" for row in range(9)), "utf-8")
+        rows = [f"{row},{row}" for row in range(9)]
+        (folder / f"{name}.csv").write_text("\n".join(["row,score", *rows]) + "\n", "utf-8")
     (folder / "run.toml").write_text('benchmark = "normal"\ndatasets = ["mini"]\n', "utf-8")
-    (folder / "logged").mkdir()
-    with (folder / "logged" / "samples_staicc_normal_mini_2026.jsonl").open("w", encoding="utf-8") as file:
-        for query in asked:
-            space = list(query.query.label_space)
-            doc = {"id": query.id, "prompt": query.query.prompt, "label_space": space}
-            arguments = {
-                f"gen_args_{n}": {"arg_0": query.query.prompt, "arg_1": label} for n, label in enumerate(space)
-            }
-            answers = [[str(-float(n)), "False"] for n in range(len(space))]
-            file.write(json.dumps({"doc": doc, "arguments": arguments, "filtered_resps": answers}) + "\n")
     return folder
+
+
+def status_in_this_process(words: list[str]) -> object:
+    """Return the exit status of a command, also of one that ends the program, as ``--version`` does."""
+    try:
+        return main(words)
+    except SystemExit as end:
+        return end.code
 
 
 @pytest.mark.parametrize("example", RUN)
@@ -138,42 +163,58 @@ def test_the_example_runs(
     monkeypatch.setenv("STAICC_OFFLINE", "1")
     words = shlex.split(SHORTER.get(example, example))
     assert "smollm2" not in words, "an example with a large model must be shortened"
-    if words == ["--version"]:
-        with pytest.raises(SystemExit) as caught:
-            main(words)
-        assert caught.value.code == 0
-    elif "--workers" in words:  # worker processes start from a program, not from a test
+    if "--workers" in words:  # worker processes start from a program, not from a test
         done = program(*words, env={"HOME": str(folder)})
         assert done.returncode == 0, done.stderr
-    else:
-        assert main(words) == 0, capsys.readouterr().err
+        return
+
+    status = status_in_this_process(words)
+    printed = capsys.readouterr()
+    assert status == 0, printed.err
     if words[-1] == "--json":
-        json.loads(capsys.readouterr().out)
+        json.loads(printed.out)
     if "-o" in words:
-        assert Path(words[words.index("-o") + 1]).stat().st_size > 0
+        output = Path(words[words.index("-o") + 1])
+        assert output.stat().st_size > 0
 
 
-def test_the_tables_name_examples_of_every_command() -> None:
+def test_every_command_has_an_example() -> None:
+    assert {example.split()[0] for example in examples()} >= set(COMMANDS)
+
+
+def test_the_tables_above_name_examples_only() -> None:
     """An entry that is no example any more would hide that one is missing."""
     assert set(SHORTER) | set(ELSEWHERE) <= set(examples())
-    assert {example.split()[0] for example in examples()} >= set(COMMANDS)
-    for example in ELSEWHERE:  # the parser takes them
-        words = shlex.split(example)
-        assert callable(StaICC.cli._parser(words[0]).parse_args(words).run)
+
+
+@pytest.mark.parametrize("example", ELSEWHERE)
+def test_an_example_that_runs_elsewhere_is_read_by_the_parser(example: str) -> None:
+    words = shlex.split(example)
+    assert callable(StaICC.cli._parser(words[0]).parse_args(words).run)
+
+
+def test_the_help_of_the_program_lists_the_exit_statuses() -> None:
     assert re.findall(r"^  (\d+) +\w", StaICC.cli._EPILOG, re.MULTILINE) == ["0", "1", "2", "3", "4", "130"]
 
 
-def test_options_are_the_same_everywhere() -> None:
-    """An option has the same letters and kind in all commands."""
+def kinds_of_options() -> dict[str, set[tuple[str | None, str]]]:
+    """Return the name of the value and its type for each option, as each command has them."""
     kinds: dict[str, set[tuple[str | None, str]]] = {}
     for name in COMMANDS:
         for action in command_of(name)._actions:
+            type_name = getattr(action.type, "__name__", type(action.type).__name__)
             for option in action.option_strings:
-                if option not in ("--json", "--output", "-o"):
-                    kind = getattr(action.type, "__name__", type(action.type).__name__)
-                    kinds.setdefault(option, set()).add((action.metavar, kind))
+                kinds.setdefault(option, set()).add((action.metavar, type_name))
+    return kinds
+
+
+def test_an_option_has_the_same_kind_of_value_in_all_commands() -> None:
+    kinds = kinds_of_options()
+    for option in ("--json", "--output", "-o"):  # a file of some commands, a switch or a folder of others
+        del kinds[option]
     assert kinds.pop("--k") == {("K", "int"), ("K", "Converted")}  # only `run` takes several
-    assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
+    for option, kinds_of_option in kinds.items():
+        assert len(kinds_of_option) == 1, f"{option} has different values: {kinds_of_option}"
 
 
 def test_what_a_command_returns_is_printed_as_text_and_as_json(monkeypatch: pytest.MonkeyPatch, staicc: Any) -> None:
@@ -181,4 +222,6 @@ def test_what_a_command_returns_is_printed_as_text_and_as_json(monkeypatch: pyte
     monkeypatch.setattr("StaICC.cli.cite.add_cite", lambda parser: None)
     monkeypatch.setattr("StaICC.cli.cite.cite", lambda args: Printed({"a": 1}, [Line("one")]))
     assert staicc("cite") == (0, "one\n", "")
-    assert json.loads(staicc("cite", "--json")[1]) == {"a": 1}
+    status, out, _ = staicc("cite", "--json")
+    assert status == 0
+    assert json.loads(out) == {"a": 1}

@@ -39,7 +39,10 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def write_own_data() -> None:
-    """Write a file of own data with two labels and a column that rows share, and one with the labels of LongICL."""
+    """Write files of own data with 120 rows of two labels, and one with 25 labels for LongICL.
+
+    ``own.csv`` has a column that three rows share. ``bare.tsv`` has no heading, and ``latin.csv`` another encoding.
+    """
     words = ["calm", "bright", "dull", "grim", "warm", "cold", "quick", "slow"]
     draw = random.Random(1)
     rows = ["review,mood,who"]
@@ -144,28 +147,35 @@ def test_a_mistake_in_a_run_file_is_one_sentence(staicc: Run, text: str, message
     assert "run.toml" in stderr
 
 
-def test_files_that_are_no_run_files_are_refused(staicc: Run) -> None:
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        pytest.param("run.yaml", b"benchmark: normal\n", "write 'key: value' as 'key = value'", id="YAML"),
+        pytest.param("run.toml", 'model = "é"'.encode("latin-1"), "run.toml is not UTF-8", id="another encoding"),
+        pytest.param("run.toml", b"k = " + b"[" * 100_000, "run.toml", id="nested"),
+        pytest.param("run.toml", b"k = " + b"9" * 10_000, "run.toml", id="digits"),
+        pytest.param("run.toml", b"#" * 2_000_000, "more than a megabyte", id="large"),
+        pytest.param("run.toml", b"", "the benchmark is missing", id="empty"),
+    ],
+)
+def test_a_file_that_is_no_run_file_is_refused_in_one_line(
+    staicc: Run, name: str, content: bytes, message: str
+) -> None:
+    Path(name).write_bytes(content)
+    status, _, stderr = staicc("run", "--config", name)
+    assert (status, stderr.count("\n")) == (2, 1), stderr
+    assert message in stderr
+
+
+def test_a_run_file_that_is_missing_or_a_folder_is_refused_in_one_line(staicc: Run) -> None:
+    status, _, stderr = staicc("run", "--config", "missing.toml")
+    assert (status, stderr.count("\n")) == (2, 1), stderr
+    assert "No such file" in stderr
+
     Path("folder").mkdir()
-    Path("run.yaml").write_text("benchmark: normal\n", "utf-8")
-    Path("latin.toml").write_bytes('model = "é"'.encode("latin-1"))
-    Path("deep.toml").write_text(f"k = {'[' * 100_000}", "utf-8")
-    Path("digits.toml").write_text(f"k = {'9' * 10_000}", "utf-8")
-    Path("large.toml").write_text("#" * 2_000_000, "utf-8")
-    Path("none.toml").write_text("", "utf-8")
-    messages = {
-        "missing.toml": "No such file",
-        "folder": "got the folder folder, expected a file such as",
-        "run.yaml": "write 'key: value' as 'key = value'",
-        "latin.toml": "latin.toml is not UTF-8",
-        "deep.toml": "deep.toml",
-        "digits.toml": "digits.toml",
-        "large.toml": "more than a megabyte",
-        "none.toml": "the benchmark is missing",
-    }
-    for name, message in messages.items():
-        status, _, stderr = staicc("run", "--config", name)
-        assert (status, stderr.count("\n")) == (2, 1), stderr
-        assert message in stderr
+    status, _, stderr = staicc("run", "--config", "folder")
+    assert (status, stderr.count("\n")) == (2, 1), stderr
+    assert "got the folder folder, expected a file such as" in stderr
 
 
 def test_a_run_file_of_a_windows_editor_is_read(staicc: Run) -> None:
@@ -173,11 +183,16 @@ def test_a_run_file_of_a_windows_editor_is_read(staicc: Run) -> None:
     assert len(saved(staicc, "r.json", "--config", "run.toml").queries()) == 4
 
 
+def test_on_python_3_10_a_run_file_is_read_by_tomli(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("run.toml").write_text(SMALL, "utf-8")
+    monkeypatch.setitem(sys.modules, "tomllib", None)  # as in Python 3.10
+    monkeypatch.setitem(sys.modules, "tomli", tomllib)
+    assert staicc("run", "--config", "run.toml", "--no-save", "--quiet")[0] == 0
+
+
 def test_without_a_reader_of_toml_the_error_says_what_to_install(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
     monkeypatch.setitem(sys.modules, "tomllib", None)
-    monkeypatch.setitem(sys.modules, "tomli", tomllib)
-    assert staicc("run", "--config", "run.toml", "--no-save", "--quiet")[0] == 0
     monkeypatch.setitem(sys.modules, "tomli", None)
     status, _, stderr = staicc("run", "--config", "run.toml")
     assert status == 3
@@ -188,17 +203,21 @@ def test_without_a_reader_of_toml_the_error_says_what_to_install(staicc: Run, mo
 # The command line and the file.
 
 
-def test_the_command_line_replaces_the_file_and_says_so(staicc: Run) -> None:
+def test_the_command_line_replaces_values_of_the_file(staicc: Run) -> None:
+    """Options of a model are replaced one by one: escape is as in the file."""
+    Path("run.toml").write_text(SMALL + 'k = 2\n[model_option]\norder = 5\nescape = "D"\n', "utf-8")
+    of_both = saved(staicc, "both.json", "--k", "1", "--config", "run.toml", "--model-option", "order=3")
+    words = "normal --datasets mini --limit 2 --k 1 --model-option order=3 --model-option escape=D"
+    assert of_both == saved(staicc, "words.json", *words.split())
+
+
+def test_each_value_that_the_command_line_replaces_is_named(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + 'k = 2\n[model_option]\norder = 5\nescape = "D"\n', "utf-8")
     _, _, stderr = staicc("run", "suite", "--config=run.toml", "--k", "1", "--model-option", "order=3", "--dry-run")
-    for name in ("benchmark", "k", "model_option.order"):
-        assert f"run.toml: {name} is replaced by the command line\n" in stderr
-    assert "escape" not in stderr
-    assert "limit" not in stderr
-
-    both = saved(staicc, "both.json", "--k", "1", "--config", "run.toml", "--model-option", "order=3")
-    words = "normal --datasets mini --limit 2 --k 1 --model-option order=3 --model-option escape=D"
-    assert both == saved(staicc, "words.json", *words.split())
+    for replaced in ("benchmark", "k", "model_option.order"):
+        assert f"run.toml: {replaced} is replaced by the command line\n" in stderr
+    for unchanged in ("escape", "limit"):
+        assert unchanged not in stderr
 
 
 @pytest.mark.parametrize("in_file", ["batch_size", "batch-size"])
@@ -213,13 +232,19 @@ def test_an_option_of_a_method_is_replaced_in_each_spelling(staicc: Run, in_file
     assert "run.toml: method_option.batch_size is replaced by the command line\n" in stderr
 
 
-def test_an_option_in_two_spellings_is_refused(staicc: Run) -> None:
-    options = "{batch_size = 3, batch-size = 4}"
-    for text in (f"method_option = {options}\n", f"[sweep]\nmethod_option = [{options}]\n"):
-        Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n{text}', "utf-8")
-        status, stdout, stderr = staicc("run", "--config", "run.toml")
-        assert (status, stdout) == (2, "")
-        assert "run.toml: method_option.batch_size is given twice, in two spellings" in stderr
+@pytest.mark.parametrize(
+    "text",
+    [
+        "method_option = {batch_size = 3, batch-size = 4}\n",
+        "[sweep]\nmethod_option = [{batch_size = 3, batch-size = 4}]\n",
+    ],
+    ids=["run", "sweep"],
+)
+def test_an_option_in_two_spellings_is_refused(staicc: Run, text: str) -> None:
+    Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n{text}', "utf-8")
+    status, stdout, stderr = staicc("run", "--config", "run.toml")
+    assert (status, stdout) == (2, "")
+    assert "run.toml: method_option.batch_size is given twice, in two spellings" in stderr
 
 
 def test_options_of_a_model_are_left_out_if_another_model_is_given(staicc: Run) -> None:
@@ -240,12 +265,18 @@ def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Run) ->
     assert list(saved(staicc, "r.json", "--config", "run.toml", "--datasets", "mini").details) == ["mini"]
 
 
-def test_two_run_files_and_abbreviations_of_the_option_are_refused(staicc: Run) -> None:
+@pytest.mark.parametrize(
+    "words", [["--config", "run.toml", "--config=b.toml"], ["--config"]], ids=["two run files", "none"]
+)
+def test_the_option_of_run_files_takes_one_file(staicc: Run, words: list[str]) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
-    for words in (["--config", "run.toml", "--config=b.toml"], ["--config"]):
-        status, _, stderr = staicc("run", *words)
-        assert status == 2
-        assert "argument --config: got" in stderr
+    status, _, stderr = staicc("run", *words)
+    assert status == 2
+    assert "argument --config: got" in stderr
+
+
+def test_the_option_of_run_files_has_no_abbreviation(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL, "utf-8")
     status, _, stderr = staicc("run", "normal", "--conf", "run.toml")
     assert status == 2
     assert "no option '--conf'" in stderr
@@ -291,20 +322,42 @@ def test_every_option_that_changes_a_result_is_in_a_case_above() -> None:
 # Sweeps.
 
 
-def test_a_sweep_is_a_run_for_each_combination_with_names_that_say_which(staicc: Run) -> None:
-    sweep = '[sweep]\nk = [0, 2]\ndatasets = [["mini"]]\nmodel_option = [{order = 3}, {order = 5}]\n'
-    Path("run.toml").write_text('benchmark = "normal"\nlimit = 2\n' + sweep, "utf-8")
-    status, stdout, stderr = staicc("run", "--config", "run.toml", "--json", "r.json", "--records", "r.jsonl")
+SWEEP = """
+benchmark = "normal"
+limit = 2
+[sweep]
+k = [0, 2]
+datasets = [["mini"]]
+model_option = [{order = 3}, {order = 5}]
+"""
+"""A sweep over two numbers of demonstrations, one list of data sets, and two orders of the model: four runs."""
+
+
+def test_a_sweep_is_a_run_for_each_combination(staicc: Run) -> None:
+    Path("run.toml").write_text(SWEEP, "utf-8")
+    status, stdout, stderr = staicc("run", "--config", "run.toml", "--no-save")
     assert status == 0
     assert stdout.count("StaICC|benchmark:Normal") == 4
     assert "run 2 of 4: k = 0, datasets = mini, model_option = order=5\n" in stderr
-    names = [f"r_k-{k}_datasets-mini_model_option-order-{order}" for k in (0, 2) for order in (3, 5)]
-    written = {path.name for path in Path().iterdir()}
-    assert written == {"run.toml", *(f"{name}.json" for name in names), *(f"{name}.jsonl" for name in names)}
-    last = saved(
-        staicc, "last.json", *["normal", "--datasets", "mini", "--limit", "2", "--k", "2", "--model", "ppm;order=5"]
-    )
-    assert load(f"{names[-1]}.json") == last
+
+
+def test_files_of_a_sweep_have_the_settings_of_their_run_in_their_names(staicc: Run) -> None:
+    Path("run.toml").write_text(SWEEP, "utf-8")
+    assert staicc("run", "--config", "run.toml", "--json", "r.json", "--records", "r.jsonl")[0] == 0
+    expected = {"run.toml"}
+    for k in (0, 2):
+        for order in (3, 5):
+            name = f"r_k-{k}_datasets-mini_model_option-order-{order}"
+            expected |= {f"{name}.json", f"{name}.jsonl"}
+    assert {path.name for path in Path().iterdir()} == expected
+
+
+def test_a_run_of_a_sweep_is_that_of_its_command_line(staicc: Run) -> None:
+    Path("run.toml").write_text(SWEEP, "utf-8")
+    assert staicc("run", "--config", "run.toml", "--json", "r.json")[0] == 0
+    words = "normal --datasets mini --limit 2 --k 2 --model ppm;order=5"
+    of_command = saved(staicc, "command.json", *words.split())
+    assert load("r_k-2_datasets-mini_model_option-order-5.json") == of_command
 
 
 def test_results_of_a_sweep_in_a_folder_have_the_setting_in_their_names(staicc: Run) -> None:
@@ -333,16 +386,22 @@ def test_names_of_results_have_each_value_of_a_setting() -> None:
 
 
 def test_thousands_of_settings_with_equal_names_get_numbers() -> None:
+    """Names are cut, so that long values that begin alike have equal names."""
     names = _distinct_names([{"model_name": "a" * 200, "k": "A" * length} for length in range(100, 4100)])
-    assert names[:2] == [names[0], f"{names[0]}_2"]
+    assert names[1] == f"{names[0]}_2"
     assert len(set(names)) == 4000
 
 
-def test_a_sweep_is_checked_before_its_first_run(staicc: Run) -> None:
-    for text in ('[sweep]\nmethod_variant = ["paper", "staicc"]\n', '[sweep]\nk = [0, "x"]\n'):
-        Path("run.toml").write_text(SMALL + text, "utf-8")
-        status, stdout, _ = staicc("run", "--config", "run.toml")
-        assert (status, stdout) == (2, "")
+@pytest.mark.parametrize(
+    "sweep", ['method_variant = ["paper", "staicc"]', 'k = [0, "x"]'], ids=["contradiction", "wrong type"]
+)
+def test_a_sweep_is_checked_before_its_first_run(staicc: Run, sweep: str) -> None:
+    Path("run.toml").write_text(f"{SMALL}[sweep]\n{sweep}\n", "utf-8")
+    status, stdout, _ = staicc("run", "--config", "run.toml")
+    assert (status, stdout) == (2, "")
+
+
+def test_a_sweep_is_not_printed_as_one_json(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + "[sweep]\nk = [0, 1]\n", "utf-8")
     status, stdout, stderr = staicc("run", "--config", "run.toml", "--json")
     assert (status, stdout) == (2, "")
@@ -384,11 +443,17 @@ def test_a_mistake_in_the_last_forecast_of_a_sweep_ends_it_before_the_first(stai
 
 
 def check_that_last_run_is_refused(staicc: Run, sweep: str, *further_lines: str) -> None:
-    """Check that the sweep of a run file ends before its first run."""
-    swept = {line.partition(" ")[0] for line in sweep.splitlines()}
+    """Check that the sweep of a run file ends before its first run.
+
+    Args:
+        staicc: Runs a command.
+        sweep: Lines of the table of lists. Each replaces the line of the file that has its key.
+        further_lines: Lines that are added to the file.
+    """
     lines = ['benchmark = "normal"', 'datasets = ["mini"]', "limit = 2", "no_save = true", *further_lines]
-    kept = [line for line in lines if line.partition(" ")[0] not in swept]
-    Path("run.toml").write_text("\n".join([*kept, "[sweep]", sweep, ""]), "utf-8")
+    swept_keys = {line.partition(" ")[0] for line in sweep.splitlines()}
+    not_swept = [line for line in lines if line.partition(" ")[0] not in swept_keys]
+    Path("run.toml").write_text("\n".join([*not_swept, "[sweep]", sweep, ""]), "utf-8")
     status, stdout, stderr = staicc("run", "--config", "run.toml", "--quiet")
     assert (status, stdout) == (2, "")
     assert "run 1 of 2" not in stderr
@@ -419,20 +484,27 @@ def test_a_result_from_python_is_repeated(staicc: Run) -> None:
     assert repeated.queries() == in_python.queries()
 
 
-def test_a_function_is_to_be_filled_in(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_file_of_a_function_has_a_place_for_its_name(staicc: Run) -> None:
     StaICC.Normal(datasets=["mini"], limit=2)(length).save("python.json")
     status, shown, _ = staicc("show", "run", "python.json")
     assert status == 0
     assert "# Fill in the model, as after --model: the function length" in shown
+
     Path("run.toml").write_text(shown, "utf-8")
     status, _, stderr = staicc("run", "--config", "run.toml")
     assert status == 2
     assert "model: got the text 'FILL-IN', which is to be filled in" in stderr
-    Path("lengths.py").write_text(
-        "def length(prompt, label_space):\n    return len(prompt) % len(label_space)\n", "utf-8"
-    )
-    Path("run.toml").write_text(shown.replace("FILL-IN", "lengths:length"), "utf-8")
+
+
+def test_the_run_file_of_a_function_repeats_its_result_when_it_is_filled_in(
+    staicc: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    StaICC.Normal(datasets=["mini"], limit=2)(length).save("python.json")
+    source = "def length(prompt, label_space):\n    return len(prompt) % len(label_space)\n"
+    Path("lengths.py").write_text(source, "utf-8")
     monkeypatch.syspath_prepend(".")
+    shown = staicc("show", "run", "python.json")[1]
+    Path("run.toml").write_text(shown.replace("FILL-IN", "lengths:length"), "utf-8")
     assert saved(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
 
 
@@ -450,20 +522,25 @@ def test_a_model_in_a_folder_that_is_to_be_filled_in_keeps_its_options(
     assert saved(staicc, "file.json", "--config", "run.toml") == of_command
 
 
-def fails_with_a_first_label(prompt: str, label_space: list[str]) -> int:
+def fails_at_some_lengths(prompt: str, label_space: list[str]) -> int:
     """Predict nothing for every fifth length of a prompt."""
     if len(prompt) % 5 == 0:
         raise ValueError("no prediction")
     return len(prompt) % len(label_space)
 
 
-def test_a_run_with_failures_is_repeated_as_one_that_goes_on(staicc: Run) -> None:
+def test_the_run_file_of_a_result_with_failures_collects_them(staicc: Run) -> None:
+    """Otherwise the repeated run would end at the first failure."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=20)
-    incomplete = benchmark(fails_with_a_first_label, on_error="collect")
+    incomplete = benchmark(fails_at_some_lengths, on_error="collect")
     assert not incomplete.complete
     incomplete.save("incomplete.json")
     assert tomllib.loads(staicc("show", "run", "incomplete.json")[1])["on_error"] == "collect"
-    benchmark(length, on_error="collect").save("complete.json")
+
+
+def test_the_run_file_of_a_complete_result_leaves_the_collecting_out(staicc: Run) -> None:
+    complete = StaICC.Normal(datasets=["mini"], limit=20)(length, on_error="collect")
+    complete.save("complete.json")
     assert "on_error" not in tomllib.loads(staicc("show", "run", "complete.json")[1])
 
 
@@ -627,56 +704,80 @@ def test_the_name_of_another_model_does_not_replace_the_model(staicc: Run) -> No
     assert saved(staicc, "b.json", "--config", "run.toml").queries() == result.queries()
 
 
-def test_what_no_run_file_repeats_says_why(staicc: Run) -> None:
-    changed = StaICC.Normal(datasets=["mini"], limit=2)
-    for experimentor in changed:
+def refusal_of(staicc: Run, name: str) -> str:
+    """Return why there is no run file of a saved file."""
+    status, stdout, stderr = staicc("show", "run", name)
+    assert (status, stdout) == (2, "")
+    return stderr
+
+
+def test_a_result_of_changed_demonstrations_has_no_run_file(staicc: Run) -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=2)
+    for experimentor in benchmark:
         experimentor.set_in_domain_mode()
-    changed(length).save("changed.json")
+    benchmark(length).save("changed.json")
+    assert "demonstrations (in-domain). Run has no option for it" in refusal_of(staicc, "changed.json")
+
+
+def test_a_race_has_no_run_file(staicc: Run) -> None:
     race = "race --model ppm --model ppm;order=3 --datasets mini --margin 0.3 --quiet --json race.json"
     assert staicc(*race.split())[0] == 0
+    assert "python -m StaICC race" in refusal_of(staicc, "race.json")
+
+
+def test_a_result_of_given_predictions_and_their_prompts_have_no_run_file(staicc: Run) -> None:
     prompts = "prompts normal --datasets mini --limit 2 -o prompts.jsonl"
     assert staicc(*prompts.split())[0] == 0
     lines = Path("prompts.jsonl").read_text("utf-8").splitlines()
-    ids = [json.loads(line)["id"] for line in lines]
-    predictions = [json.dumps({"id": query_id, "index": 0}) for query_id in ids]
+    predictions = [json.dumps({"id": json.loads(line)["id"], "index": 0}) for line in lines]
     Path("predictions.jsonl").write_text("\n".join(predictions), "utf-8")
     score = "score normal predictions.jsonl --datasets mini --limit 2 --json given.json"
     assert staicc(*score.split())[0] == 0
-    messages = {
-        "changed.json": "demonstrations (in-domain). Run has no option for it",
-        "race.json": "python -m StaICC race",
-        "given.json": "the predictions were given",
-        "prompts.jsonl": "prompts.jsonl",
-    }
-    for name, message in messages.items():
-        status, stdout, stderr = staicc("show", "run", name)
-        assert (status, stdout) == (2, ""), name
-        assert message in stderr
+    assert "the predictions were given" in refusal_of(staicc, "given.json")
+    assert "prompts.jsonl" in refusal_of(staicc, "prompts.jsonl")
 
 
-def test_a_run_file_has_no_key_of_a_server(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+SERVER = "openai:http://localhost:9/v1#my-model"
+
+
+@pytest.fixture
+def run_file_of_a_server(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The run file of a result of a server with a temperature of 0.5, whose key is in the environment.
+
+    No server is asked: the result is that of another model, with the record of a kernel of the server.
+    """
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    identity = identity_of(load_kernel(SERVER, scoring="text", temperature=0.5))
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
-    kernel = load_kernel("openai:http://localhost:9/v1#my-model", scoring="text", temperature=0.5)
-    identity = identity_of(kernel)
-    predictor = dataclasses.replace(
-        result.provenance.predictors[0], name="openai:my-model", who=identity.who, how=identity.settings
-    )
-    result.provenance = dataclasses.replace(result.provenance, predictors=(predictor,))
-    result.save("served.json")
-    _, shown, _ = staicc("show", "run", "served.json")
-    assert "sk-secret" not in shown
-    values = tomllib.loads(shown)
-    assert values["model"] == "openai:http://localhost:9/v1#my-model"
+    recorded_by("openai:my-model", identity.who, identity.settings, result).save("served.json")
+    return staicc("show", "run", "served.json")[1]
+
+
+def test_a_run_file_has_no_key_of_a_server(run_file_of_a_server: str) -> None:
+    assert SERVER in run_file_of_a_server
+    assert "sk-secret" not in run_file_of_a_server
+
+
+def test_a_run_file_has_the_address_and_the_options_of_a_server(run_file_of_a_server: str) -> None:
+    values = tomllib.loads(run_file_of_a_server)
+    assert values["model"] == SERVER
     options = ";".join(f"{name}={value}" for name, value in values["model_option"].items())
-    assert identity_of(load_kernel(f"{values['model']};{options}")) == identity
+    repeated = load_kernel(f"{SERVER};{options}")
+    assert identity_of(repeated) == identity_of(load_kernel(SERVER, scoring="text", temperature=0.5))
 
 
-def test_show_run_needs_a_result_and_other_kinds_none(staicc: Run) -> None:
+def test_show_run_needs_a_result(staicc: Run) -> None:
     assert "Name it, such as" in staicc("show", "run")[2]
+
+
+def test_the_other_lists_of_show_take_no_result(staicc: Run) -> None:
     assert "got r.json as well" in staicc("show", "methods", "r.json")[2]
+
+
+def test_show_run_prints_the_values_as_json(staicc: Run) -> None:
     StaICC.Normal(datasets=["mini"], limit=2)(length).save("r.json")
-    assert json.loads(staicc("show", "run", "r.json", "--json")[1])["limit"] == 2
+    _, stdout, _ = staicc("show", "run", "r.json", "--json")
+    assert json.loads(stdout)["limit"] == 2
 
 
 @given(text=st.text(), number=st.floats(allow_nan=False, allow_infinity=False), whole=st.integers(-(10**30), 10**30))
@@ -696,15 +797,17 @@ def blocks_of_page(language: str) -> list[str]:
 
 
 def test_the_sessions_of_the_page_are_as_shown(staicc: Run) -> None:
+    """A file that begins with its name is written first. A session whose output goes to a file shows the errors."""
     for block in blocks_of_page("toml"):
         name = re.match(r"# (\S+\.toml)\n", block)
-        assert name is not None
+        assert name is not None, block
         Path(name[1]).write_text(block, "utf-8")
     for session in blocks_of_page("text"):
         line, _, shown = session.partition("\n")
         command, to_file, _ = line.removeprefix("$ python -m StaICC ").partition(" > ")
         _, stdout, stderr = staicc(*command.split())
-        assert (stderr if to_file else stdout + stderr) == shown
+        printed = stderr if to_file else stdout + stderr
+        assert printed == shown, command
 
 
 def test_the_command_that_the_page_calls_equal_is(staicc: Run) -> None:
@@ -758,22 +861,48 @@ def test_only_adapters_are_recorded_as_digests() -> None:
     [
         ("openai:http://localhost:9/v1#m", {"scoring": "text", "api": "chat", "reasoning_effort": "low"}),
         ("litellm:a/b", {"reasoning_effort": "low", "temperature": 0.5}),
-        ("llama:m", {"prompt_format": "chat"}),
     ],
 )
-def test_texts_of_models_are_repeated_as_they_were_given(
+def test_texts_of_servers_are_repeated_as_they_were_given(
     staicc: Run, model: str, options: dict[str, Any], system: str
 ) -> None:
     given = {**options, "system": system}
-    if model == "llama:m":
-        who: Mapping[str, str] = {"kernel": "LlamaKernel", "engine arguments": "{}"}
-        how: Mapping[str, str] = KernelOptions(**given).settings()
-    else:
-        identity = identity_of(load_kernel(model, **given))
-        who, how = identity.who, identity.settings
+    identity = identity_of(load_kernel(model, **given))
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
-    recorded_by(model, who, how, result).save("r.json")
+    recorded_by(model, identity.who, identity.settings, result).save("r.json")
     assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
+
+
+@pytest.mark.parametrize("system", ["Be brief.", '"quoted"', "two\nlines", "'a'", "1"])
+def test_texts_of_a_llama_model_are_repeated_as_they_were_given(staicc: Run, system: str) -> None:
+    """Its record is written here, since there is no such model to load."""
+    given: dict[str, Any] = {"prompt_format": "chat", "system": system}
+    who = {"kernel": "LlamaKernel", "engine arguments": "{}"}
+    result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
+    recorded_by("llama:m", who, KernelOptions(**given).settings(), result).save("r.json")
+    assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("openai:http://localhost:9/v1#m", {"scoring": "text", "temperature": None}),
+        ("openai:http://localhost:9/v1#m", {"scoring": "text", "max_tokens": None}),
+        ("openai:http://localhost:9/v1#m", {"scoring": "text", "max_completion_tokens": 50}),
+        ("openai:http://localhost:9/v1#m", {"temperature": None}),
+        ("openai:http://localhost:9/v1#m", {}),
+        ("litellm:a/b", {"temperature": None, "max_tokens": None}),
+        ("litellm:a/b", {}),
+    ],
+)
+def test_a_setting_that_requests_leave_out_is_repeated(staicc: Run, model: str, options: dict[str, Any]) -> None:
+    """``None`` is not recorded; without it, a repeated run would send the default."""
+    identity = identity_of(load_kernel(model, **options))
+    result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
+    recorded_by(model, identity.who, identity.settings, result).save("r.json")
+    shown = tomllib.loads(staicc("show", "run", "r.json")[1])
+    shown_options = ";".join(f"{name}={value}" for name, value in shown.get("model_option", {}).items())
+    assert identity_of(load_kernel(f"{shown['model']};{shown_options}" if shown_options else model)) == identity
 
 
 def test_arguments_of_an_engine_are_options_of_the_model(staicc: Run) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import json
 import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -25,7 +26,7 @@ from StaICC.results.result import Result, ResultGroup
 Cli = Callable[..., tuple[int, str, str]]
 RUN = ("run", "normal", "--datasets", "mini", "--limit", "3")
 FOLDER = Path("staicc-results")
-MODULE = """
+FAILS_AT_SECOND_CALL = """
 calls = 0
 
 def fails_once(prompt, label_space):
@@ -35,11 +36,14 @@ def fails_once(prompt, label_space):
         raise ValueError("no")
     return 0
 """
+"""A module with a model that fails at its second call only."""
 
 
 def saved() -> list[Result | ResultGroup]:
-    """The results in the folder, which has nothing else."""
-    return [StaICC.load(path) for path in sorted(FOLDER.iterdir())] if FOLDER.is_dir() else []
+    """Return the results in the folder where runs are saved by default, which has nothing else."""
+    if not FOLDER.is_dir():
+        return []
+    return [StaICC.load(path) for path in sorted(FOLDER.iterdir())]
 
 
 @pytest.fixture
@@ -49,67 +53,96 @@ def other(staicc: Cli) -> bytes:
     return Path("r.json").read_bytes()
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, number: int | None, times: int = 1000) -> None:
-    """Writing to the disk fails with an error number, or is interrupted."""
-    left = [times]
+def failing(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Let every writing to the disk fail with an error number."""
 
     def fsync(handle: int) -> None:
-        if left[0]:
-            left[0] -= 1
-            raise KeyboardInterrupt if number is None else OSError(number, os.strerror(number))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("StaICC.files.output.os.fsync", fsync)
+
+
+def write_model(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> None:
+    """Write a module of the user in the working folder, from where it can be imported."""
+    Path(f"{module}.py").write_text(source, "utf-8")
+    monkeypatch.syspath_prepend(Path.cwd())
+    monkeypatch.delitem(sys.modules, module, raising=False)
 
 
 # -- what is saved where
 
 
 def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
-    for number in (1, 2, 3):
+    for count in (1, 2, 3):
         status, out, err = staicc(*RUN)
-        assert (status, out[:7], len(saved())) == (0, "Normal\n", number)
+        assert status == 0
+        assert out.startswith("Normal\n")
+        assert len(saved()) == count
         (path,) = [word for word in err.split() if word.startswith(str(FOLDER))]
-        assert Path(path).name.startswith("Normal_ppm_20")
+        assert Path(path).name.startswith("Normal_ppm_20"), "the benchmark, the model, and a year"
         assert str(StaICC.load(path)) == out.rstrip("\n")
+
+
+def test_a_run_that_is_printed_as_json_is_saved_too(staicc: Cli) -> None:
     status, out, _ = staicc(*RUN, "--json")
-    assert json.loads(out)["Averaged results"] == saved()[0]["Averaged results"]
-    assert len(saved()) == 4
+    assert status == 0
+    (result,) = saved()
+    assert json.loads(out)["Averaged results"] == result["Averaged results"]
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        ("race", "--model", "ppm", "--model", "ppm;order=3", "--datasets", "mini", "--limit", "3"),
-        ("run", "diagnosis", "--datasets", "mini", "--limit", "2"),
-        ("run", "normal", "--datasets", "mini", "--limit", "2", "--k", "0,1"),
-        ("run", "normal", "--datasets", "mini", "--limit", "2", "--precision", "0.4"),
+        "race --model ppm --model ppm;order=3 --datasets mini --limit 3",
+        "run diagnosis --datasets mini --limit 2",
+        "run normal --datasets mini --limit 2 --k 0,1",
+        "run normal --datasets mini --limit 2 --precision 0.4",
     ],
+    ids=["race", "diagnosis", "series over k", "run until a precision"],
 )
-def test_groups_and_races_are_saved(line: tuple[str, ...], staicc: Cli) -> None:
-    assert staicc(*line, "--output", "mine/here")[0] == 0
+def test_a_result_of_every_kind_is_one_file_in_the_folder_of_output(line: str, staicc: Cli) -> None:
+    assert staicc(*line.split(), "--output", "mine/here")[0] == 0
     assert [path.suffix for path in Path("mine/here").iterdir()] == [".json"]
     assert not FOLDER.exists()
 
 
 def test_nothing_is_saved_on_request(staicc: Cli) -> None:
     status, out, err = staicc(*RUN, "--no-save")
-    assert (status, out[:7], err, FOLDER.exists()) == (0, "Normal\n", "", False)
+    assert (status, err) == (0, "")
+    assert out.startswith("Normal\n")
+    assert not FOLDER.exists()
 
 
 # -- nothing is replaced
 
 
-def test_another_run_is_not_replaced(staicc: Cli, other: bytes) -> None:
-    others = (["--limit", "2"], ["--k", "2", "--model-name", "another"], ["--model", "ppm;order=3"], ["--no-save"])
-    for number, more in enumerate(others, 1):
-        status, out, err = staicc(*RUN, "--json", "r.json", *more)
-        assert (status, out[:7]) == (4, "Normal\n")
-        assert "--overwrite" in err
-        assert Path("r.json").read_bytes() == other
-        assert len(saved()) == number
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--limit", "2"],
+        ["--k", "2", "--model-name", "another"],
+        ["--model", "ppm;order=3"],
+        ["--no-save"],
+    ],
+    ids=["limit", "model name", "model", "not to be saved"],
+)
+def test_another_run_does_not_replace_a_result_and_is_saved_in_the_folder(
+    options: list[str], staicc: Cli, other: bytes
+) -> None:
+    """The saved one has k = 2 and the other settings of RUN."""
+    status, out, err = staicc(*RUN, "--json", "r.json", *options)
+    assert status == 4
+    assert out.startswith("Normal\n")
+    assert "--overwrite" in err
+    assert Path("r.json").read_bytes() == other
+    assert len(saved()) == 1
+
+
+def test_another_run_replaces_a_result_on_request(staicc: Cli, other: bytes) -> None:
     assert staicc(*RUN, "--json", "r.json", "--overwrite")[0] == 0
-    assert StaICC.load("r.json") in saved()
-    assert len(saved()) == 4
+    assert Path("r.json").read_bytes() != other
+    assert staicc(*RUN)[0] == 0
+    assert saved() == [StaICC.load("r.json")]
 
 
 def test_the_same_run_is_replaced_with_a_message(staicc: Cli, other: bytes) -> None:
@@ -118,35 +151,42 @@ def test_the_same_run_is_replaced_with_a_message(staicc: Cli, other: bytes) -> N
     assert "r.json was replaced" in err
 
 
-@pytest.mark.parametrize(("answer", "other"), [(0, 1), ("no label", "food")])
+@pytest.mark.parametrize(
+    ("before", "after"), [(0, 1), ("no label", "food")], ids=["another label", "a reply without a label before"]
+)
 def test_other_predictions_of_the_same_function_are_not_replaced(
-    answer: Any, other: Any, staicc: Cli, monkeypatch: pytest.MonkeyPatch
+    before: Any, after: Any, staicc: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A function has the same source with another model in its module. A reply without a label counts as wrong."""
-    source = f"answer = {answer!r}\n\ndef constant(prompt, label_space):\n    return answer\n"
-    Path("mine_constant.py").write_text(source, "utf-8")
-    monkeypatch.syspath_prepend(Path.cwd())
-    monkeypatch.delitem(sys.modules, "mine_constant", raising=False)
+    write_model(
+        monkeypatch,
+        "mine_constant",
+        f"answer = {before!r}\n\ndef constant(prompt, label_space):\n    return answer\n",
+    )
     line = (*RUN, "--model", "mine_constant:constant", "--unparsed", "wrong", "--json", "r.json")
-    assert staicc(*line)[0] == staicc(*line)[0] == 0
-    before = Path("r.json").read_bytes()
-    sys.modules["mine_constant"].answer = other  # type: ignore[attr-defined]
+    assert staicc(*line)[0] == 0
+    assert staicc(*line)[0] == 0, "equal predictions are replaced"
+    content = Path("r.json").read_bytes()
+
+    sys.modules["mine_constant"].answer = after  # type: ignore[attr-defined]
     status, _, err = staicc(*line)
-    assert (status, len(saved()), "has other predictions" in err) == (4, 1, True)
-    assert Path("r.json").read_bytes() == before
+    assert status == 4
+    assert "has other predictions" in err
+    assert Path("r.json").read_bytes() == content
+    assert len(saved()) == 1
     assert staicc(*line, "--overwrite")[0] == 0
 
 
 def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("mine_once.py").write_text(MODULE, "utf-8")
-    monkeypatch.syspath_prepend(Path.cwd())
+    write_model(monkeypatch, "mine_once", FAILS_AT_SECOND_CALL)
     line = (*RUN, "--model", "mine_once:fails_once", "--on-error", "collect", "--json", "r.json")
-    assert staicc(*line)[0] == 1
+    assert staicc(*line)[0] == 1, "the first run is partial"
     assert staicc(*line)[0] == 0, "a complete run replaces a partial one"
-    before = Path("r.json").read_bytes()
-    sys.modules["mine_once"].calls = 0  # type: ignore[attr-defined]
+    complete = Path("r.json").read_bytes()
+
+    sys.modules["mine_once"].calls = 0  # type: ignore[attr-defined]  # so that it fails again
     assert staicc(*line)[0] == 4
-    assert Path("r.json").read_bytes() == before
+    assert Path("r.json").read_bytes() == complete
     (partial,) = saved()
     assert not partial.complete
 
@@ -154,41 +194,59 @@ def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch:
 def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
     line = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json", "--k")
     assert staicc(*line, "0,1,2")[0] == 0
-    before = Path("r.json").read_bytes()
+    longer = Path("r.json").read_bytes()
     assert staicc(*line, "0,1")[0] == 4
-    assert Path("r.json").read_bytes() == before
-    assert [len(group) for group in saved()] == [2]
-    (FOLDER / "one.json").write_bytes(next(FOLDER.iterdir()).read_bytes())
+    assert Path("r.json").read_bytes() == longer
+    (shorter,) = saved()
+    assert len(shorter) == 2
+
+
+def test_a_longer_series_replaces_its_beginning_and_leaves_no_other_file(staicc: Cli) -> None:
+    """While it runs, the runs so far are saved in the folder of output."""
+    line = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json", "--k")
+    assert staicc(*line, "0,1,2")[0] == 0
     assert staicc(*line, "0,1,2,3", "--output", "so-far")[0] == 0
     assert len(StaICC.load("r.json")) == 4
-    assert (len(saved()), Path("so-far").exists()) == (2, False), "the runs so far are not left in a folder"
+    assert not Path("so-far").exists()
+    assert saved() == []
 
 
 # -- the disk fails
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize(
+    "options",
+    ["", "--k 0,1", "--records q.jsonl", "--json r.json --overwrite"],
+    ids=["result", "series", "records", "overwrite"],
+)
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES], ids=os.strerror
+)
 def test_a_disk_that_fails_costs_the_file_only(
-    number: int, staicc: Cli, other: bytes, monkeypatch: pytest.MonkeyPatch
+    number: int, options: str, staicc: Cli, other: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(monkeypatch, number)
-    for more in ([], ["--k", "0,1"], ["--records", "q.jsonl"], ["--json", "r.json", "--overwrite"]):
-        status, out, err = staicc(*RUN, *more)
-        assert saved() == [], f"{more}: a result was saved, although the disk fails"
-        assert status == 4, err
-        assert "accuracy" in out, "the table is not lost with the file"
-        assert os.strerror(number) in err
-        assert Path("r.json").read_bytes() == other
-        assert not Path("q.jsonl").exists()
+    status, out, err = staicc(*RUN, *options.split())
+    assert saved() == [], "a result was saved, although the disk fails"
+    assert status == 4, err
+    assert "accuracy" in out, "the table is lost with the file"
+    assert os.strerror(number) in err
+    assert Path("r.json").read_bytes() == other
+    assert not Path("q.jsonl").exists()
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("options", ["--records", "--json", "--json --records"])
-def test_a_file_that_cannot_be_written(options: str, staicc: Cli) -> None:
-    status, out, err = staicc(*RUN, *(word for option in options.split() for word in (option, "/dev/full")))
-    assert (status, out[:7], len(saved())) == (4, "Normal\n", 1)
+@pytest.mark.parametrize(
+    "outputs",
+    ["--records /dev/full", "--json /dev/full", "--json /dev/full --records /dev/full"],
+)
+def test_a_result_whose_file_cannot_be_written_is_saved_in_the_folder(outputs: str, staicc: Cli) -> None:
+    status, out, err = staicc(*RUN, *outputs.split())
+    assert status == 4
+    assert out.startswith("Normal\n")
     assert "/dev/full" in err
+    assert len(saved()) == 1
 
 
 @pytest.mark.posix
@@ -198,7 +256,6 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
 ) -> None:
     Path("file").touch()
     Path("dangling").symlink_to("nowhere/there")
-    assert staicc(*RUN, "--output", folder, "--json", "r.json")[0] == 0, "it is not needed"
     monkeypatch.setattr("StaICC.cli.run._evaluate", lambda *given: pytest.fail("evaluated"))
     status, out, err = staicc(*RUN, "--output", folder)
     assert (status, out) == (2, "")
@@ -206,14 +263,34 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
 
 
 @pytest.mark.posix
-def test_a_removed_working_folder_costs_the_file_only(program: Any) -> None:
-    removes = "import os; os.mkdir('x'); os.chdir('x'); os.rmdir('../x')"
-    Path("removes.py").write_text(f"{removes}; from StaICC.cli import main; raise SystemExit(main())")
-    # A script: with -c, "" is on the path of modules, and Python 3.13.0 fails on it in a removed folder.
-    done = program(*RUN, start=("removes.py",))
-    assert (done.returncode, done.stdout[:7]) == (4, "Normal\n"), done.stderr
+def test_a_folder_that_is_not_needed_is_not_refused(staicc: Cli) -> None:
+    """With ``--json``, the folder is for runs that may not replace the file."""
+    Path("file").touch()
+    assert staicc(*RUN, "--output", "file/below", "--json", "r.json")[0] == 0
+
+
+@pytest.fixture
+def in_removed_folder(program: Any) -> Any:
+    """A function that runs a command in a process whose working folder was removed.
+
+    It is a script: with -c, "" is on the path of modules, and Python 3.13.0 fails on it in a removed folder.
+    """
+    remove = "import os; os.mkdir('x'); os.chdir('x'); os.rmdir('../x')"
+    Path("removes.py").write_text(f"{remove}; from StaICC.cli import main; raise SystemExit(main())")
+    return functools.partial(program, start=("removes.py",))
+
+
+@pytest.mark.posix
+def test_a_removed_working_folder_costs_the_file_only(in_removed_folder: Any) -> None:
+    done = in_removed_folder(*RUN)
+    assert done.returncode == 4, done.stderr
+    assert done.stdout.startswith("Normal\n")
     assert "not saved" in done.stderr
-    refused = program(*RUN, "--json", "r.json", start=("removes.py",))
+
+
+@pytest.mark.posix
+def test_a_file_in_a_removed_working_folder_is_refused_before_the_run(in_removed_folder: Any) -> None:
+    refused = in_removed_folder(*RUN, "--json", "r.json")
     assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
     assert "'r.json' cannot be written to" in refused.stderr
 
@@ -221,91 +298,126 @@ def test_a_removed_working_folder_costs_the_file_only(program: Any) -> None:
 # -- stdout fails, interrupts, kills
 
 
-@pytest.mark.posix
-def test_stdout_is_full_or_closed(program: Any) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with open("/dev/full", "w", encoding="utf-8") as full, open(write, "w", encoding="utf-8") as closed:
-        for stdout, status in ((full, 2), (closed, 0)):
-            for command in (RUN, ("show", "metrics")):
-                assert program(*command, stdout=stdout).returncode == status
-    assert len(saved()) == 2
-
-
-@pytest.mark.posix
-def test_a_sweep_continues_if_nothing_reads_its_tables(program: Any) -> None:
-    Path("run.toml").write_text(
-        'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n[sweep]\nk = [0, 1, 2]\n', "utf-8"
-    )
+@pytest.fixture
+def closed_pipe() -> Iterator[TextIO]:
+    """A pipe that nothing reads any more."""
     read, write = os.pipe()
     os.close(read)
     with open(write, "w", encoding="utf-8") as closed:
-        assert program("run", "--config", "run.toml", stdout=closed).returncode == 0
-    assert len(saved()) == 3
+        yield closed
+
+
+@pytest.mark.posix
+def test_a_full_stdout_is_status_2_and_the_result_is_saved(program: Any) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        assert program(*RUN, stdout=full).returncode == 2
+        assert program("show", "metrics", stdout=full).returncode == 2
+    assert len(saved()) == 1
+
+
+@pytest.mark.posix
+def test_a_stdout_that_nothing_reads_is_no_error_and_the_result_is_saved(program: Any, closed_pipe: TextIO) -> None:
+    assert program(*RUN, stdout=closed_pipe).returncode == 0
+    assert program("show", "metrics", stdout=closed_pipe).returncode == 0
+    assert len(saved()) == 1
+
+
+@pytest.mark.posix
+def test_a_sweep_continues_if_nothing_reads_its_tables(program: Any, closed_pipe: TextIO) -> None:
+    Path("run.toml").write_text(
+        'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n[sweep]\nk = [0, 1, 2]\n', "utf-8"
+    )
+    assert program("run", "--config", "run.toml", stdout=closed_pipe).returncode == 0
+    assert len(saved()) == 3, "a result of each k"
+
+
+def constant_result(label: int = 0, limit: int = 2) -> Result:
+    """Return the result of a model that always predicts one label."""
+    return StaICC.Normal(datasets=["mini"], limit=limit)(lambda prompt, label_space: label)
+
+
+def options_of_saving(json: Path | None, overwrite: bool = False) -> Namespace:
+    """Return the options that a command line hands to :class:`ResultSaver`."""
+    return Namespace(json=json, records=None, overwrite=overwrite, output=FOLDER, save=True)
+
+
+class FailingStream(io.StringIO):
+    """A stream on which printing raises an error."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, text: str) -> int:
+        raise self.error
 
 
 def test_a_result_that_is_not_saved_has_its_status_if_nothing_reads_stdout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Closed(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
-    result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
-    given = Namespace(json=tmp_path / "kept.json", records=None, overwrite=False, output=FOLDER, save=True)
-    monkeypatch.setattr("sys.stdout", Closed())
-    assert ResultSaver(given).finish(result) == 0
-    other = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 1)
-    assert ResultSaver(given).finish(other) == 4
-    assert StaICC.load(tmp_path / "kept.json") == result
+    options = options_of_saving(json=tmp_path / "kept.json")
+    monkeypatch.setattr("sys.stdout", FailingStream(BrokenPipeError))
+    first, other = constant_result(0), constant_result(1)
+    assert ResultSaver(options).finish(first) == 0
+    assert ResultSaver(options).finish(other) == 4, "the file has another run"
+    assert StaICC.load(tmp_path / "kept.json") == first
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_printing_fails(error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(io.StringIO):
-        def write(self, text: str) -> int:
-            raise error
-
-    result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
-    given = Namespace(json=tmp_path / "kept.json", records=None, overwrite=False, output=FOLDER, save=True)
-    monkeypatch.setattr("sys.stdout", Broken())
+def test_a_result_is_saved_before_it_is_printed(
+    error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = constant_result()
+    monkeypatch.setattr("sys.stdout", FailingStream(error))
     with pytest.raises(error):
-        ResultSaver(given).finish(result)
+        ResultSaver(options_of_saving(json=tmp_path / "kept.json")).finish(result)
     assert StaICC.load(tmp_path / "kept.json") == result
 
 
-def test_without_stdout_and_stderr_it_is_saved(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["table", "JSON"])
+def test_without_stdout_and_stderr_a_result_is_saved(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a background process, where Python has no streams."""
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(f"sys.{name}", None)
-    assert main([*RUN]) == main([*RUN, "--json"]) == 0
-    assert len(saved()) == 2
+    monkeypatch.setattr("sys.stdout", None)
+    monkeypatch.setattr("sys.stderr", None)
+    assert main([*RUN, *options]) == 0
+    assert len(saved()) == 1
 
 
 @pytest.mark.posix
-def test_an_interrupt_while_it_is_saved(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, None, times=1)
+def test_a_result_whose_saving_is_interrupted_once_is_saved(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupts = [KeyboardInterrupt]
+
+    def fsync(handle: int) -> None:
+        if interrupts:
+            raise interrupts.pop()
+
+    monkeypatch.setattr("StaICC.files.output.os.fsync", fsync)
     status, out, _ = staicc(*RUN)
-    assert (status, out[:7], len(saved())) == (130, "Normal\n", 1)
+    assert status == 130
+    assert out.startswith("Normal\n")
+    assert len(saved()) == 1
 
 
 def test_an_interrupt_between_runs_keeps_the_finished_ones(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    results = iter([Method._run])
+    run = Method._run
+    finished: list[Result] = []
 
-    def interrupted(*given: Any, **settings: Any) -> Result:
-        for run in results:
-            return run(*given, **settings)
-        raise KeyboardInterrupt
+    def interrupted_after_one(*given: Any, **settings: Any) -> Result:
+        if finished:
+            raise KeyboardInterrupt
+        finished.append(run(*given, **settings))
+        return finished[0]
 
-    monkeypatch.setattr(Method, "_run", interrupted)
+    monkeypatch.setattr(Method, "_run", interrupted_after_one)
     status, _, err = staicc(*RUN, "--k", "0,4")
     assert status == 130
     (group,) = saved()
     assert list(group) == ["k=0"]
-    assert str(next(FOLDER.iterdir())) in err
+    (path,) = FOLDER.iterdir()
+    assert str(path) in err
 
 
-KILLS = """
+KILLED_WHILE_SAVING = """
 import os, sys
 from argparse import Namespace
 from pathlib import Path
@@ -316,48 +428,53 @@ def result(limit):
     return StaICC.Normal(datasets=["mini"], limit=limit)(lambda prompt, label_space: 0)
 
 json = Path("r.json") if sys.argv[1] == "json" else None
-given = Namespace(json=json, records=None, overwrite=True, output=Path("folder"), save=True)
-old, new, left = result(1), result(2), [0]
+options = Namespace(json=json, records=None, overwrite=True, output=Path("folder"), save=True)
+old, new = result(1), result(2)
+calls_left = 0
 
-def kill(frame, event, argument):
+def kill_at_last_call(frame, event, argument):
+    global calls_left
     if event in ("call", "c_call") and frame.f_code.co_name in ("replacing", "open_output", "write_output"):
-        left[0] -= 1
-        if not left[0]:
+        calls_left -= 1
+        if calls_left == 0:
             os.kill(os.getpid(), 9)
 
 calls, status = 0, 9
-while status:
+while status != 0:  # until the process ends before it makes so many calls
     calls += 1
     old.save("r.json")
     for file in Path("folder").glob("*"):
         file.unlink()
     process = os.fork()
-    if not process:
-        left[0] = calls
-        sys.setprofile(kill)
-        ResultSaver(given).save(new)
+    if process == 0:
+        calls_left = calls
+        sys.setprofile(kill_at_last_call)
+        ResultSaver(options).save(new)
         os._exit(0)
     status = os.waitpid(process, 0)[1]
     assert StaICC.load("r.json") in ([old, new] if json else [old]), calls
     assert all(StaICC.load(file) == new for file in Path("folder").glob("*.json")), calls
 print(calls)
 """
+"""A program that saves a new result, once for each call of the code that writes files, and is killed at this call.
+
+It prints how many calls there are. After each kill, it checks the file of an earlier result and the folder.
+"""
 
 
 @pytest.mark.posix
 @pytest.mark.parametrize("place", ["json", "folder"])
-def test_killed_at_any_call_while_it_is_saved(place: str, program: Any) -> None:
+def test_a_kill_at_any_call_while_a_result_is_saved_leaves_whole_files(place: str, program: Any) -> None:
     """A file has the earlier result or the new one, whole; a new name has the whole result, or there is none."""
-    done = program(place, start=("-c", KILLS))
+    done = program(place, start=("-c", KILLED_WHILE_SAVING))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 10
 
 
-def test_the_same_name_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_that_are_saved_in_the_same_second_have_different_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("StaICC.cli.saving.time.strftime", lambda *given: "now")
-    result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
-    given = Namespace(json=None, records=None, overwrite=False, output=FOLDER, save=True)
-    savers = [ResultSaver(given) for _ in range(8)]
+    result = constant_result()
+    savers = [ResultSaver(options_of_saving(json=None)) for _ in range(8)]
     threads = [threading.Thread(target=saver.save, args=(result,)) for saver in savers]
     for thread in threads:
         thread.start()
@@ -367,102 +484,154 @@ def test_the_same_name_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert saved() == [result] * 8
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_a_file_that_another_run_saves_meanwhile_is_not_replaced(links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both runs see no file, and save at once: one of them is in the folder of results."""
-    made = [StaICC.Normal(datasets=["mini"], limit=limit) for limit in (1, 2)]
-    results = [one(lambda prompt, label_space: 0, model_name="m") for one in made]
-    given = Namespace(json=Path("one.json"), records=None, overwrite=False, output=FOLDER, save=True)
-    first, second = ResultSaver(given), ResultSaver(given)
-    refuse = ResultSaver._refuse_other_run
+@pytest.mark.parametrize("hard_links", [True, False])
+def test_a_file_that_another_run_saves_meanwhile_is_not_replaced(
+    hard_links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both runs see no file. The first saves its result between the check of the second and its writing."""
+    first_result, second_result = constant_result(limit=1), constant_result(limit=2)
+    first, second = (ResultSaver(options_of_saving(json=Path("one.json"))) for _ in range(2))
+    refuse_other_run = ResultSaver._refuse_other_run
 
-    def meanwhile(self: ResultSaver, path: Path, result: Any) -> None:
-        refuse(self, path, result)
+    def check_and_let_first_save(self: ResultSaver, path: Path, result: Any) -> None:
+        refuse_other_run(self, path, result)
         if self is second:
-            assert first.save(results[0])
+            assert first.save(first_result)
 
-    monkeypatch.setattr(ResultSaver, "_refuse_other_run", meanwhile)
-    if not links:  # a file system without hard links
+    monkeypatch.setattr(ResultSaver, "_refuse_other_run", check_and_let_first_save)
+    if not hard_links:  # such file systems raise an OSError
         monkeypatch.setattr("os.link", lambda *_: os.stat("absent"))
-    assert not second.save(results[1])
-    assert StaICC.load("one.json") == results[0]
-    assert saved() == [results[1]]
+    assert not second.save(second_result)
+    assert StaICC.load("one.json") == first_result
+    assert saved() == [second_result]
 
 
-def test_records_of_an_unsaved_result(tmp_path: Path) -> None:
-    """In Python, saving replaces a file, as in 0.1.1."""
-    first, second = (
-        StaICC.Normal(datasets=["mini"], limit=limit)(lambda prompt, label_space: 0, return_outputs=True)
-        for limit in (1, 2)
-    )
-    for result in (first, second):
+def test_saving_in_python_replaces_a_result_and_its_records(tmp_path: Path) -> None:
+    """As in 0.1.1."""
+    for limit in (1, 2):
+        benchmark = StaICC.Normal(datasets=["mini"], limit=limit)
+        result = benchmark(lambda prompt, label_space: 0, return_outputs=True)
         result.save(tmp_path / "r.json")
         save_records(result, tmp_path / "q.jsonl")
-    assert StaICC.load(tmp_path / "r.json") == second
-    assert len((tmp_path / "q.jsonl").read_text("utf-8").splitlines()) == 4
+    assert StaICC.load(tmp_path / "r.json") == result
+    rows_and_draws = 2 * 2
+    assert len((tmp_path / "q.jsonl").read_text("utf-8").splitlines()) == rows_and_draws
 
 
 # -- folders of results
 
 
-def test_commands_read_folders(staicc: Cli) -> None:
+@pytest.fixture
+def two_runs(staicc: Cli) -> list[Path]:
+    """The files of two runs of different models, in the folder where runs are saved by default."""
     for order in ("2", "3"):
         assert staicc(*RUN, "--model", f"ppm;order={order}")[0] == 0
-    for line in (["compare"], ["report", "-o", "r.html"], ["export", "scores"], ["verify"]):
-        assert staicc(*line, str(FOLDER))[0] == 0, line
-    paths = sorted(map(str, FOLDER.iterdir()))
+    return sorted(FOLDER.iterdir())
+
+
+@pytest.mark.parametrize("command", ["compare", "report -o r.html", "export scores", "verify"])
+def test_commands_read_folders(command: str, staicc: Cli, two_runs: list[Path]) -> None:
+    assert staicc(*command.split(), str(FOLDER))[0] == 0
+
+
+def test_a_folder_is_the_list_of_its_files(staicc: Cli, two_runs: list[Path]) -> None:
+    paths = [str(path) for path in two_runs]
     assert staicc("verify", str(FOLDER))[1] == staicc("verify", *paths)[1]
-    assert staicc("leaderboard", *paths, "-o", "a")[0] == staicc("leaderboard", str(FOLDER), "-o", "b")[0] == 0
-    assert Path("a/index.html").read_bytes() == Path("b/index.html").read_bytes()
+    assert staicc("leaderboard", *paths, "-o", "of_files")[0] == 0
+    assert staicc("leaderboard", str(FOLDER), "-o", "of_folder")[0] == 0
+    assert Path("of_files/index.html").read_bytes() == Path("of_folder/index.html").read_bytes()
+
+
+def test_an_empty_folder_and_a_file_that_is_given_twice_are_refused(staicc: Cli, two_runs: list[Path]) -> None:
+    first, second = map(str, two_runs)
     Path("empty").mkdir()
-    assert staicc("compare", "empty", *paths)[0] == 2
-    assert staicc("compare", str(FOLDER), paths[0])[0] == 2, "one file twice"
+    assert staicc("compare", "empty", first, second)[0] == 2
+    assert staicc("compare", str(FOLDER), first)[0] == 2, "the folder has the file, too"
 
 
-def test_a_copy_in_a_folder_is_not_another_run(staicc: Cli) -> None:
-    """The site of a leaderboard has copies: a ranking would count each run twice."""
-    for order in ("2", "3"):
-        assert staicc(*RUN, "--model", f"ppm;order={order}")[0] == 0
-    lines = (["rank", str(FOLDER)], ["compare", str(FOLDER)], ["export", "scores", str(FOLDER)])
-    before = [staicc(*line)[1] for line in lines]
+ON_THE_FOLDER = ("rank", "compare", "export scores")
+"""Commands that would count each run twice if copies were runs."""
+
+
+def printed_on_the_folder(staicc: Cli) -> dict[str, str]:
+    """Return what each of these commands prints."""
+    return {command: staicc(*command.split(), str(FOLDER))[1] for command in ON_THE_FOLDER}
+
+
+@pytest.mark.usefixtures("two_runs")
+def test_the_copies_of_a_site_in_a_folder_are_no_further_runs(staicc: Cli) -> None:
+    before = printed_on_the_folder(staicc)
     assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
-    for line, printed in zip(lines, before, strict=True):
-        _, out, err = staicc(*line)
-        assert out == printed
-        assert err.count("is a copy of") == 2
-    for hidden in (FOLDER / ".ipynb_checkpoints", FOLDER / "other.json"):  # the second is a folder, and no result
-        hidden.mkdir()
-    first, second = sorted(file for file in FOLDER.glob("*.json") if file.is_file())
-    checkpoint = first.read_text("utf-8").replace("accuracy", "old")
-    (FOLDER / ".ipynb_checkpoints" / "first-checkpoint.json").write_text(checkpoint, "utf-8")
-    assert [staicc(*line)[1] for line in lines] == before
+    assert printed_on_the_folder(staicc) == before
+    for command in ON_THE_FOLDER:
+        _, _, err = staicc(*command.split(), str(FOLDER))
+        assert err.count("is a copy of") == 2, f"{command}: {err}"
+
+
+def test_hidden_folders_and_folders_with_the_name_of_a_file_are_no_runs(staicc: Cli, two_runs: list[Path]) -> None:
+    """Jupyter keeps earlier versions of files in a hidden folder. They are no copies, since a metric has changed."""
+    before = printed_on_the_folder(staicc)
+    checkpoints = FOLDER / ".ipynb_checkpoints"
+    checkpoints.mkdir()
+    earlier_version = two_runs[0].read_text("utf-8").replace("accuracy", "old")
+    (checkpoints / "first-checkpoint.json").write_text(earlier_version, "utf-8")
+    (FOLDER / "folder.json").mkdir()
+    assert printed_on_the_folder(staicc) == before
     assert staicc("verify", str(FOLDER))[0] == 0
+
+
+@pytest.mark.parametrize("words", ["FOLDER other", "other FOLDER/site", "FIRST SECOND other"])
+def test_a_copy_in_another_folder_is_no_further_run_and_other_files_are_named(
+    words: str, staicc: Cli, two_runs: list[Path]
+) -> None:
+    first, second = map(str, two_runs)
+    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
     Path("other").mkdir()
-    Path("other/crlf.json").write_bytes(first.read_bytes().replace(b"\n", b"\r\n"))
+    Path("other/crlf.json").write_bytes(two_runs[0].read_bytes().replace(b"\n", b"\r\n"))
     Path("other/notes.json").write_text("{}", "utf-8")
     Path("other/cut.json").write_text('{"schema": ', "utf-8")
-    for given in ((FOLDER, "other"), ("other", FOLDER / "site"), (first, second, "other")):
-        status, out, err = staicc("rank", *map(str, given))
-        assert (status, "Normal: 2 runs" in out) == (0, True)
-        assert "is a copy of" in err
-        assert "notes.json is no saved result" in err
-        assert "cut.json: this is not JSON" in err
+
+    given = words.replace("FOLDER", str(FOLDER)).replace("FIRST", first).replace("SECOND", second)
+    status, out, err = staicc("rank", *given.split())
+    assert status == 0
+    assert "Normal: 2 runs" in out
+    assert "is a copy of" in err
+    assert "notes.json is no saved result" in err
+    assert "cut.json: this is not JSON" in err
 
 
-def test_a_ranking_names_the_benchmarks_that_it_leaves_out(staicc: Cli) -> None:
-    def run(benchmark: str, model: str) -> str:
-        name = f"{benchmark}{model[-1]}.json"
-        line = ["run", benchmark, "--datasets", "mini", "--limit", "4", "--model", model, "--json", name]
-        assert staicc(*line)[0] == 0
-        return name
+@pytest.fixture
+def runs_of_two_benchmarks(staicc: Cli) -> list[str]:
+    """The files of two models on the benchmark normal, then of both on the template benchmark."""
+    names = []
+    for benchmark in ("normal", "template"):
+        for order in (2, 3):
+            names.append(f"{benchmark}{order}.json")
+            words = ["--datasets", "mini", "--limit", "4", "--model", f"ppm;order={order}", "--json", names[-1]]
+            assert staicc("run", benchmark, *words)[0] == 0
+    return names
 
-    runs = [run(benchmark, f"ppm;order={order}") for benchmark in ("normal", "template") for order in (2, 3)]
-    for names, reason in ((runs[:3], "Template_sens (not in "), (runs, "Template_sens (there is no")):
-        status, out, err = staicc("rank", *names, "--metric", "macro_F1")
-        assert (status, out.count("2 runs")) == (0, 1)
-        assert reason in err
-    assert staicc("rank", *runs)[1].count("2 runs") == 2
-    assert staicc("rank", *runs[2:], "--metric", "macro_F1")[0] == 2
+
+def test_a_ranking_has_each_benchmark_with_two_runs(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
+    _, out, _ = staicc("rank", *runs_of_two_benchmarks)
+    assert out.count("2 runs") == 2
+
+
+def test_a_ranking_names_a_benchmark_that_some_runs_lack(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
+    status, out, err = staicc("rank", *runs_of_two_benchmarks[:3], "--metric", "macro_F1")
+    assert (status, out.count("2 runs")) == (0, 1)
+    assert "Template_sens (not in " in err
+
+
+def test_a_ranking_names_a_benchmark_without_the_metric(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
+    status, out, err = staicc("rank", *runs_of_two_benchmarks, "--metric", "macro_F1")
+    assert (status, out.count("2 runs")) == (0, 1)
+    assert "Template_sens (there is no" in err
+
+
+def test_a_ranking_without_any_benchmark_is_refused(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
+    of_template = runs_of_two_benchmarks[2:]
+    assert staicc("rank", *of_template, "--metric", "macro_F1")[0] == 2
 
 
 def test_a_file_of_another_format_is_refused_before_the_run(staicc: Cli) -> None:

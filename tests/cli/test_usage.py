@@ -66,22 +66,23 @@ def test_the_syntax_of_commands_ends_with_the_command(capsys: pytest.CaptureFixt
     assert argument("datasets") == "datasets"
 
 
-def test_a_saved_reason_is_the_same_from_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def saved_failures(path: str) -> Any:
+    """Return why queries of a saved result failed."""
+    return json.loads(Path(path).read_text("utf-8"))["details"]["mini"]["failures"]
+
+
+def test_a_saved_reason_is_the_same_from_python_and_from_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("undecided.py").write_text("def reply(prompt, label_space):\n    return 'I cannot tell.'\n", "utf-8")
     monkeypatch.syspath_prepend(Path.cwd())
     model = StaICC.load_kernel("undecided:reply")
     StaICC.Normal(datasets=["mini"], limit=2)(model, on_error="collect").save("python.json")
-    line = ["run", "normal", "--datasets", "mini", "--limit", "2", "--model", "undecided:reply", "--no-save"]
-    assert main([*line, "--on-error", "collect", "--json", "command.json"]) == 1
-    reasons = [json.loads(Path(name).read_text("utf-8"))["details"]["mini"]["failures"] for name in RESULTS]
-    assert reasons[0] == reasons[1]
-    assert "unparsed='wrong' (--unparsed wrong) counts such replies as wrong" in str(reasons[0])
+    line = "run normal --datasets mini --limit 2 --model undecided:reply --no-save --on-error collect"
+    assert main([*line.split(), "--json", "command.json"]) == 1
+    assert saved_failures("python.json") == saved_failures("command.json")
+    assert "unparsed='wrong' (--unparsed wrong) counts such replies as wrong" in str(saved_failures("python.json"))
 
 
-RESULTS = ("python.json", "command.json")
-
-
-def test_the_reasons_of_a_server_are_the_same_from_both() -> None:
+def test_the_reasons_of_a_server_are_the_same_from_python_and_from_the_command_line() -> None:
     in_python = reasons_of_a_server()
     with command_line_syntax():
         on_the_command_line = reasons_of_a_server()
@@ -92,13 +93,15 @@ def test_the_reasons_of_a_server_are_the_same_from_both() -> None:
 def reasons_of_a_server() -> list[str]:
     """Return why queries of a server fail, where the remedy is an argument."""
     reasons = [other_scoring()]
-    with pytest.raises(EndpointError) as unlisted:
+    with pytest.raises(EndpointError) as without_logprobs:
         next_tokens({"choices": [{"logprobs": None}]}, 5)
-    reasons.append(str(unlisted.value))
-    for tokens, labels in (({"n": -0.1, "x": -3.0}, ["no", "never"]), ({"yes": -0.1, "x": -3.0}, ["yes", "no"])):
-        with pytest.raises(NoMatch) as unmatched:
-            next_token_scores(tokens, labels, "refuse")
-        reasons.append(str(unmatched.value))
+    reasons.append(str(without_logprobs.value))
+    with pytest.raises(NoMatch) as two_labels_begin_so:
+        next_token_scores({"n": -0.1, "x": -3.0}, ["no", "never"], "refuse")
+    reasons.append(str(two_labels_begin_so.value))
+    with pytest.raises(NoMatch) as label_is_not_listed:
+        next_token_scores({"yes": -0.1, "x": -3.0}, ["yes", "no"], "refuse")
+    reasons.append(str(label_is_not_listed.value))
     return reasons
 
 
@@ -147,14 +150,15 @@ IGNORED = {
 
 @pytest.mark.parametrize("command", sorted({*_NEEDED_OPTIONS, *_CONTRADICTIONS}))
 def test_rules_of_ignored_options_name_options_of_the_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """An option that is renamed would end its rule without a word."""
+    """An option that is renamed would end its rule silently."""
     with pytest.raises(SystemExit):
         main([command, "--help"])
-    known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
     for option, needed in _NEEDED_OPTIONS.get(command, {}).items():
-        assert {option, needed.split()[0]} <= known
+        needed_option = needed.split()[0]  # without the value, as FILE
+        assert {option, needed_option} <= options
     for pair in _CONTRADICTIONS.get(command, ()):
-        assert {pair.first, pair.second} <= known
+        assert {pair.first, pair.second} <= options
 
 
 @pytest.fixture(scope="module")
@@ -183,9 +187,13 @@ def test_an_option_that_would_be_ignored_is_refused(
     assert IGNORED[line] in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_run_file_may_save_in_a_folder_where_the_command_line_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_file_may_name_a_folder_that_the_command_line_does_not_use() -> None:
+    """On the command line alone, --output and --no-save contradict each other."""
     Path("run.toml").write_text('benchmark = "normal"\ndatasets = ["mini"]\noutput = "runs"\nlimit = 2\n', "utf-8")
     assert main(["run", "--config", "run.toml", "--no-save"]) == 0
+
+
+def test_an_option_of_a_run_file_that_would_be_ignored_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("run.toml").write_text('benchmark = "normal"\nrecheck = true\n', "utf-8")
     assert main(["run", "--config", "run.toml"]) == 2
     assert "run.toml: --recheck belongs to --store" in capsys.readouterr().err

@@ -9,7 +9,8 @@ import io
 import json
 import random
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
 from typing import Any, NamedTuple
@@ -459,7 +460,9 @@ def test_a_score_that_differs_from_its_table_is_compared_with_a_note(pair: dict[
     found = compare(pair["a"], edited(pair["b"], change_score))
 
     assert found.left_out == ()
-    assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in found.notes)
+    assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in found.notes), (
+        f"got {found.notes}"
+    )
 
 
 def test_a_data_set_without_records_is_left_out(pair: dict[str, Result]) -> None:
@@ -557,7 +560,7 @@ def test_of_six_runs_a_p_value_between_the_levels_shows_nothing() -> None:
 
     between = [claim for claim in claims if claim.p_value is not None and 0.025 < claim.p_value < 0.05]
     assert between
-    assert not any(claim.shown for claim in between)
+    assert [claim for claim in between if claim.shown] == []
 
 
 def test_a_run_is_not_worse_than_itself_within_a_wide_margin(several_runs: SeveralRuns) -> None:
@@ -739,7 +742,7 @@ def test_a_run_that_lacks_predictions_is_left_out_where_a_metric_is_no_mean_over
 ) -> None:
     found = compare_runs(with_one_partial, "macro_F1")
 
-    assert any(reason.startswith("some (") for reason in found.left_out)
+    assert any(reason.startswith("some (") for reason in found.left_out), f"got {found.left_out}"
     assert {place.run for place in found.ranking} == {"all", "more"}
     assert isinstance(standings(with_one_partial, "macro_F1", True)["some"].verdict, Untested)
 
@@ -775,14 +778,24 @@ class TwelveRows:
 def test_a_run_that_no_test_compares_is_untested_and_not_tied(metric: str) -> None:
     rows = TwelveRows()
     runs = {"right": rows.labels_off_by(0), "wrong": rows.labels_off_by(1)}
+
     found = compare_runs(runs, metric)
+
     assert isinstance(found.comparisons[0].overall.outcome, Untested)
-    assert {place.run: type(place.verdict) for place in found.ranking} == {"right": Best, "wrong": Untested}
-    assert verdicts_by_run(runs, metric) == {"right": Best, "wrong": Untested}
-    for form in FORMATS:
-        text = format_comparisons([found], form)
-        assert "tied" not in text, form
-        assert "untested" in text, form
+    verdicts = {place.run: type(place.verdict) for place in found.ranking}
+    assert verdicts == {"right": Best, "wrong": Untested}
+    assert verdicts_by_run(runs, metric) == verdicts
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_says_untested_and_not_tied(form: str) -> None:
+    rows = TwelveRows()
+    found = compare_runs({"right": rows.labels_off_by(0), "wrong": rows.labels_off_by(1)})
+
+    text = format_comparisons([found], form)
+
+    assert "untested" in text
+    assert "tied" not in text
 
 
 def test_a_run_without_predictions_is_tied_and_has_no_value_at_its_worst() -> None:
@@ -814,8 +827,9 @@ def test_different_values_of_a_metric_without_a_test_are_untested() -> None:
 SCRIPT = '<script>document.title = "owned"</script>'
 
 
-def own(name: str, ones: Callable[[int], bool] = lambda row: row % 2 == 1) -> Dataset:
-    rows = [(f"text {n} {SCRIPT}", int(ones(n))) for n in range(60)]
+def own(name: str, has_label_b: Callable[[int], bool] = lambda row: row % 2 == 1) -> Dataset:
+    """Return a data set of 60 rows with markup in every text; a function of the row says which have the label b."""
+    rows = [(f"text {row} {SCRIPT}", int(has_label_b(row))) for row in range(60)]
     return Dataset.from_rows(rows, name=name, label_space=["a", "b"])
 
 
@@ -826,112 +840,229 @@ def runs(make_model: Callable[..., Any]) -> dict[str, Result]:
     return {name: benchmark(function) for name, function in functions.items()}
 
 
+def run_of_hash_model(make_model: Callable[..., Any], **settings: Any) -> Result:
+    """Return a run of the model from a hash, on 20 test rows of ``mini`` unless the settings say otherwise."""
+    benchmark = StaICC.Normal(**{"datasets": ["mini"], "limit": 20, **settings})
+    return benchmark(lambda prompt, label_space: make_model(str(prompt), label_space))
+
+
 @pytest.mark.parametrize(
-    ("changed", "field"),
-    [({"k": 2}, "k"), ({"limit": 9}, "limit"), ({"metrics": "0.1.1"}, "metrics"), ({"noisy_channel": True}, "channel")],
+    ("settings", "field"),
+    [({"k": 2}, "k"), ({"metrics": "0.1.1"}, "metrics"), ({"noisy_channel": True}, "channel")],
+    ids=["k", "metrics", "channel"],
 )
-def test_other_settings_are_listed(
-    runs: dict[str, Result], make_model: Callable[..., Any], changed: dict[str, Any], field: str
+def test_runs_with_another_setting_are_compared_on_all_rows_and_the_setting_is_listed(
+    runs: dict[str, Result], make_model: Callable[..., Any], settings: dict[str, Any], field: str
 ) -> None:
-    benchmark = StaICC.Normal(**{"datasets": ["mini"], "limit": 20, **changed})
-    other = benchmark(lambda prompt, label_space: make_model(str(prompt), label_space))
-    (found,), left_out = compare_all({"hash": runs["hash"], "other": other})
-    assert field in {one.field for one in found.comparisons[0].differences}
-    assert found.comparisons[0].datasets[0].rows == changed.get("limit", 20)
-    assert bool(left_out) == (field == "limit")
+    (found,), left_out = compare_all({"hash": runs["hash"], "other": run_of_hash_model(make_model, **settings)})
+
+    (pair,) = found.comparisons
+    assert field in {difference.field for difference in pair.differences}
+    assert pair.datasets[0].rows == 20
+    assert not left_out
+
+
+def test_runs_with_another_limit_are_compared_on_the_shared_rows_and_the_limit_is_listed(
+    runs: dict[str, Result], make_model: Callable[..., Any]
+) -> None:
+    (found,), left_out = compare_all({"hash": runs["hash"], "other": run_of_hash_model(make_model, limit=9)})
+
+    (pair,) = found.comparisons
+    assert "limit" in {difference.field for difference in pair.differences}
+    assert pair.datasets[0].rows == 9
+    assert left_out
 
 
 # -- formats
 
 
 def cells(line: str) -> list[str]:
+    """Return the cells of a line of a Markdown table."""
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def test_json_has_everything(runs: dict[str, Result]) -> None:
+def test_json_has_the_figures_of_every_pair(runs: dict[str, Result]) -> None:
     (document,) = json.loads(format_comparisons(compare_all(runs)[0], "json"))
-    assert [one["second"] for one in document["comparisons"]] == ["first", "last", "last"]
-    figures, expected = document["comparisons"][0]["datasets"][0], compare(runs["hash"], runs["first"]).datasets[0]
+
+    pairs = [(pair["first"], pair["second"]) for pair in document["comparisons"]]
+    assert pairs == [("hash", "first"), ("hash", "last"), ("first", "last")]
+    (expected,) = compare(runs["hash"], runs["first"]).datasets
+    (figures,) = document["comparisons"][0]["datasets"]
     assert figures["difference"] == expected.difference
-    assert (figures["outcome"], figures["reason"], figures["p_value"]) == ("tested", None, expected.p_value)
+    assert figures["outcome"] == "tested"
+    assert figures["reason"] is None
+    assert figures["p_value"] == expected.p_value
+
+
+def test_json_has_the_verdict_on_every_run(runs: dict[str, Result]) -> None:
+    (document,) = json.loads(format_comparisons(compare_all(runs)[0], "json"))
+
     best, *others = document["ranking"]
     assert best["verdict"] == {"case": "best"}
-    assert {one["verdict"]["case"] for one in others} <= {"tied", "worse", "untested"}
+    for place in others:
+        assert place["verdict"]["case"] in ("tied", "worse", "untested"), place
 
 
-def test_csv_says_what_the_text_says_below_the_table(make_model: Callable[..., Any]) -> None:
-    """Non-inferiority and reasons were left out of CSV files."""
-    few = own("few", lambda row: row > 20)
-    first, second = (StaICC.Normal(datasets=sets, limit=4)(make_model) for sets in (["mini"], ["mini", few]))
+def test_csv_has_the_claims_and_the_reasons_that_the_text_has_below_the_table(make_model: Callable[..., Any]) -> None:
+    """They were left out of CSV files."""
+    only_second_has = own("few", has_label_b=lambda row: row > 20)
+    first = StaICC.Normal(datasets=["mini"], limit=4)(make_model)
+    second = StaICC.Normal(datasets=["mini", only_second_has], limit=4)(make_model)
     (found,), _ = compare_all({"a": first, "b": second}, "macro_F1", margin=0.02)
-    notes = "; ".join(line["note"] for line in csv.DictReader(io.StringIO(format_comparisons([found], "csv"))))
+
+    lines = list(csv.DictReader(io.StringIO(format_comparisons([found], "csv"))))
+
+    notes = "; ".join(line["note"] for line in lines)
     (pair,) = found.comparisons
-    assert (len(pair.left_out) > 0, len(pair.non_inferiority)) == (True, 2)
-    assert all(text in notes for text in (*pair.left_out, *map(str, pair.non_inferiority)))
-    other = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
-    ((untested,), _) = compare_all({"a": first, "b": other}, "macro_F1")
-    outcome = untested.comparisons[0].datasets[0].outcome
+    assert pair.left_out
+    for reason in pair.left_out:
+        assert reason in notes
+    assert len(pair.non_inferiority) == 2
+    for claim in pair.non_inferiority:
+        assert str(claim) in notes
+
+
+def test_csv_has_the_reason_why_a_pair_is_untested() -> None:
+    rows = TwelveRows()
+    (found,), _ = compare_all({"a": rows.labels_off_by(0), "b": rows.labels_off_by(1)}, "macro_F1")
+
+    outcome = found.comparisons[0].datasets[0].outcome
     assert isinstance(outcome, Untested)
-    assert outcome.reason in format_comparisons([untested], "csv")
+    assert outcome.reason in format_comparisons([found], "csv")
 
 
-def test_markdown_and_latex_are_tables(runs: dict[str, Result]) -> None:
+def test_markdown_is_a_table(runs: dict[str, Result]) -> None:
     found, _ = compare_all(runs)
-    lines = [line for line in format_comparisons(found, "markdown").splitlines() if line.startswith("|")]
-    head, rows = found[0].comparisons[0].table()
-    assert [cells(lines[0]), cells(lines[2])] == [head, rows[0]]
-    assert set("".join(cells(lines[1]))) == {"-", ":"}
+
+    text = format_comparisons(found, "markdown")
+
+    header, rule, first_row, *_ = [cells(line) for line in text.splitlines() if line.startswith("|")]
+    expected_header, expected_rows = found[0].comparisons[0].table()
+    assert header == expected_header
+    assert set("".join(rule)) == {"-", ":"}
+    assert first_row == expected_rows[0]
+
+
+def test_latex_has_a_table_for_each_pair_and_one_for_the_ranking(runs: dict[str, Result]) -> None:
+    found, _ = compare_all(runs)
+    header, _ = found[0].comparisons[0].table()
+    number_columns = "r" * (len(header) - 1)
+
     text = format_comparisons(found, "latex")
-    numbers = len(head) - 1
-    columns = "l" + "r" * numbers
-    assert text.count(rf"\begin{{tabular}}{{{columns}}}") == 3
-    assert text.count(r"\end{tabular}") == 4  # and the ranking
-    latex = [line for line in text.splitlines() if line.startswith("mini &")]
-    assert all(row.count(" & ") == numbers and row.endswith(r"\\") for row in latex)
-    assert re.search(r"\$[+-]\d\.\d{4}\$", latex[0])
+
+    pair_count = 3
+    assert text.count(rf"\begin{{tabular}}{{l{number_columns}}}") == pair_count
+    assert text.count(r"\end{tabular}") == pair_count + 1
 
 
-@pytest.mark.parametrize("name", [f"a ` {SCRIPT} `` b", f"{SCRIPT}\n\n{SCRIPT}", f"{SCRIPT}\r`|"])
-def test_markup_in_a_name_is_text_in_every_format(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rendered as Markdown that lets HTML through, and read as LaTeX, no name of a data set becomes markup."""
+def test_a_row_of_latex_has_all_cells_and_numbers_in_mathematics(runs: dict[str, Result]) -> None:
+    found, _ = compare_all(runs)
+    header, _ = found[0].comparisons[0].table()
+
+    text = format_comparisons(found, "latex")
+
+    rows = [line for line in text.splitlines() if line.startswith("mini &")]
+    for row in rows:
+        assert row.count(" & ") == len(header) - 1, row
+        assert row.endswith(r"\\"), row
+    assert re.search(r"\$[+-]\d\.\d{4}\$", rows[0])
+
+
+@pytest.fixture(params=[f"a ` {SCRIPT} `` b", f"{SCRIPT}\n\n{SCRIPT}", f"{SCRIPT}\r`|"], ids=ascii)
+def compared_with_markup(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> BenchmarkComparison:
+    """A comparison of two runs that have markup in their names, and in that of their data set."""
     monkeypatch.setenv("COLUMNS", "1000")
-    benchmark = StaICC.Normal(datasets=[own(name)], limit=12)
-    both = {
+    benchmark = StaICC.Normal(datasets=[own(request.param)], limit=12)
+    runs = {
         f"one {SCRIPT}": benchmark(lambda prompt, label_space: len(prompt) % 2),
         f"other ` {SCRIPT}": benchmark(lambda prompt, label_space: 1),
     }
-    found, _ = compare_all(both)
-    latex = format_comparisons(found, "latex")
-    assert [line for line in latex.splitlines() if "<" in line and not line.startswith("% ")] == []
-    text, compared = format_comparisons(found, "text").split("\n\n"), found[0].comparisons[0]
-    assert len(text[0].splitlines()) == 4 + len(compared.introduction())  # title, head, rule, row
-    assert len(text[1].splitlines()) == 2 + len(compared.conclusion())  # whose signature, signature
-    markdown = format_comparisons(found, "markdown")
-    code = markdown.splitlines()[-1]
-    fence = re.match("`+", code)
+    (found,), _ = compare_all(runs)
+    return found
+
+
+def test_markup_in_a_name_is_only_in_comments_of_latex(compared_with_markup: BenchmarkComparison) -> None:
+    for line in format_comparisons([compared_with_markup], "latex").splitlines():
+        assert "<" not in line or line.startswith("% "), line
+
+
+def test_line_ends_in_a_name_add_no_line_to_the_text(compared_with_markup: BenchmarkComparison) -> None:
+    (pair,) = compared_with_markup.comparisons
+
+    table, conclusion, *_ = format_comparisons([compared_with_markup], "text").split("\n\n")
+
+    title, header, rule, row = 1, 1, 1, 1
+    assert len(table.splitlines()) == title + len(pair.introduction()) + header + rule + row
+    whose_signature, signature = 1, 1
+    assert len(conclusion.splitlines()) == len(pair.conclusion()) + whose_signature + signature
+
+
+def test_backticks_in_a_name_do_not_end_the_code_of_markdown(compared_with_markup: BenchmarkComparison) -> None:
+    """The fence of the last line, which is code, has more backticks than any name in it."""
+    last_line = format_comparisons([compared_with_markup], "markdown").splitlines()[-1]
+
+    fence = re.match("`+", last_line)
     assert fence is not None
-    assert [row for row in re.findall("`+", code) if len(row) >= len(fence[0])] == [fence[0]] * 2
-    parser = pytest.importorskip("markdown_it", reason="the Markdown is rendered by markdown-it-py")
-    tokens = parser.MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown)
-    kinds = {child.type for token in tokens for child in [token, *(token.children or [])]}
-    assert {"table_open", "code_inline"} <= kinds
-    assert not {"html_inline", "html_block"} & kinds
+    at_least_as_long = [ticks for ticks in re.findall("`+", last_line) if len(ticks) >= len(fence[0])]
+    assert at_least_as_long == [fence[0], fence[0]], "the fence at the begin and at the end"
+
+
+def test_markup_in_a_name_is_text_in_rendered_markdown(compared_with_markup: BenchmarkComparison) -> None:
+    """Also where the renderer lets HTML through."""
+    markdown_it = pytest.importorskip("markdown_it", reason="the Markdown is rendered by markdown-it-py")
+    parser = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table")
+
+    tokens = parser.parse(format_comparisons([compared_with_markup], "markdown"))
+
+    kinds = set()
+    for token in tokens:
+        kinds.add(token.type)
+        kinds.update(child.type for child in token.children or [])
+    assert kinds >= {"table_open", "code_inline"}
+    assert kinds.isdisjoint({"html_inline", "html_block"})
+
+
+@pytest.fixture(scope="module")
+def good_and_bad() -> dict[str, Result]:
+    """A run that is certain and right, and one that is certain of the first label."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=64)
+    one_hot = {0: [1.0, 0.0, 0.0], 1: [0.0, 1.0, 0.0], 2: [0.0, 0.0, 1.0]}
+    right = [one_hot[query.label] for query in benchmark[0].all_queries()]
+    first_label = [one_hot[0] for _ in right]
+    return {
+        "good": benchmark(preentered_prediction=[right]),
+        "bad": benchmark(preentered_prediction=[first_label]),
+    }
 
 
 @pytest.mark.parametrize(("metric", "higher"), [("accuracy", True), ("expected_calibration_error_1", False)])
-def test_the_better_of_two_runs_is_named(metric: str, higher: bool) -> None:
-    benchmark = StaICC.Normal(datasets=["mini"], limit=64)
-    right = iter([query.label for condition in benchmark[0].conditions() for query in condition.queries])
-    good = benchmark(lambda prompt, label_space: [float(n == place) for place in [next(right)] for n in range(3)])
-    bad = benchmark(lambda prompt, label_space: [1.0, 0.0, 0.0])
-    for runs in ({"good": good, "bad": bad}, {"bad": bad, "good": good}):
-        pair = compare_runs(runs, metric, margin=0.02).comparisons[0]
-        assert {one.run for one in pair.non_inferiority if one.shown} == {"good"}
-        assert (pair.overall.difference > 0) is ((pair.first == "good") is higher)
-        assert [text for text in pair.conclusion() if "better" in text] == ["good is better (p < 0.0001)"]
-        assert f"{metric} ({'higher' if higher else 'lower'} is better)" in str(rank(runs, metric))
-    (tied,) = compare(bad, bad, metric).conclusion()
-    assert {"neither", "(p", "1)"} <= {*tied.split()}
+@pytest.mark.parametrize("order", [("good", "bad"), ("bad", "good")], ids=str)
+def test_the_better_of_two_runs_is_named(
+    good_and_bad: dict[str, Result], order: tuple[str, str], metric: str, higher: bool
+) -> None:
+    runs = {name: good_and_bad[name] for name in order}
+
+    (pair,) = compare_runs(runs, metric, margin=0.02).comparisons
+
+    assert [text for text in pair.conclusion() if "better" in text] == ["good is better (p < 0.0001)"]
+    assert {claim.run for claim in pair.non_inferiority if claim.shown} == {"good"}
+    first_is_good = pair.first == "good"
+    first_has_the_higher_value = pair.overall.difference > 0  # type: ignore[operator]
+    assert first_has_the_higher_value is (first_is_good is higher)
+
+
+@pytest.mark.parametrize(("metric", "direction"), [("accuracy", "higher"), ("expected_calibration_error_1", "lower")])
+def test_a_ranking_says_which_direction_is_better(good_and_bad: dict[str, Result], metric: str, direction: str) -> None:
+    assert f"{metric} ({direction} is better)" in str(rank(good_and_bad, metric))
+
+
+def test_neither_of_two_equal_runs_is_better(good_and_bad: dict[str, Result]) -> None:
+    (conclusion,) = compare(good_and_bad["bad"], good_and_bad["bad"]).conclusion()
+
+    words = conclusion.split()
+    assert "neither" in words
+    assert "(p" in words
+    assert "1)" in words, "the p-value is 1"
 
 
 # -- ranking of runs: intervals of ranks against other computations
@@ -941,173 +1072,282 @@ ROWS = [(f"number {row}", row % 2) for row in range(600)]
 
 
 def predictor(name: str, skill: float, probabilities: bool = False) -> Any:
-    """A model that is right with a probability between `skill` - 0.2 and `skill` + 0.2, which the row decides."""
+    """Return a model that is right with a probability between `skill` - 0.2 and `skill` + 0.2, which the row decides.
+
+    Args:
+        name: The seed.
+        skill: The mean probability that the model is right. The true label is the parity of the row.
+        probabilities: Whether it predicts probabilities (0.5 to 1 for its label), or the label alone.
+    """
 
     def predict(prompt: str, label_space: list[str]) -> Any:
-        number = int(prompt.rsplit("number ", 1)[1].split()[0])
-        chance = skill + 0.4 * random.Random(number).random() - 0.2
-        right = random.Random(f"{name} {prompt[-400:]}").random() < chance
-        label = number % 2 if right else 1 - number % 2
-        confidence = 0.5 + 0.5 * random.Random(f"{number} {name}").random()
-        return [confidence if place == label else 1.0 - confidence for place in (0, 1)] if probabilities else label
+        row = int(prompt.rsplit("number ", 1)[1].split()[0])
+        chance = skill + 0.4 * random.Random(row).random() - 0.2
+        is_right = random.Random(f"{name} {prompt[-400:]}").random() < chance
+        label = row % 2 if is_right else 1 - row % 2
+        if not probabilities:
+            return label
+        confidence = 0.5 + 0.5 * random.Random(f"{row} {name}").random()
+        return [confidence, 1.0 - confidence] if label == 0 else [1.0 - confidence, confidence]
 
     return predict
 
 
-def evaluate(skills: list[float], sets: int = 1, limit: int = 100, **options: Any) -> dict[str, Result]:
-    data = [Dataset.from_rows(ROWS, name=f"own {n}", label_space=["no", "yes"]) for n in range(sets)]
-    return {
-        f"run {n}": StaICC.Normal(datasets=data, limit=limit, k=1)(predictor(str(n), skill, **options))
-        for n, skill in enumerate(skills)
-    }
+def evaluate(skills: list[float], datasets: int = 1, limit: int = 100, **options: Any) -> dict[str, Result]:
+    """Return a run for each skill (``run 0`` has the first), on so many data sets with the same rows."""
+    data = [Dataset.from_rows(ROWS, name=f"own {n}", label_space=["no", "yes"]) for n in range(datasets)]
+    benchmark = StaICC.Normal(datasets=data, limit=limit, k=1)
+    return {f"run {n}": benchmark(predictor(str(n), skill, **options)) for n, skill in enumerate(skills)}
 
 
-def correct(result: Result) -> list[list[list[bool]]]:
-    """Whether each run is correct, by data set, row and repeat."""
-    found = []
-    for details in result.details.values():
-        (record,) = details.conditions
-        rows: dict[int, list[bool]] = {}
-        for row, truth, prediction in zip(record.rows, record.truth, record.predictions, strict=True):
-            rows.setdefault(row, []).append(truth == prediction)
-        found.append([rows[row] for row in sorted(rows)])
-    return found
+def correct_by_repeat(result: Result) -> list[int]:
+    """Return the number of correct predictions in each repeat, on the only data set of a run."""
+    (details,) = result.details.values()
+    (record,) = details.conditions
+    seen: Counter[int] = Counter()
+    correct: Counter[int] = Counter()
+    for row, truth, prediction in zip(record.rows, record.truth, record.predictions, strict=True):
+        repeat = seen[row]  # the n-th query of a row is its n-th repeat
+        correct[repeat] += truth == prediction
+        seen[row] += 1
+    return [correct[repeat] for repeat in sorted(correct)]
 
 
-def test_both_directions_of_all_pairs_are_corrected_as_so_many_hypotheses() -> None:
-    """Against the closed test of Bonferroni over the directions, of which the larger one has at least 1 - p."""
-    generator = random.Random(1)
-    for count in (1, 2, 3):
-        for _ in range(20):
-            p_values = [min(1.0, 2 * generator.random() ** 3) for _ in range(count)]
-            sides = [*(p / 2 for p in p_values), *(1 - p / 2 for p in p_values)]
-            for pair, adjusted in enumerate(directional_holm(p_values)):
-                subsets = [
-                    [sides[place] for place in range(2 * count) if number >> place & 1]
-                    for number in range(4**count)
-                    if number >> pair & 1
-                ]
-                expected = max(min(1.0, len(subset) * min(subset)) for subset in subsets)
-                assert adjusted == pytest.approx(expected, abs=0.5 if p_values[pair] > 0.5 else 1e-12)
+def closed_test_of_directions(p_values: Sequence[float], pair: int) -> float:
+    """Return the corrected p-value of one direction of a pair by the closed test of Bonferroni over all directions.
+
+    Of two directions, the one has the p-value p / 2 and the other at least 1 - p / 2. The corrected p-value of a
+    direction is the largest one over all sets of directions with it: the size of the set times its least p-value.
+    """
+    of_directions = [*(p / 2 for p in p_values), *(1 - p / 2 for p in p_values)]
+    others = [p for index, p in enumerate(of_directions) if index != pair]
+    largest = 0.0
+    for size in range(len(others) + 1):
+        for chosen in combinations(others, size):
+            hypotheses = [of_directions[pair], *chosen]
+            largest = max(largest, min(1.0, len(hypotheses) * min(hypotheses)))
+    return largest
 
 
-def test_an_interval_of_ranks_counts_the_runs_that_are_shown_to_be_better_and_worse() -> None:
-    runs = evaluate([0.75, 0.5, 0.76, 0.6, 0.74], sets=2)
-    found = rank(runs)
-    pairs = list(permutations(runs, 2))
-    p_values = [compare(runs[a], runs[b]).overall.p_value for a, b in combinations(runs, 2)]
-    adjusted = dict(zip(combinations(runs, 2), directional_holm(p_values), strict=True))
-    values = {run.run: known_value(run) for run in found.runs}
-    better = {
-        (a, b)
-        for a, b in pairs
-        if values[a] > values[b] and (adjusted.get((a, b)) or adjusted.get((b, a)) or 1.0) <= SIGNIFICANCE_LEVEL
-    }
-    assert better
-    for place in found.runs:
-        behind = sum((other, place.run) in better for other in runs)
-        before = sum((place.run, other) in better for other in runs)
-        assert place.ranks == (1 + behind, len(runs) - before)
-        assert isinstance(place.verdict, Best | Tied) == ((found.runs[0].run, place.run) not in better)
-        for other in found.runs:
-            differ = (place.run, other.run) in better or (other.run, place.run) in better
-            assert bool({*place.groups} & {*other.groups}) is not differ
-    assert [known_value(place) for place in found.runs] == sorted(values.values(), reverse=True)
+@pytest.mark.parametrize("pair_count", [1, 2, 3])
+def test_both_directions_of_all_pairs_are_corrected_as_so_many_hypotheses(pair_count: int) -> None:
+    """A p-value above 0.5 may be corrected to any value up to 1, since it shows nothing either way."""
+    generator = random.Random(pair_count)
+    for _ in range(20):
+        p_values = [min(1.0, 2 * generator.random() ** 3) for _ in range(pair_count)]
+
+        corrected = directional_holm(p_values)
+
+        for pair, p in enumerate(p_values):
+            tolerance = 0.5 if p > 0.5 else 1e-12
+            assert corrected[pair] == pytest.approx(closed_test_of_directions(p_values, pair), abs=tolerance), p_values
+
+
+class Ranked(NamedTuple):
+    """A ranking of five runs, and which pairs (better run, worse run) are significantly different."""
+
+    found: Any
+    shown_better: set[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def ranked() -> Ranked:
+    runs = evaluate([0.75, 0.5, 0.76, 0.6, 0.74], datasets=2)
+    lines = {pair: compare(runs[pair[0]], runs[pair[1]]).overall for pair in combinations(runs, 2)}
+    corrected = directional_holm([line.p_value for line in lines.values()])
+    shown_better = set()
+    for (first, second), line, p_value in zip(lines, lines.values(), corrected, strict=True):
+        assert line.difference is not None
+        if p_value is not None and p_value <= SIGNIFICANCE_LEVEL:
+            shown_better.add((first, second) if line.difference > 0 else (second, first))
+    assert shown_better
+    return Ranked(rank(runs), shown_better)
+
+
+def test_an_interval_of_ranks_counts_the_runs_that_are_shown_to_be_better_and_worse(ranked: Ranked) -> None:
+    run_count = len(ranked.found.runs)
+
+    for place in ranked.found.runs:
+        better = [pair for pair in ranked.shown_better if pair[1] == place.run]
+        worse = [pair for pair in ranked.shown_better if pair[0] == place.run]
+        assert place.ranks == (1 + len(better), run_count - len(worse)), place.run
+
+
+def test_a_run_is_worse_if_the_best_one_is_shown_to_be_better(ranked: Ranked) -> None:
+    best = ranked.found.runs[0].run
+
+    for place in ranked.found.runs:
+        is_worse = (best, place.run) in ranked.shown_better
+        assert isinstance(place.verdict, Worse if is_worse else Best | Tied), place.run
+
+
+def test_runs_share_a_letter_unless_one_is_shown_to_be_better(ranked: Ranked) -> None:
+    letters = {place.run: set(place.groups) for place in ranked.found.runs}
+
+    for first, second in combinations(letters, 2):
+        differ = (first, second) in ranked.shown_better or (second, first) in ranked.shown_better
+        assert bool(letters[first] & letters[second]) is not differ, (first, second)
+
+
+def test_runs_are_ranked_by_their_values(ranked: Ranked) -> None:
+    values = [known_value(place) for place in ranked.found.runs]
+
+    assert values == sorted(values, reverse=True)
+
+
+def bound_instead_of_testing_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank more than two runs as many runs are ranked: by bounds of p-values."""
+    for module in (alignment, ranking):
+        monkeypatch.setattr(module, "MOST_RUNS", 2)
+
+
+@pytest.fixture(scope="module")
+def fourteen_runs() -> dict[str, Result]:
+    """Runs whose skill rises from 0.4 to 0.66."""
+    return evaluate([0.4 + 0.02 * n for n in range(14)], limit=200, probabilities=True)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "averaged_truelabel_likelihood", "macro_F1"])
-def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = evaluate([0.4 + 0.02 * n for n in range(14)], limit=200, probabilities=True)
-    exact = rank(runs, metric)
-    for module in (alignment, ranking):
-        monkeypatch.setattr(module, "MOST_RUNS", 2)
-    bounded = rank(runs, metric)
-    of_bounded, of_exact = ([(own.ranks, type(own.verdict)) for own in found.runs] for found in (bounded, exact))
-    assert of_bounded == of_exact
-    assert len({*of_exact}) > 4
-    aligned = align(runs, metric)
+def test_bounds_decide_as_the_tests_of_all_pairs(
+    fourteen_runs: dict[str, Result], metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_tests = [(place.run, place.ranks, type(place.verdict)) for place in rank(fourteen_runs, metric).runs]
+    bound_instead_of_testing_pairs(monkeypatch)
+    by_bounds = [(place.run, place.ranks, type(place.verdict)) for place in rank(fourteen_runs, metric).runs]
+
+    assert by_bounds == by_tests
+    assert len({(ranks, verdict) for _, ranks, verdict in by_tests}) > 4, "the runs have different places"
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "averaged_truelabel_likelihood", "macro_F1"])
+def test_the_bound_of_a_pair_is_at_least_its_p_value(
+    fourteen_runs: dict[str, Result], metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound_instead_of_testing_pairs(monkeypatch)
+    aligned = align(fourteen_runs, metric)
+
     bounds = p_value_bounds(aligned)
+
     assert bounds is not None
     for pair in combinations(aligned.order, 2):
-        assert (bounds.of_pair(*pair) or 1.0) >= difference_outcome(
-            aligned.pair(*pair).difference
-        ).corrected_p_value - 1e-12
+        outcome = difference_outcome(aligned.pair(*pair).difference)
+        bound = bounds.of_pair(*pair)
+        if bound is not None:
+            assert bound >= outcome.corrected_p_value - 1e-12, pair
 
 
-@pytest.mark.parametrize("most_runs", [2, 20])
-def test_verdicts_do_not_depend_on_which_of_two_best_runs_comes_first(
-    most_runs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The third run is right on 60 of the 70 rows of the first, and with the second it shares 30."""
-    for module in (alignment, ranking):
-        monkeypatch.setattr(module, "MOST_RUNS", most_runs)
+@pytest.fixture(scope="module")
+def two_best_runs() -> dict[str, Result]:
+    """Three runs on a hundred rows: a is right on the first 70, b on the last 70, and c on the first 60.
+
+    So c is wrong on 10 rows where a is right, and never right where a is wrong.
+    """
     data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
     benchmark = StaICC.Normal(datasets=[data], limit=100, k=0)
-    rows = list(dict.fromkeys(query.prompt for query in benchmark[0].conditions()[0].queries))
-    known = {"a": rows[:70], "b": rows[30:], "c": rows[:60]}
+    true_labels = {str(query.prompt): query.label for query in benchmark[0].all_queries()}
+    prompts = list(true_labels)
+    right_prompts = {"a": prompts[:70], "b": prompts[30:], "c": prompts[:60]}
 
     def model(name: str) -> Any:
-        right = set(known[name])
-
         def predict(prompt: str, label_space: list[str]) -> int:
-            number = int(prompt.rsplit("number ", 1)[1].split()[0])
-            return number % 2 if prompt in right else 1 - number % 2
+            return true_labels[prompt] if prompt in right_prompts[name] else 1 - true_labels[prompt]
 
         return predict
 
-    runs = {name: benchmark(model(name)) for name in known}
-    verdicts = []
-    for names in permutations(runs):
-        ranks = {run.run: run for run in rank({name: runs[name] for name in names}).runs}
-        assert ranks["c"].ranks == (2, 3)
-        compared = {run.run: run for run in compare_runs({name: runs[name] for name in names}).ranking}
-        assert ranks["a"].verdict == ranks["b"].verdict == compared["a"].verdict == compared["b"].verdict == Best()
-        verdicts += [ranks["c"].verdict, compared["c"].verdict]
-    (verdict,) = set(verdicts)
-    assert isinstance(verdict, Worse)
-    observed_share = 1 - 0.0214 * 100**0.5  # of the probability that all of ten rows have one direction
-    assert verdict.p_value == pytest.approx(3 * 2 * 0.5**10 * observed_share)
+    return {name: benchmark(model(name)) for name in right_prompts}
 
 
-def test_ranks_over_templates_and_draws() -> None:
+@pytest.mark.parametrize("most_runs", [2, 20], ids=["as many runs", "as few runs"])
+@pytest.mark.parametrize("order", list(permutations("abc")), ids="".join)
+def test_verdicts_do_not_depend_on_which_of_two_best_runs_comes_first(
+    two_best_runs: dict[str, Result], order: tuple[str, ...], most_runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The p-value of c against a: both directions of three pairs, and all of ten differing rows have one direction.
+
+    The observed outcome counts with one minus the weight of the favourable pseudo-row, 0.0214 times the root of the
+    number of rows.
+    """
+    for module in (alignment, ranking):
+        monkeypatch.setattr(module, "MOST_RUNS", most_runs)
+    runs = {name: two_best_runs[name] for name in order}
+
+    ranked_places = {place.run: place for place in rank(runs).runs}
+    compared_places = {place.run: place for place in compare_runs(runs).ranking}
+
+    p_value = 3 * 2 * 0.5**10 * (1 - 0.0214 * 100**0.5)
+    assert ranked_places["c"].ranks == (2, 3)
+    for places in (ranked_places, compared_places):
+        assert places["a"].verdict == Best()
+        assert places["b"].verdict == Best()
+        assert isinstance(places["c"].verdict, Worse)
+        assert places["c"].verdict.p_value == pytest.approx(p_value)
+
+
+def ranks_in_each_condition(counts: Mapping[str, Sequence[int]], run_name: str) -> list[int]:
+    """Return the rank of a run in each condition: one more than the number of runs with more correct predictions."""
+    ranks = []
+    for condition, count in enumerate(counts[run_name]):
+        better = [other for other in counts.values() if other[condition] > count]
+        ranks.append(1 + len(better))
+    return ranks
+
+
+def test_the_ranks_over_templates_and_draws_are_those_of_the_single_conditions() -> None:
+    benchmark = StaICC.Generalisation(datasets=["mini"], limit=24, draws=2, templates=2)
     runs = {
-        name: StaICC.Generalisation(datasets=["mini"], limit=24, draws=2, templates=2)(model)
-        for name, model in (("same", lambda prompt, label_space: 0), ("other", lambda prompt, label_space: 1))
+        "first label": benchmark(lambda prompt, label_space: 0),
+        "second label": benchmark(lambda prompt, label_space: 1),
+        "by length": benchmark(lambda prompt, label_space: len(prompt) % 2),
     }
-    assert {place.condition_ranks for place in rank(runs).runs} <= {(1, 1), (2, 2)}
+    correct_counts: dict[str, list[int]] = {}
+    for name, result in runs.items():
+        correct_counts[name] = []
+        for record in result.details["mini"].conditions:
+            hits = [truth == label for truth, label in zip(record.truth, record.predictions, strict=True)]
+            correct_counts[name].append(sum(hits))
 
-    def changing(prompt: str, label_space: list[str]) -> int:
-        return len(prompt) % 2
+    places = rank(runs).runs
 
-    runs["changing"] = StaICC.Generalisation(datasets=["mini"], limit=24, draws=2, templates=2)(changing)
-    found = {place.run: place.condition_ranks for place in rank(runs).runs}
-    accuracies = {
-        name: [sum(map(int.__eq__, r.truth, r.predictions)) for r in result.details["mini"].conditions]
-        for name, result in runs.items()
-    }
-    for name, own in accuracies.items():
-        ranks = [1 + sum(other[n] > value for other in accuracies.values()) for n, value in enumerate(own)]
-        assert found[name] == (min(ranks), max(ranks))
-    repeated = evaluate([0.5, 0.55, 0.6])
-    found = {place.run: place.condition_ranks for place in rank(repeated).runs}
-    sums = {
-        name: [sum(column) for column in zip(*correct(result)[0], strict=True)] for name, result in repeated.items()
-    }
-    for name, own in sums.items():  # two draws of demonstrations for each row
-        ranks = [1 + sum(other[n] > value for other in sums.values()) for n, value in enumerate(own)]
+    for place in places:
+        ranks = ranks_in_each_condition(correct_counts, place.run)
+        assert place.condition_ranks == (min(ranks), max(ranks)), place.run
+
+
+def test_runs_that_do_not_depend_on_the_prompt_have_one_rank_over_templates_and_draws() -> None:
+    benchmark = StaICC.Generalisation(datasets=["mini"], limit=24, draws=2, templates=2)
+    runs = {"first label": benchmark(lambda prompt, label_space: 0)}
+    runs["second label"] = benchmark(lambda prompt, label_space: 1)
+
+    for place in rank(runs).runs:
+        assert place.condition_ranks in {(1, 1), (2, 2)}, place.run
+
+
+def test_the_ranks_of_a_run_with_repeats_are_those_of_the_single_repeats() -> None:
+    """Normal has two draws of demonstrations for each row."""
+    runs = evaluate([0.5, 0.55, 0.6])
+    correct_counts = {name: correct_by_repeat(result) for name, result in runs.items()}
+
+    places = rank(runs).runs
+
+    for place in places:
+        ranks = ranks_in_each_condition(correct_counts, place.run)
         assert len(ranks) == 2
-        assert found[name] == (min(ranks), max(ranks))
+        assert place.condition_ranks == (min(ranks), max(ranks)), place.run
 
 
-def test_the_limits_of_micro_f1_are_those_of_all_rounds_in_any_order() -> None:
+@pytest.mark.parametrize("order", [("many", "few"), ("few", "many")], ids=str)
+def test_the_limits_of_micro_f1_are_those_of_all_rounds_in_any_order(order: tuple[str, str]) -> None:
     """An earlier round with more predicted labels was forgotten, so the limit was too small."""
-    many = [(0, ["label"] * 3, ["label"] * 150, ["label"] * 2)]
-    few = [(1, ["label"] * 5, ["label"] * 20, ["label"] * 2)]
-    for rounds in ([many, few], [few, many]):
-        limits = LabelLimits(1.0, 1.0)
-        for items in rounds:
-            limits = _larger_limits(limits, items, most_labels_of_reply=100.0)
-        assert limits == LabelLimits(true=5.0, predicted=150.0)
+    rounds = {
+        "many": [(0, ["label"] * 3, ["label"] * 150, ["label"] * 2)],  # 3 true labels, 150 predicted ones
+        "few": [(1, ["label"] * 5, ["label"] * 20, ["label"] * 2)],
+    }
+
+    limits = LabelLimits(1.0, 1.0)
+    for name in order:
+        limits = _larger_limits(limits, rounds[name], most_labels_of_reply=100.0)
+
+    assert limits == LabelLimits(true=5.0, predicted=150.0)
 
 
 # -- digests in captions
@@ -1119,40 +1359,83 @@ def caption_and_comments(text: str) -> tuple[str, list[str]]:
     return caption, [line for line in text.splitlines() if line.startswith("% ")]
 
 
-@pytest.mark.parametrize("name", ["202411291234", "0a1b2c3d4e5f", "gpt [0a1b2c3d4e5f]"])
-def test_a_name_of_a_run_that_looks_like_a_digest_is_in_the_caption(name: str) -> None:
-    """What is a digest is decided where it is made, not by the form of a text that has names."""
+LIKE_A_DIGEST = pytest.mark.parametrize("name", ["202411291234", "0a1b2c3d4e5f", "gpt [0a1b2c3d4e5f]"])
+"""What is a digest is decided where it is made, not by the form of a text that has names."""
+
+
+def runs_named(name: str) -> dict[str, Result]:
+    """Return a good run with this name and a worse one, on data whose name looks like a digest, too."""
     data = Dataset.from_rows([(text, row % 2) for row, text in enumerate(TEXTS)], name="c0ffee123456")
-    runs = {name: given([data], "a", 0.95), "other": given([data], "b", 0.4)}
-    (compared,) = compare_runs(runs).comparisons
-    assert f"{name} is better (p < 0.0001)" in compared.conclusion()
-    whole = format_comparisons([compare_runs(runs)], "latex")
-    by_label = format_tables(compare_subgroups(runs, "label"), "latex")
-    for text, title in ((whole, "Normal"), (by_label, "Normal by label")):
-        caption, comments = caption_and_comments(text)
-        assert f"{title}: first {name}, second other" in caption
-        assert not any(name in comment for comment in comments if "signature" not in comment)
-    assert f"{name} is better (p " in caption_and_comments(whole)[0]
+    return {name: given([data], "a", 0.95), "other": given([data], "b", 0.4)}
 
 
-def test_digests_of_models_and_settings_are_comments() -> None:
-    """The caption has the names of the models; the lines with their digests are comments."""
-    named = {"ours": "0123456789ab", "theirs": "theirs"}  # the name of a model, too, may look like a digest
-    runs = {}
-    for run_name, model in named.items():
-        benchmark = StaICC.Normal(datasets=["mini"], limit=12, k=2 if run_name == "ours" else 3)
-        runs[run_name] = benchmark(scored(run_name), model_name=model)
-    compared = compare_runs(runs)
-    lines = compared.comparisons[0].introduction()
-    digests = [run.provenance.predictors[0].identity[:12] for run in runs.values()]
-    assert lines[1:3] == [f"first: 0123456789ab [{digests[0]}]", f"second: theirs [{digests[1]}]"]
-    prompts = [run.signature.fields["prompts"] for run in runs.values()]
-    with_prompts = f"they differ in prompts: {prompts[0]} and {prompts[1]}"
-    assert with_prompts in lines
-    caption, comments = caption_and_comments(format_comparisons([compared], "latex"))
+@LIKE_A_DIGEST
+def test_a_name_of_a_run_that_looks_like_a_digest_is_in_the_caption(name: str) -> None:
+    found = compare_runs(runs_named(name))
+
+    caption, comments = caption_and_comments(format_comparisons([found], "latex"))
+
+    assert f"Normal: first {name}, second other" in caption
+    assert f"{name} is better (p " in caption
+    for comment in comments:
+        assert name not in comment or "signature" in comment
+
+
+@LIKE_A_DIGEST
+def test_a_name_of_a_run_that_looks_like_a_digest_is_in_the_caption_of_subgroups(name: str) -> None:
+    by_label = compare_subgroups(runs_named(name), "label")
+
+    caption, comments = caption_and_comments(format_tables(by_label, "latex"))
+
+    assert f"Normal by label: first {name}, second other" in caption
+    for comment in comments:
+        assert name not in comment or "signature" in comment
+
+
+class WithDigests(NamedTuple):
+    """A comparison of two runs with other models and prompts; the digests of both, which are in its introduction."""
+
+    found: BenchmarkComparison
+    model_digests: list[str]
+    prompt_digests: list[str]
+
+
+@pytest.fixture(scope="module")
+def with_digests() -> WithDigests:
+    """The name of the first model looks like a digest."""
+    first = StaICC.Normal(datasets=["mini"], limit=12, k=2)(scored("first"), model_name="0123456789ab")
+    second = StaICC.Normal(datasets=["mini"], limit=12, k=3)(scored("second"), model_name="theirs")
+    return WithDigests(
+        compare_runs({"ours": first, "theirs": second}),
+        model_digests=[run.provenance.predictors[0].identity[:12] for run in (first, second)],
+        prompt_digests=[run.signature.fields["prompts"] for run in (first, second)],
+    )
+
+
+def test_the_introduction_has_the_digests_of_models_and_prompts(with_digests: WithDigests) -> None:
+    (pair,) = with_digests.found.comparisons
+
+    lines = pair.introduction()
+
+    first_model, second_model = with_digests.model_digests
+    first_prompts, second_prompts = with_digests.prompt_digests
+    assert lines[1:3] == [f"first: 0123456789ab [{first_model}]", f"second: theirs [{second_model}]"]
+    assert f"they differ in prompts: {first_prompts} and {second_prompts}" in lines
+
+
+def test_the_caption_has_the_names_of_the_models_and_no_digest(with_digests: WithDigests) -> None:
+    caption, _ = caption_and_comments(format_comparisons([with_digests.found], "latex"))
+
     assert "first: 0123456789ab; second: theirs; " in caption
     assert "they differ in k: 2 and 3" in caption
     assert r"they differ in model\_name: 0123456789ab and theirs" in caption
-    assert f"% {with_prompts}" in comments
-    assert f"% {lines[1]}" in comments
-    assert not any(digest in caption for digest in [*digests, *prompts])
+    for digest in [*with_digests.model_digests, *with_digests.prompt_digests]:
+        assert digest not in caption
+
+
+def test_the_lines_with_digests_are_comments(with_digests: WithDigests) -> None:
+    _, comments = caption_and_comments(format_comparisons([with_digests.found], "latex"))
+
+    first_prompts, second_prompts = with_digests.prompt_digests
+    assert f"% first: 0123456789ab [{with_digests.model_digests[0]}]" in comments
+    assert f"% they differ in prompts: {first_prompts} and {second_prompts}" in comments

@@ -41,15 +41,21 @@ from StaICC.prompting.prompt_writer import Query
 
 
 def run(function: Any, store: Any = None, queries: Any = None, **settings: Any) -> tuple[list[Any], RunRecord]:
-    """The predictions of a run, and its record."""
+    """Return the predictions of a run, and its record with the counts of computed, reused and rechecked queries."""
     with RunContext(False, store=store, **settings) as running:
         running.start([function])
         found = predict_queries(function, queries or QUERIES, "Test", running.options_for(function))
     return found, running.predictions({"": function}).records[""]
 
 
+def counts_of_run(function: Any, store: Any = None, queries: Any = None, **settings: Any) -> Counter[str]:
+    """Return how many queries a run computed, took from the store, and computed again as a check."""
+    _, record = run(function, store, queries, **settings)
+    return record.counts
+
+
 def direct(function: Any, queries: Any = None) -> list[Any]:
-    """The predictions of direct calls: the oracle."""
+    """Return the predictions of direct calls: the oracle."""
     return [function(prompt=query.prompt, label_space=list(query.label_space)) for query in queries or QUERIES]
 
 
@@ -61,25 +67,41 @@ def test_a_changed_function_gets_no_stale_prediction(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has another identity, is refused, or is found by the predictions that are computed again."""
-    functions = ATTACKS[name](monkeypatch, tmp_path)
-    stored, _ = run(next(functions), tmp_path / "run.sqlite", model_name="m")
-    changed = next(functions)
-    expected = run(changed)[0]
-    assert sum(one != other for one, other in zip(stored, expected, strict=True)) >= len(QUERIES) // 10
+    original_and_changed = ATTACKS[name](monkeypatch, tmp_path)
+    store = tmp_path / "run.sqlite"
+    of_original, _ = run(next(original_and_changed), store, model_name="m")
+    changed = next(original_and_changed)
+    expected, _ = run(changed)
+    differing = sum(before != after for before, after in zip(of_original, expected, strict=True))
+    assert differing >= len(QUERIES) // 10, "the function predicts nearly the same"
     with contextlib.suppress(IdentityError):
-        assert run(changed, tmp_path / "run.sqlite", model_name="m")[0] == expected
+        predictions, _ = run(changed, store, model_name="m")
+        assert predictions == expected
 
 
-def test_replaced_methods_and_subclasses_make_an_identity_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_identity_of_a_subclass_without_one_of_its_own_is_incomplete() -> None:
     assert identity_of(PPMKernel()).complete
     subclass = type("Mine", (PPMKernel,), {})
     assert identity_of(subclass()).unidentified == ("the class Mine has no identity() of its own",)
-    monkeypatch.setattr(PPMKernel, "batch", lambda self, prompts, label_space: [[0.1, 0.9] for _ in prompts])
+
+
+def constant_batch(*given: Any) -> list[list[float]]:
+    """Predict the same for each prompt, in place of the batched form of a kernel."""
+    prompts = given[-2]
+    return [[0.1, 0.9] for _ in prompts]
+
+
+def test_the_identity_of_a_kernel_with_a_replaced_method_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PPMKernel, "batch", constant_batch)
     assert identity_of(PPMKernel()).unidentified == ("replaced method PPMKernel.batch",)
+
+
+def test_the_identity_of_a_partial_needs_named_arguments_and_no_batched_form() -> None:
+    """Only arguments with names are in the identity of a function."""
     partial = functools.partial(documented, number=1.0)
     assert identity_of(partial).complete
     assert not identity_of(functools.partial(documented, "an argument without a name", number=1.0)).complete
-    partial.batch = lambda prompts, label_space: [[0.1, 0.9] for _ in prompts]  # type: ignore[attr-defined]
+    partial.batch = constant_batch  # type: ignore[attr-defined]
     assert not identity_of(partial).complete
 
 
@@ -137,59 +159,96 @@ def test_a_label_that_changed_by_a_large_distance_of_scores_is_a_difference(swap
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_ordinary_functions_run_with_a_store_and_a_name(name: str, tmp_path: Path) -> None:
-    function, store = ORDINARY[name](), tmp_path / "run.sqlite"
+def test_ordinary_functions_need_a_name_with_a_store(name: str, tmp_path: Path) -> None:
+    store = tmp_path / "run.sqlite"
     with pytest.raises(ArgumentError, match=r"\(model_name='NAME'\)"):
-        run(function, store)
+        run(ORDINARY[name](), store)
     assert not store.exists()
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_predictions_of_ordinary_functions_are_reused_from_a_store(name: str, tmp_path: Path) -> None:
+    function, store = ORDINARY[name](), tmp_path / "run.sqlite"
     first, record = run(function, store, model_name="m")
     assert record.counts == Counter(computed=len(QUERIES))
-    assert first == run(function)[0]
+    without_store, _ = run(function)
+    assert first == without_store
+
     again, record = run(function, store, model_name="m")
-    assert (again, record.counts) == (first, Counter(reused=len(QUERIES), rechecked=len(QUERIES)))
+    assert again == first
+    assert record.counts == Counter(reused=len(QUERIES), rechecked=len(QUERIES))
 
 
 @pytest.mark.parametrize("settings", [{}, {"executor": functools.partial(ThreadPoolExecutor, 3)}], ids=str)
 def test_retries_are_counted(settings: Any) -> None:
+    """The kernel retries each query once. Under two names, it is one function, whose retries are those of both."""
     kernel = Retrying()
-    functions = dict.fromkeys("ab", kernel) | {name: functools.partial(kernel) for name in "cd"}
+    functions = {
+        "a": kernel,
+        "b": kernel,
+        "c": functools.partial(kernel),
+        "d": functools.partial(kernel),
+    }
     with RunContext(False, **settings) as running:
         for name, function in functions.items():
-            vars(function)["kernel"] = kernel  # of the kernel itself, too
+            vars(function)["kernel"] = kernel  # retries of the kernel that a function wraps count, too
             predict_queries(function, QUERIES, name, running.options_for(function))
     records = running.predictions(functions).records
-    assert [records[name].counts["retried"] for name in functions] == [2 * len(QUERIES)] * 2 + [len(QUERIES)] * 2
+    retries = {name: record.counts["retried"] for name, record in records.items()}
+    of_one_run = len(QUERIES)
+    assert retries == {"a": 2 * of_one_run, "b": 2 * of_one_run, "c": of_one_run, "d": of_one_run}
+
+
+def test_a_kernel_that_holds_itself_has_no_name() -> None:
+    kernel = Retrying()
+    vars(kernel)["kernel"] = kernel
     assert display_name(kernel) is None
 
 
 # -- lists of functions
 
 
-def _two_sets() -> list[Dataset]:
+def two_data_sets_with_the_same_prompts() -> list[Dataset]:
+    """Return two data sets of 60 rows that differ in their names only."""
     rows = [(("good",), 1), (("bad",), 0)] * 30
-    return [Dataset.from_rows(rows, name=name, label_space=["no", "yes"]) for name in ("a", "b")]  # the same prompts
+    return [Dataset.from_rows(rows, name=name, label_space=["no", "yes"]) for name in ("a", "b")]
 
 
-def test_functions_that_nothing_tells_apart_are_refused_under_one_name(
-    tmp_path: Path, anonymous: Callable[[Any], Any]
-) -> None:
+def test_functions_that_nothing_tells_apart_are_refused_under_one_name(tmp_path: Path) -> None:
+    """The store would hand predictions of one to the other. Without a store, they may run."""
     functions = [closure(1.0), closure(2.0)]
-    benchmark = Normal(datasets=_two_sets(), limit=4)
+    benchmark = Normal(datasets=two_data_sets_with_the_same_prompts(), limit=4)
     with pytest.raises(ArgumentError, match="two inference functions of the list have the same model_name"):
         benchmark(functions, store=tmp_path / "run.sqlite", model_name="m")
+    assert not (tmp_path / "run.sqlite").exists()
+    assert benchmark(functions).complete
+
+
+def test_a_list_with_a_function_that_has_no_name_is_refused_with_a_store(tmp_path: Path) -> None:
+    benchmark = Normal(datasets=two_data_sets_with_the_same_prompts(), limit=4)
     with pytest.raises(ArgumentError, match="no model_name"):
         benchmark([PPMKernel(), closure(1.0)], store=tmp_path / "run.sqlite")
     assert not (tmp_path / "run.sqlite").exists()
-    assert benchmark(functions).complete
-    stored = benchmark([functions[0]] * 2, store=tmp_path / "run.sqlite", model_name="m")
-    assert anonymous(stored) == anonymous(benchmark(functions[0]))
+
+
+def test_a_list_may_have_one_function_twice(tmp_path: Path, anonymous: Callable[[Any], Any]) -> None:
+    function = closure(1.0)
+    benchmark = Normal(datasets=two_data_sets_with_the_same_prompts(), limit=4)
+    stored = benchmark([function, function], store=tmp_path / "run.sqlite", model_name="m")
+    assert anonymous(stored) == anonymous(benchmark(function))
 
 
 # -- changes
 
 
 class Changing:
-    """Changes the order of a kernel at a prompt."""
+    """A report of progress that changes the order of a kernel from 5 to 0 when so many queries are done.
+
+    Args:
+        kernel: The kernel.
+        at: The number of queries.
+        then: An exception that it raises after the change.
+    """
 
     def __init__(self, kernel: PPMKernel, at: int, then: type[BaseException] | None = None) -> None:
         self.kernel, self.at, self.then = kernel, at, then
@@ -201,41 +260,60 @@ class Changing:
                 raise self.then("stop")
 
 
-@pytest.mark.parametrize("at", [1, len(QUERIES)])
+@pytest.mark.parametrize("at", [1, len(QUERIES)], ids=["at the first query", "at the last query"])
+@pytest.mark.parametrize("then", [None, ValueError])
+def test_a_change_during_the_run_ends_it(at: int, then: type[BaseException] | None, tmp_path: Path) -> None:
+    """Also if the run ends by another error, which is the cause then."""
+    kernel = PPMKernel(order=5)
+    with pytest.raises(IdentityError, match="order was 5, is 0") as found:
+        run(kernel, tmp_path / "run.sqlite", chunk_size=1, progress=Changing(kernel, at, then))
+    assert isinstance(found.value.__cause__, then or type(None))
+
+
+@pytest.mark.parametrize("at", [1, len(QUERIES)], ids=["at the first query", "at the last query"])
 @pytest.mark.parametrize("then", [None, ValueError, KeyboardInterrupt])
-def test_a_change_during_the_run_is_found_and_what_was_stored_is_not_served(
+def test_predictions_of_a_run_in_which_the_function_changed_are_not_served(
     at: int, then: type[BaseException] | None, tmp_path: Path
 ) -> None:
-    kernel, store = PPMKernel(5), tmp_path / "run.sqlite"
-    error = KeyboardInterrupt if then is KeyboardInterrupt else IdentityError
-    with pytest.raises(error) as found:
+    kernel, store = PPMKernel(order=5), tmp_path / "run.sqlite"
+    with pytest.raises((IdentityError, KeyboardInterrupt)):
         run(kernel, store, chunk_size=1, progress=Changing(kernel, at, then))
-    if error is IdentityError:
-        assert "order was 5, is 0" in str(found.value)
-        assert isinstance(found.value.__cause__, then or type(None))
     for order in (5, 0):
         predictions, record = run(PPMKernel(order), store)
-        assert (predictions, record.counts["computed"]) == (direct(PPMKernel(order)), len(QUERIES))
+        assert predictions == direct(PPMKernel(order)), order
+        assert record.counts["computed"] == len(QUERIES), order
 
 
-@pytest.mark.parametrize("kind", [Normal, Suite, Method])
-def test_every_benchmark_and_method_finds_a_change_without_a_store(kind: Any) -> None:
-    kernel, settings = PPMKernel(5), {"datasets": ["mini"], "limit": 4}
-    pair = (Method("batch_calibration", kernel), Normal(**settings)) if kind is Method else (kind(**settings), kernel)
+@pytest.mark.parametrize("kind", [Normal, Suite])
+def test_every_benchmark_finds_a_change_without_a_store(kind: Any) -> None:
+    kernel = PPMKernel(order=5)
     with pytest.raises(IdentityError, match="order was 5, is 0"):
-        pair[0](pair[1], progress=Changing(kernel, 2))
+        kind(datasets=["mini"], limit=4)(kernel, progress=Changing(kernel, at=2))
+
+
+def test_a_method_finds_a_change_without_a_store() -> None:
+    kernel = PPMKernel(order=5)
+    method = Method("batch_calibration", kernel)
+    with pytest.raises(IdentityError, match="order was 5, is 0"):
+        method(Normal(datasets=["mini"], limit=4), progress=Changing(kernel, at=2))
 
 
 # -- recheck
 
 
-def _many(number: int) -> list[Query]:
-    return [Query(f"prompt {place} -> ", LABELS, 0, place, 0) for place in range(number)]
+def numbered_queries(number: int) -> list[Query]:
+    """Return so many queries, whose prompts are numbered from 0."""
+    return [Query(f"prompt {row} -> ", LABELS, label=0, row=row, repeat=0) for row in range(number)]
 
 
 @dataclass(frozen=True)
 class Drifting:
-    """Says that it is the same, and is not."""
+    """A kernel whose predictions drift although its identity stays the same.
+
+    Args:
+        shift: How far its first score is from that of a kernel that has not drifted.
+        tolerance: The largest difference of two of its predictions of one query; None: it may be any.
+    """
 
     shift: float = 0.0
     tolerance: float | None = 1e-6
@@ -251,82 +329,131 @@ class Drifting:
         return row(prompt, 0.25 + self.shift)
 
 
-@pytest.mark.parametrize(("reused", "rechecked"), [(0, 0), (1, 1), (29, 29), (30, 30), (300, 30)])
-def test_thirty_of_the_reused_are_rechecked(reused: int, rechecked: int, tmp_path: Path, caplog: Any) -> None:
+class Unidentified(Drifting):
+    """Without an identity of its own, as a subclass of a user."""
+
+
+RECHECKS = [(0, 0), (1, 1), (29, 29), (30, 30), (300, 30)]
+"""Numbers of reused predictions, each with how many of them are computed again as a check: 30 at most."""
+
+
+@pytest.mark.parametrize(("reused", "rechecked"), RECHECKS)
+def test_thirty_of_the_reused_predictions_are_rechecked(reused: int, rechecked: int, tmp_path: Path) -> None:
     store = tmp_path / "run.sqlite"
-    if reused:
-        run(Drifting(), store, _many(reused))
-    _, record = run(Drifting(), store, _many(reused + 5))
-    assert record.counts == Counter(computed=5, reused=reused, rechecked=rechecked)
-    _, record = run(Drifting(), store, _many(reused + 5))  # complete in the store
-    assert record.counts == Counter(reused=reused + 5, rechecked=min(30, reused + 5))
+    if reused > 0:
+        run(Drifting(), store, numbered_queries(reused))
+    counts = counts_of_run(Drifting(), store, numbered_queries(reused + 5))
+    assert counts == Counter(computed=5, reused=reused, rechecked=rechecked)
+
+
+@pytest.mark.parametrize(("reused", "rechecked"), RECHECKS[1:])
+def test_a_run_that_computes_nothing_rechecks_as_many(reused: int, rechecked: int, tmp_path: Path) -> None:
+    store, queries = tmp_path / "run.sqlite", numbered_queries(reused)
+    run(Drifting(), store, queries)
+    assert counts_of_run(Drifting(), store, queries) == Counter(reused=reused, rechecked=rechecked)
     with pytest.raises(IdentityError, match="Test, query"):
-        run(Drifting(1.0), store, _many(reused + 5))
-    # It may change: nothing is sent, unless it is unidentified.
-    assert run(Drifting(1.0, None), store, _many(reused + 5))[1].counts == Counter(reused=reused + 5)
-    subclass = type("Subclass", (Drifting,), {})
-    for shift in (0.0, 1.0):
-        _, record = run(subclass(shift, None), store, _many(reused + 5), model_name="m")
-    assert record.counts == Counter(reused=reused + 5, rechecked=min(30, reused + 5))
-    assert caplog.text.count("This kernel's predictions may change") == min(30, reused + 5)
+        run(Drifting(shift=1.0), store, queries)
+
+
+def test_predictions_that_may_change_are_not_rechecked(tmp_path: Path) -> None:
+    store, queries = tmp_path / "run.sqlite", numbered_queries(40)
+    run(Drifting(), store, queries)
+    may_change = Drifting(shift=1.0, tolerance=None)
+    assert counts_of_run(may_change, store, queries) == Counter(reused=40)
+
+
+def test_predictions_of_an_unidentified_kernel_that_may_change_are_rechecked_with_a_warning(
+    tmp_path: Path, caplog: Any
+) -> None:
+    """Nothing else would show that it is another kernel. The run continues, since a difference proves nothing."""
+    store, queries = tmp_path / "run.sqlite", numbered_queries(40)
+    run(Unidentified(tolerance=None), store, queries, model_name="m")
+    drifted = Unidentified(shift=1.0, tolerance=None)
+    counts = counts_of_run(drifted, store, queries, model_name="m")
+    assert counts == Counter(reused=40, rechecked=30)
+    assert caplog.text.count("This kernel's predictions may change") == 30
+
     with RunContext(False, store=store, model_name="m") as running:
-        predict_queries(subclass(1.0, None), _many(reused + 5), "Test", running.options_for(subclass(1.0, None)))
-    rechecks = min(30, reused + 5)
-    assert list(running.warnings) == [
-        f"Test: {rechecks} of {rechecks} stored predictions that were computed again differ; the predictions of this "
-        "kernel may change"
-    ]
+        predict_queries(drifted, queries, "Test", running.options_for(drifted))
+    (warning,) = running.warnings
+    assert warning == (
+        "Test: 30 of 30 stored predictions that were computed again differ; the predictions of this kernel may change"
+    )
 
 
-@pytest.mark.parametrize(("stored", "rechecked"), [(600, [5, 5, 5, 5, 5, 5]), (300, [5, 5, 5, 15, 0, 0])])
+@pytest.mark.parametrize(
+    ("stored", "rechecked"),
+    [(600, [5, 5, 5, 5, 5, 5]), (300, [5, 5, 5, 15, 0, 0])],
+    ids=["all are stored", "those of three parts are stored"],
+)
 def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
     stored: int, rechecked: list[int], tmp_path: Path
 ) -> None:
-    store, kernel, found = tmp_path / "run.sqlite", Drifting(), [0]
-    run(kernel, store, _many(stored))
+    """A run of six parts, each with 100 queries. All 30 rechecks are done before the first new prediction."""
+    store, kernel, queries = tmp_path / "run.sqlite", Drifting(), numbered_queries(600)
+    run(kernel, store, queries[:stored])
+    totals = []
     with RunContext(False, store=store) as running:
         options = running.options_for(kernel)
         for number in range(6):
-            part = Part(f"Test {number}", number, 6)
-            predict_queries(kernel, _many(600)[100 * number : 100 * number + 100], part, options)
+            of_part = queries[100 * number : 100 * (number + 1)]
+            predict_queries(kernel, of_part, Part(f"Test {number}", number, 6), options)
             assert options.counter is not None
-            found.append(options.counter.counts["rechecked"])
-    assert [later - before for before, later in itertools.pairwise(found)] == rechecked
-    counter = RunCounter(done=30)  # after thirty, one more in each part with reused ones
+            totals.append(options.counter.counts["rechecked"])
+    in_each_part = [later - earlier for earlier, later in itertools.pairwise([0, *totals])]
+    assert in_each_part == rechecked
+
+
+def test_after_thirty_rechecks_one_more_is_due_in_each_part_with_reused_predictions() -> None:
+    counter = RunCounter(done=30)
     counter.reuse({("prompt", LABELS): [0.5, 0.5]}, str)
     assert len(counter.due(1, False)) == 1
 
 
 class Overtaken:
-    """While its first query is evaluated, another run stores predictions of the others."""
+    """A kernel that another run overtakes: while its first query is evaluated, the other stores the 39 queries after.
+
+    Args:
+        other: The kernel of the other run, which has the same identity.
+        store: The store of both runs.
+    """
 
     def __init__(self, other: Any, store: Path) -> None:
         self.other = other
         self.store = store
-        self.first = True
+        self.is_first_query = True
 
     def identity(self) -> Identity:
         return Identity({"model": "drifting"})
 
     def __call__(self, prompt: str, label_space: Any) -> Any:
-        if self.first:
-            self.first = False
-            with RunContext(False, store=self.store, on_error="collect") as other_run:
-                other_run.start([self.other])
-                predict_queries(self.other, _many(40)[1:], "Other", other_run.options_for(self.other))
+        if self.is_first_query:
+            self.is_first_query = False
+            self.run_other()
         return row(prompt, 0.25)
+
+    def run_other(self) -> None:
+        all_but_the_first = numbered_queries(40)[1:]
+        with RunContext(False, store=self.store, on_error="collect") as running:
+            running.start([self.other])
+            predict_queries(self.other, all_but_the_first, "Other run", running.options_for(self.other))
 
 
 def test_predictions_that_another_run_stores_meanwhile_are_rechecked(tmp_path: Path) -> None:
-    found, record = run(Overtaken(Drifting(), tmp_path / "equal"), tmp_path / "equal", _many(40))
-    assert found == direct(Drifting(), _many(40))
+    store, queries = tmp_path / "run.sqlite", numbered_queries(40)
+    predictions, record = run(Overtaken(Drifting(), store), store, queries)
+    assert predictions == direct(Drifting(), queries)
     assert record.counts == Counter(computed=1, reused=39, rechecked=30)
+
+
+def test_other_predictions_that_another_run_stores_meanwhile_end_the_run(tmp_path: Path) -> None:
+    store = tmp_path / "run.sqlite"
     with pytest.raises(IdentityError, match="Test, query"):
-        run(Overtaken(Drifting(1.0), tmp_path / "other"), tmp_path / "other", _many(40))
+        run(Overtaken(Drifting(shift=1.0), store), store, numbered_queries(40))
 
 
 class Unsure:
-    """Returns replies without a label."""
+    """Returns replies without a label, with the identity of the other kernels here."""
 
     def identity(self) -> Identity:
         return Identity({"model": "drifting"})
@@ -336,9 +463,11 @@ class Unsure:
 
 
 def test_replies_without_a_label_that_another_run_stores_meanwhile_count_once(tmp_path: Path) -> None:
-    overtaken = Overtaken(Unsure(), tmp_path / "s")
-    _, record = run(overtaken, tmp_path / "s", _many(40), on_error="collect", recheck=False)
-    assert record.counts == Counter(computed=1, reused=39, failed=39)
+    """Each is reused, and failed, but not computed."""
+    store = tmp_path / "run.sqlite"
+    overtaken = Overtaken(Unsure(), store)
+    counts = counts_of_run(overtaken, store, numbered_queries(40), on_error="collect", recheck=False)
+    assert counts == Counter(computed=1, reused=39, failed=39)
 
 
 LONG = 200_000
@@ -346,41 +475,58 @@ LONG = 200_000
 
 
 def test_of_long_prompts_one_in_each_part_is_rechecked(tmp_path: Path) -> None:
-    queries = [Query(f"{place} ".ljust(LONG, "x"), LABELS, 0, place, 0) for place in range(40)]
+    """More would be expensive."""
+    queries = [Query(f"{row} ".ljust(LONG, "x"), LABELS, label=0, row=row, repeat=0) for row in range(40)]
     store, kernel = tmp_path / "run.sqlite", Drifting()
     run(kernel, store, queries[:35])
-    assert run(kernel, store, queries)[1].counts == Counter(computed=5, reused=35, rechecked=1)
-    assert run(kernel, store, queries)[1].counts == Counter(reused=40, rechecked=1)
+    assert counts_of_run(kernel, store, queries) == Counter(computed=5, reused=35, rechecked=1)
+    assert counts_of_run(kernel, store, queries) == Counter(reused=40, rechecked=1)
     with pytest.raises(IdentityError):
-        run(Drifting(1.0), store, queries)
+        run(Drifting(shift=1.0), store, queries)
 
 
-def test_the_sample_has_two_percent_of_the_characters(tmp_path: Path) -> None:
-    queries = [Query(f"{place} ".ljust(4_000, "x"), LABELS, 0, place, 0) for place in range(1_200)]
+def test_the_rechecked_prompts_have_two_percent_of_the_characters(tmp_path: Path) -> None:
+    """But 20,000 characters in any case, which cost next to nothing. Each prompt has 4,000."""
+    queries = [Query(f"{row} ".ljust(4_000, "x"), LABELS, label=0, row=row, repeat=0) for row in range(1_200)]
     store, kernel = tmp_path / "run.sqlite", Drifting()
     run(kernel, store, queries)
-    assert run(kernel, store, queries)[1].counts["rechecked"] == 24
-    assert run(kernel, store, queries[:100])[1].counts["rechecked"] == 5  # 20,000 characters cost next to nothing
+    assert counts_of_run(kernel, store, queries)["rechecked"] == 0.02 * 1_200
+    assert counts_of_run(kernel, store, queries[:100])["rechecked"] == 20_000 / 4_000
 
 
-def test_requests_that_may_cost_money_are_not_sent_again_unless_asked(tmp_path: Path) -> None:
-    class Priced(Drifting):
-        may_cost_money = True
+class Priced(Drifting):
+    """A kernel whose requests may cost money."""
 
-        def identity(self) -> Identity:
-            return Identity({"model": "priced"})
+    may_cost_money = True
 
+    def identity(self) -> Identity:
+        return Identity({"model": "priced"})
+
+
+def cost_warnings(store: Path, number: int, **settings: Any) -> list[str]:
+    """Return the warnings about money of a run of a priced kernel with so many queries."""
+    with RunContext(False, store=store, **settings) as running:
+        predict_queries(Priced(), numbered_queries(number), "Test", running.options_for(Priced()))
+    return [warning for warning in running.warnings if "cost money" in warning]
+
+
+def test_requests_that_may_cost_money_are_not_sent_again(tmp_path: Path) -> None:
     store = tmp_path / "run.sqlite"
-    run(Priced(), store, _many(20))
-    with RunContext(False, store=store) as running:
-        options = running.options_for(Priced())
-        predict_queries(Priced(), _many(25), "Test", options)
-    assert options.counter.counts == Counter(computed=5, reused=20)
-    assert [warning for warning in running.warnings if "cost money" in warning] == [NOT_RECHECKED]
-    assert run(Priced(), store, _many(30), recheck=True)[1].counts["rechecked"] == 25
-    with RunContext(False, store=store, recheck=False) as running:
-        predict_queries(Priced(), _many(30), "Test", running.options_for(Priced()))
-    assert not running.warnings
+    run(Priced(), store, numbered_queries(20))
+    assert counts_of_run(Priced(), store, numbered_queries(25)) == Counter(computed=5, reused=20)
+
+
+def test_requests_that_may_cost_money_are_sent_again_on_request(tmp_path: Path) -> None:
+    store = tmp_path / "run.sqlite"
+    run(Priced(), store, numbered_queries(25))
+    assert counts_of_run(Priced(), store, numbered_queries(30), recheck=True)["rechecked"] == 25
+
+
+def test_a_run_warns_that_nothing_was_sent_again_unless_that_was_chosen(tmp_path: Path) -> None:
+    store = tmp_path / "run.sqlite"
+    run(Priced(), store, numbered_queries(20))
+    assert cost_warnings(store, 20) == [NOT_RECHECKED]
+    assert cost_warnings(store, 20, recheck=False) == []
 
 
 @pytest.mark.parametrize(
@@ -396,22 +542,26 @@ def test_which_servers_may_cost_money(spec: str, priced: bool) -> None:
     assert may_cost_money(kernel) is may_cost_money(TextInference(kernel)) is priced
 
 
-def test_the_sample_is_random(tmp_path: Path) -> None:
-    store = tmp_path / "run.sqlite"
-    run(Drifting(), store, _many(300))
+class Seeing(Drifting):
+    """A kernel that remembers its prompts."""
 
-    class Seeing(Drifting):
-        seen: ClassVar[list[str]] = []
+    seen: ClassVar[list[str]] = []
 
-        def identity(self) -> Identity:
-            return Identity({"model": "drifting"})
+    def identity(self) -> Identity:
+        return Identity({"model": "drifting"})
 
-        def __call__(self, prompt: str, label_space: Any) -> list[float]:
-            self.seen.append(prompt)
-            return super().__call__(prompt, label_space)
+    def __call__(self, prompt: str, label_space: Any) -> list[float]:
+        self.seen.append(prompt)
+        return super().__call__(prompt, label_space)
 
+
+def test_each_run_rechecks_other_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three runs recheck 30 of 300 predictions each. The same 30 each time would be 30 prompts."""
+    store, queries = tmp_path / "run.sqlite", numbered_queries(300)
+    run(Drifting(), store, queries)
+    monkeypatch.setattr(Seeing, "seen", [])
     for _ in range(3):
-        run(Seeing(), store, _many(300))
+        run(Seeing(), store, queries)
     assert len(Seeing.seen) == 90
     assert len(set(Seeing.seen)) > 40
 
@@ -419,95 +569,164 @@ def test_the_sample_is_random(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shift", [1e-3, -0.1])
 @pytest.mark.parametrize("settings", [{}, {"executor": functools.partial(ThreadPoolExecutor, 3)}], ids=str)
 def test_a_drift_ends_the_run_before_anything_is_computed(shift: float, settings: Any, tmp_path: Path) -> None:
+    """The error has the stored prediction, the one that was computed again, and the argument that turns this off."""
     store = tmp_path / "run.sqlite"
-    run(Drifting(), store, _many(50))
-    with pytest.raises(IdentityError, match=r"^Test, query \d+: the store has \[0.25, .*again it is \[.*recheck=False"):
-        run(Drifting(shift), store, _many(60), **settings)
-    with PredictionStore(store) as opened:
-        assert opened.info().answers == 50
-    assert run(Drifting(shift), store, _many(60), recheck=False)[1].counts == Counter(computed=10, reused=50)
+    run(Drifting(), store, numbered_queries(50))
+    message = r"^Test, query \d+: the store has \[0.25, .*again it is \[.*recheck=False"
+    with pytest.raises(IdentityError, match=message):
+        run(Drifting(shift), store, numbered_queries(60), **settings)
+    assert predictions_in(store) == 50
+
+
+def test_without_a_recheck_a_drift_is_not_found(tmp_path: Path) -> None:
+    store = tmp_path / "run.sqlite"
+    run(Drifting(), store, numbered_queries(50))
+    counts = counts_of_run(Drifting(shift=1e-3), store, numbered_queries(60), recheck=False)
+    assert counts == Counter(computed=10, reused=50)
 
 
 @pytest.mark.parametrize(("shift", "tolerance"), [(1e-9, 1e-6), (1e-5, 1e-4), (0.01, 0.02)])
-def test_the_tolerance_that_a_kernel_declares(shift: float, tolerance: float, tmp_path: Path) -> None:
-    run(Drifting(), tmp_path / "run.sqlite", _many(10))
+def test_a_drift_within_the_tolerance_that_a_kernel_declares_is_none(
+    shift: float, tolerance: float, tmp_path: Path
+) -> None:
+    store = tmp_path / "run.sqlite"
+    run(Drifting(), store, numbered_queries(10))
     with pytest.raises(IdentityError):
-        run(Drifting(shift, tolerance / 1e6), tmp_path / "run.sqlite", _many(20))
-    assert run(Drifting(shift, tolerance), tmp_path / "run.sqlite", _many(20))[1].counts["rechecked"] == 10
+        run(Drifting(shift, tolerance=tolerance / 1e6), store, numbered_queries(20))
+    assert counts_of_run(Drifting(shift, tolerance), store, numbered_queries(20))["rechecked"] == 10
 
 
-def test_a_recheck_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing = Drifting("out of order")  # type: ignore[arg-type]
-    run(Drifting(), tmp_path / "run.sqlite", _many(3))
+FAILING = Drifting("no number")  # type: ignore[arg-type]
+"""A kernel that raises a TypeError for each query, with the identity of the others."""
+
+
+def test_a_recheck_that_fails_ends_the_run(tmp_path: Path) -> None:
+    store = tmp_path / "run.sqlite"
+    run(Drifting(), store, numbered_queries(3))
     with pytest.raises(OutputError, match=r"recheck of a stored prediction: .*TypeError"):
-        run(failing, tmp_path / "run.sqlite", _many(4))
-    _, record = run(failing, tmp_path / "run.sqlite", _many(4), on_error="collect")
-    assert record.counts == Counter(reused=3, failed=1)
-    benchmark, settings = Normal(datasets=["mini"], limit=2), {"batched_inference": True, "on_error": "collect"}
-    (predictor,) = benchmark(lambda prompt, label_space: [0, "?", 0, 1], **settings).provenance.predictors
+        run(FAILING, store, numbered_queries(4))
+
+
+def test_a_recheck_that_fails_is_not_counted_if_failures_are_collected(tmp_path: Path) -> None:
+    """Only the query that is not stored has failed."""
+    store = tmp_path / "run.sqlite"
+    run(Drifting(), store, numbered_queries(3))
+    counts = counts_of_run(FAILING, store, numbered_queries(4), on_error="collect")
+    assert counts == Counter(reused=3, failed=1)
+
+
+def test_a_failure_in_a_batched_call_is_counted_as_failed_and_not_as_computed() -> None:
+    """The benchmark has four queries, and the second reply is no label."""
+    benchmark = Normal(datasets=["mini"], limit=2)
+    result = benchmark(lambda prompt, label_space: [0, "?", 0, 1], batched_inference=True, on_error="collect")
+    (predictor,) = result.provenance.predictors
     assert (predictor.computed, predictor.failed) == (3, 1)
-    monkeypatch.setitem(globals(), "row", Mock(side_effect=RunEndingError("no quota")))  # also on_error="collect" ends
+
+
+def test_an_error_that_ends_runs_also_ends_one_that_collects_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "run.sqlite"
+    run(Drifting(), store, numbered_queries(3))
+    monkeypatch.setitem(globals(), "row", Mock(side_effect=RunEndingError("no quota")))  # what the kernel calls
     with pytest.raises(OutputError, match=r"recheck of a stored prediction: .*no quota"):
-        run(Drifting(), tmp_path / "run.sqlite", _many(3), on_error="collect")
+        run(Drifting(), store, numbered_queries(3), on_error="collect")
 
 
-def test_tolerances() -> None:
-    def f(prompt: Any, label_space: Any, dtype: str = "float32") -> list[float]:
-        return [0.0]
+def scores_with_a_dtype(prompt: Any, label_space: Any, dtype: str = "float32") -> list[float]:
+    """A function whose tolerance may depend on its argument dtype."""
+    return [0.0]
 
-    assert tolerance_of(f) == 1e-6
-    f.recheck_tolerance_for = lambda dtype: 1e-4 if dtype == "float32" else 1e-2  # type: ignore[attr-defined]
-    partial = functools.partial(f, dtype="bfloat16")
-    assert tolerance_of(partial) == tolerance_of(lambda *_: partial) == 1e-2
+
+def test_the_tolerance_of_a_function_is_a_millionth_by_default() -> None:
+    assert tolerance_of(scores_with_a_dtype) == 1e-6
+
+
+def test_the_tolerance_of_a_function_may_depend_on_what_a_partial_binds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tolerance_for(dtype: str) -> float:
+        return {"float32": 1e-4, "bfloat16": 1e-2}[dtype]
+
+    monkeypatch.setattr(scores_with_a_dtype, "recheck_tolerance_for", tolerance_for, raising=False)
+    partial = functools.partial(scores_with_a_dtype, dtype="bfloat16")
+    assert tolerance_of(partial) == 1e-2
+    assert tolerance_of(lambda *_: partial) == 1e-2, "a function that holds it"
+
+
+def test_wrappers_of_the_library_have_the_tolerance_of_their_kernel() -> None:
     assert tolerance_of(Drifting(tolerance=None)) is None
-    assert tolerance_of(FeatureFunction(Drifting(tolerance=0.5), {"hidden"})) == 0.5
     assert tolerance_of(TextInference(Drifting(tolerance=None))) is None
-    kernel, by_default, by_keyword = Drifting(tolerance=0.5), lambda *_: 0, lambda *_: 0
-    by_default.__defaults__, by_keyword.__kwdefaults__ = (kernel,), {"kernel": kernel}
-    held = functools.partial(f, [{"kernel": kernel}])
-    for function in (by_default, by_keyword, held, lambda *_: kernel, functools.partial(print, file=kernel)):
-        assert tolerance_of(function) == 0.5
+    assert tolerance_of(FeatureFunction(Drifting(tolerance=0.5), {"hidden"})) == 0.5
+
+
+def functions_that_hold(kernel: Any) -> dict[str, Any]:
+    """Return functions that can call a kernel, by how they hold it."""
+
+    def by_default(prompt: Any, label_space: Any, held: Any = kernel) -> int:
+        return 0
+
+    def by_keyword(prompt: Any, label_space: Any, *, held: Any = kernel) -> int:
+        return 0
+
+    return {
+        "default": by_default,
+        "keyword": by_keyword,
+        "container of a partial": functools.partial(scores_with_a_dtype, [{"kernel": kernel}]),
+        "closure": lambda *_: kernel,
+        "keyword of a partial": functools.partial(print, file=kernel),
+    }
+
+
+def test_a_function_that_holds_a_kernel_has_its_tolerance() -> None:
+    for how, function in functions_that_hold(Drifting(tolerance=0.5)).items():
+        assert tolerance_of(function) == 0.5, how
 
 
 # -- the contract
 
 
-def test_digest_and_differences() -> None:
-    pairs = [
-        ({"dtype": "a"}, {"dtype": "x"}),
-        ({"dtype": "b"}, {"dtype": "x"}),
-        ({"dtype": "x"}, {}),
-        ({}, {"dtype": "x"}),
+def test_a_value_has_another_digest_as_a_setting_than_as_an_identity() -> None:
+    """And each value has its own."""
+    identities = [
+        Identity({"dtype": "a"}, {"dtype": "x"}),
+        Identity({"dtype": "b"}, {"dtype": "x"}),
+        Identity({"dtype": "x"}, {}),
+        Identity({}, {"dtype": "x"}),
     ]
-    assert len({Identity(*pair).digest for pair in pairs}) == 4
-    one = Identity({"a": "1", "b": "2"}, {"s": "x"})
-    assert one.digest == Identity({"b": "2", "a": "1"}, {"s": "x"}).digest
-    assert one.digest != Identity({"a": "1", "b": "2"}, {"s": "y"}).digest
-    assert one.digest == replace(one, unidentified=("because",)).digest
-    assert not combined(one, "calibration", replace(one, plain=True)).complete
-    assert one.differences(Identity({"a": "1"}, {"s": "y"})) == {"b": ("2", None), "s": ("x", "y")}
+    assert len({identity.digest for identity in identities}) == 4
+
+
+def test_a_digest_depends_on_no_order_and_on_no_remark() -> None:
+    identity = Identity({"a": "1", "b": "2"}, {"s": "x"})
+    assert identity.digest == Identity({"b": "2", "a": "1"}, {"s": "x"}).digest
+    assert identity.digest == replace(identity, unidentified=("because",)).digest
+    assert identity.digest != Identity({"a": "1", "b": "2"}, {"s": "y"}).digest
+
+
+def test_differences_have_both_values_and_none_for_a_missing_one() -> None:
+    identity = Identity({"a": "1", "b": "2"}, {"s": "x"})
+    assert identity.differences(Identity({"a": "1"}, {"s": "y"})) == {"b": ("2", None), "s": ("x", "y")}
+
+
+def test_an_identity_that_is_combined_with_that_of_a_plain_function_is_incomplete() -> None:
+    identity = Identity({"a": "1"})
+    assert not combined(identity, "calibration", replace(identity, plain=True)).complete
 
 
 # -- workers refuse an inference function that is not the one that was sent
 
 
-SOURCE = """
+SOURCE_OF_MODEL = """
 WEIGHT = 1.0
 
 def predict(prompt, label_space):
     return [WEIGHT, *(0.5 for _ in label_space[1:])]
-
-class Model:
-    scale = 1.0
-
-    def __call__(self, prompt, label_space):
-        return [self.scale, *(0.5 for _ in label_space[1:])]
 """
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    (tmp_path / "made_for_workers.py").write_text(SOURCE, encoding="utf-8")
+def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A module of the user, which workers can import, too."""
+    (tmp_path / "made_for_workers.py").write_text(SOURCE_OF_MODEL, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     yield importlib.import_module("made_for_workers")
@@ -515,37 +734,42 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
 
 
 def run_in_worker(function: Any, store: Path) -> Any:
+    """Run a benchmark in a worker process that imports everything itself."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return Normal(datasets=["mini"], limit=2)(function, store=store, model_name="made", executor=pool)
 
 
-def stored(store: Path) -> int:
+def predictions_in(store: Path) -> int:
+    """Return how many predictions a store has."""
     with PredictionStore(store, read_only=True) as opened:
         return opened.info().answers
 
 
-def test_a_function_is_the_same_in_workers(made: ModuleType, tmp_path: Path) -> None:
-    store = tmp_path / "run.sqlite"
-    assert run_in_worker(made.predict, store) == Normal(datasets=["mini"], limit=2)(made.predict, model_name="made")
-    assert stored(store) > 0
+def test_a_function_is_the_same_in_workers(user_module: ModuleType, tmp_path: Path) -> None:
+    store, function = tmp_path / "run.sqlite", user_module.predict
+    in_this_process = Normal(datasets=["mini"], limit=2)(function, model_name="made")
+    assert run_in_worker(function, store) == in_this_process
+    assert predictions_in(store) > 0
 
 
-def test_a_module_that_was_edited_since_it_was_imported_is_refused(made: ModuleType, tmp_path: Path) -> None:
-    path, store = tmp_path / "made_for_workers.py", tmp_path / "run.sqlite"
-    run_in_worker(made.predict, store)
-    path.write_text(SOURCE.replace("*(0.5", "*(0.25"), encoding="utf-8")
+def test_a_module_that_was_edited_since_it_was_imported_is_refused(user_module: ModuleType, tmp_path: Path) -> None:
+    """The worker imports the edited one."""
+    run_in_worker(user_module.predict, tmp_path / "before.sqlite")
+    edited = SOURCE_OF_MODEL.replace("*(0.5", "*(0.25")
+    (tmp_path / "made_for_workers.py").write_text(edited, encoding="utf-8")
     with pytest.raises(IdentityError, match="another inference function than the one that was sent"):
-        run_in_worker(made.predict, tmp_path / "other.sqlite")
-    assert stored(tmp_path / "other.sqlite") == 0
+        run_in_worker(user_module.predict, tmp_path / "after.sqlite")
+    assert predictions_in(tmp_path / "after.sqlite") == 0
 
 
 @pytest.mark.parametrize(
-    "part",
+    "changes",
     [{"who": {}}, {"settings": {"s": "x"}}, {"unidentified": ("x",)}, {"plain": True}],
     ids=["who", "settings", "unidentified", "plain"],
 )
-def test_a_copy_with_another_identity_is_refused(part: dict[str, Any]) -> None:
+def test_a_copy_with_another_identity_is_refused(changes: dict[str, Any]) -> None:
+    """A worker loads the function from its copy, and compares the identity with that which was sent."""
     copy = pickle.loads(pickle.dumps(RemoteFunction(Drifting())))
     assert copy.load() == Drifting()
     with pytest.raises(IdentityError):
-        replace(copy, identity=replace(copy.identity, **part), identifier="other").load()
+        replace(copy, identity=replace(copy.identity, **changes), identifier="other").load()

@@ -48,118 +48,208 @@ from tests.result_edits import edited, every_place
 # -- a dictionary that knows more
 
 
-def test_equality_looks_at_everything_but_the_time(result: Result, make_model: Any) -> None:
+def test_equal_runs_are_equal_whatever_time_they_took(result: Result, make_model: Any) -> None:
     again = StaICC.Normal(datasets=["mini"], limit=6)(make_model)
     again.timing = {"seconds": 1e9}
+
     assert again == result
     assert (again != result) is False
-    others = [StaICC.Normal(datasets=["mini"], limit=5)(make_model), copy.deepcopy(result), copy.deepcopy(result)]
-    others[1].divided["mini"]["accuracy"] = 0.123
-    others[2].signature = Signature({**result.signature.fields, "k": "5"})
-    assert all(other != result for other in [*others, {}])
+
+
+def test_results_with_other_rows_scores_or_signatures_are_not_equal(result: Result, make_model: Any) -> None:
+    other_score, other_signature = copy.deepcopy(result), copy.deepcopy(result)
+    other_score.divided["mini"]["accuracy"] = 0.123
+    other_signature.signature = Signature({**result.signature.fields, "k": "5"})
+
+    assert StaICC.Normal(datasets=["mini"], limit=5)(make_model) != result
+    assert other_score != result
+    assert other_signature != result
+    assert result != {}
 
 
 # -- details
 
 
-def test_the_details_are_those_of_the_queries(result: Result) -> None:
-    details, experimentor = result.details["mini"], StaICC.Normal(datasets=["mini"], limit=6)[0]
-    queries, prompts = experimentor.all_queries(), experimentor.prompt_set()
-    (record,) = details.conditions
-    assert (details.asked, details.scored, details.failed) == (12, 12, 0)
-    same = Dataset.from_rows([("same", number % 2) for number in range(60)], name="same", label_space=["a", "b"])
-    assert StaICC.Normal(0, datasets=[same])(lambda prompt, label_space: 0).details["same"].distinct == 1
-    assert (record.name, record.output) == ("normal", "logits")
+SIX_ROWS_IN_TWO_REPEATS = 12
+"""The queries of the fixture ``result``."""
+
+
+def test_the_details_count_the_queries(result: Result) -> None:
+    details = result.details["mini"]
+
+    assert (details.asked, details.scored, details.failed) == (SIX_ROWS_IN_TWO_REPEATS, SIX_ROWS_IN_TWO_REPEATS, 0)
+
+
+def test_equal_prompts_are_one_distinct_query() -> None:
+    """Without demonstrations, all prompts of a data set with one text are the same."""
+    same_text = Dataset.from_rows([("same", row % 2) for row in range(60)], name="same", label_space=["a", "b"])
+
+    result = StaICC.Normal(0, datasets=[same_text])(lambda prompt, label_space: 0)
+
+    assert result.details["same"].distinct == 1
+
+
+def test_the_record_of_a_condition_is_that_of_its_queries(result: Result) -> None:
+    queries = StaICC.Normal(datasets=["mini"], limit=6)[0].all_queries()
+
+    (record,) = result.details["mini"].conditions
+
+    assert record.name == "normal"
+    assert record.output == "logits"
     assert record.truth == tuple(query.label for query in queries)
     assert record.rows == tuple(query.row for query in queries)
-    right = sum(truth == label for truth, label in zip(record.truth, record.predictions, strict=True))
-    assert result.averaged["accuracy"] == right / 12
+    is_correct = [prediction == label for prediction, label in zip(record.predictions, record.truth, strict=True)]
+    assert result.averaged["accuracy"] == sum(is_correct) / SIX_ROWS_IN_TWO_REPEATS
+
+
+def test_the_details_have_the_digests_of_the_prompts(result: Result) -> None:
+    """One of all prompts, and the first four bytes of that of each prompt."""
+    prompts = StaICC.Normal(datasets=["mini"], limit=6)[0].prompt_set()
+
+    details = result.details["mini"]
+
     assert details.prompts == digest(prompts)
-    marks = b"".join(hashlib.sha256(prompt.encode()).digest()[:4] for prompt in prompts)
-    assert base64.b64decode(details.query_digests) == marks
-    assert details.missing["interval of macro_F1"] == "3 of 3 labels have fewer than 5 test rows"
+    expected = b"".join(hashlib.sha256(prompt.encode()).digest()[:4] for prompt in prompts)
+    assert base64.b64decode(details.query_digests) == expected
+
+
+def test_each_score_has_an_interval_around_it_or_a_reason(result: Result) -> None:
+    details = result.details["mini"]
+
     for name, value in result.averaged.items():
-        if name != "macro_F1":
+        if name == "macro_F1":
+            assert name not in details.intervals
+            assert details.missing["interval of macro_F1"] == "3 of 3 labels have fewer than 5 test rows"
+        else:
             assert details.intervals[name].low <= value <= details.intervals[name].high, name
-            assert details.intervals[name].level == 0.95
-    assert "macro_F1" not in details.intervals
+            assert details.intervals[name].level == 0.95, name
 
 
-def test_the_calibration_error_follows_from_the_file_alone(make_model: Callable[..., Any]) -> None:
-    run = StaICC.Normal(datasets=["mini"])
-    result = run(lambda prompt, label_space: softmax(make_model(prompt, label_space)), return_outputs=True)
-    assert result.outputs is not None
-    rows = [record["normalised_probabilities"] for record in result.outputs["mini"]]
-    expected = confidence_bins([record["ground_truth"] for record in result.outputs["mini"]], rows)
-    bins = Result.from_dict(json.loads(json.dumps(result.to_dict()))).details["mini"].conditions[0].calibration
-    assert bins == expected
-    total = sum(one.queries for one in bins)
-    error = sum(abs(one.correct - one.confidence) for one in bins) / total
-    assert error == pytest.approx(result.divided["mini"]["expected_calibration_error_1"], abs=1e-15)
-    assert sum(one.correct for one in bins) / total == result.divided["mini"]["accuracy"]
+@pytest.fixture(scope="module")
+def run_with_probabilities(make_model: Callable[..., Any]) -> Result:
+    """A run with its outputs, whose predictions are probabilities."""
+    benchmark = StaICC.Normal(datasets=["mini"])
+    result = benchmark(lambda prompt, label_space: softmax(make_model(prompt, label_space)), return_outputs=True)
+    assert isinstance(result, Result)
+    return result
+
+
+def test_the_file_has_the_calibration_bins_of_the_predictions(run_with_probabilities: Result) -> None:
+    assert run_with_probabilities.outputs is not None
+    outputs = run_with_probabilities.outputs["mini"]
+    truth = [output["ground_truth"] for output in outputs]
+    probabilities = [output["normalised_probabilities"] for output in outputs]
+
+    loaded = Result.from_dict(json.loads(json.dumps(run_with_probabilities.to_dict())))
+
+    assert loaded.details["mini"].conditions[0].calibration == confidence_bins(truth, probabilities)
+
+
+def test_the_calibration_error_follows_from_the_bins_of_the_file(run_with_probabilities: Result) -> None:
+    """A bin has the number of its queries, that of correct ones, and the sum of their confidences."""
+    loaded = Result.from_dict(json.loads(json.dumps(run_with_probabilities.to_dict())))
+
+    bins = loaded.details["mini"].conditions[0].calibration
+
+    scores = loaded.divided["mini"]
+    query_count = sum(confidence_bin.queries for confidence_bin in bins)
+    correct = sum(confidence_bin.correct for confidence_bin in bins)
+    gaps = sum(abs(confidence_bin.correct - confidence_bin.confidence) for confidence_bin in bins)
+    assert gaps / query_count == pytest.approx(scores["expected_calibration_error_1"], abs=1e-15)
+    assert correct / query_count == scores["accuracy"]
 
 
 # -- to JSON and back
 
 
+def data_with_other_alphabets() -> Dataset:
+    """Return a data set whose name, labels and texts are Cyrillic, with quotes, a line end and a bar in its name."""
+    rows = [(f"текст {row} 🙂", row % 2) for row in range(30)]
+    return Dataset.from_rows(rows, name='наб"ор\n|', label_space=["да", "нет"])
+
+
 @pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("Normal", {}), ("Normal", {"metrics": "0.1.1"}), ("Normal", {"noisy_channel": True}), ("Suite", {})],
+    ("name", "settings"),
+    [
+        ("Normal", {"datasets": ["mini", data_with_other_alphabets()]}),
+        ("Normal", {"datasets": ["mini"], "metrics": "0.1.1"}),
+        ("Normal", {"datasets": ["mini"], "noisy_channel": True}),
+        ("Suite", {"datasets": ["mini"]}),
+    ],
+    ids=["other alphabets", "metrics of 0.1.1", "noisy channel", "Suite"],
 )
 def test_what_is_saved_is_loaded(
-    tmp_path: Path, name: str, arguments: dict[str, Any], make_model: Any, file_name: Any
+    tmp_path: Path, name: str, settings: dict[str, Any], make_model: Any, file_name: Any
 ) -> None:
-    labels = [f"текст {row} 🙂" for row in range(30)]
-    own = Dataset.from_rows(
-        [(text, row % 2) for row, text in enumerate(labels)], name='наб"ор\n|', label_space=["да", "нет"]
-    )
-    datasets = ["mini", *([own] if name == "Normal" else [])]
-    original = getattr(StaICC, name)(datasets=datasets, limit=4, **arguments)(make_model)
+    original = getattr(StaICC, name)(limit=4, **settings)(make_model)
     path = tmp_path / file_name("result ä.json")
+
     original.save(path)
     loaded = load(path)
+    loaded.save(tmp_path / "again.json")
+
     assert loaded == original
     assert type(loaded) is type(original)
     assert loaded.to_dict() == original.to_dict()
     assert str(loaded) == str(original)
     assert loaded._repr_html_() == original._repr_html_()
-    loaded.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
-def test_no_attribute_of_a_result_is_lost_in_its_file(tmp_path: Path, make_model: Any) -> None:
-    """Compared one by one: equality compares what both results would save, and finds nothing that no file has."""
-    table = tmp_path / "own.csv"
-    table.write_text("text,label\n" + "".join(f"text {row},{('no', 'yes')[row % 2]}\n" for row in range(60)))
+def run_with_own_metric(folder: Path, model: Any) -> Result:
+    """Return a run with a metric of the user's own, also on a data set from a file."""
+    table = folder / "own.csv"
+    lines = [f"text {row},{('no', 'yes')[row % 2]}" for row in range(60)]
+    table.write_text("\n".join(["text,label", *lines]), "utf-8")
     brier = Metric("brier", MeanOf(lambda label, row: (1 - row[label]) ** 2), True, higher_is_better=False)
-    own_metric = StaICC.Normal(datasets=["mini", Dataset.from_file(table)], limit=4, metrics={"brier": brier})
-    runs = [own_metric(make_model), StaICC.Normal(datasets=["mini"])(make_model, precision=0.2)]
-    assert runs[0].query_scores["brier"].values["mini"]
-    assert runs[0].files
-    assert runs[1].stopping is not None
-    for original in runs:
-        original.save(tmp_path / "result.json")
-        loaded = load(tmp_path / "result.json")
-        for attribute in dataclasses.fields(Result):
-            if attribute.name != "outputs":
-                assert getattr(loaded, attribute.name) == getattr(original, attribute.name), attribute.name
+    benchmark = StaICC.Normal(datasets=["mini", Dataset.from_file(table)], limit=4, metrics={"brier": brier})
+    result: Result = benchmark(model)
+    assert result.query_scores["brier"].values["mini"]
+    assert result.files
+    return result
 
 
-def test_no_nan_reaches_json(tmp_path: Path, make_model: Any) -> None:
+def run_that_stopped_early(folder: Path, model: Any) -> Result:
+    result: Result = StaICC.Normal(datasets=["mini"])(model, precision=0.2)
+    assert result.stopping is not None
+    return result
+
+
+@pytest.mark.parametrize("make", [run_with_own_metric, run_that_stopped_early])
+def test_no_attribute_of_a_result_is_lost_in_its_file(make: Any, tmp_path: Path, make_model: Any) -> None:
+    """Compared one by one: equality compares what both results would save, and finds nothing that no file has."""
+    original = make(tmp_path, make_model)
+
+    original.save(tmp_path / "result.json")
+    loaded = load(tmp_path / "result.json")
+
+    for attribute in dataclasses.fields(Result):
+        if attribute.name != "outputs":  # which are never saved
+            assert getattr(loaded, attribute.name) == getattr(original, attribute.name), attribute.name
+
+
+def test_a_score_of_nan_is_none_with_a_reason_in_the_file(tmp_path: Path, make_model: Any) -> None:
     """Undefined is None with a reason, not NaN and not zero."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=4)
     benchmark[0].add_metric("odd", lambda truth, rows: float("nan"))
+
     original = benchmark(make_model)
+    original.save(tmp_path / "result.json")
+
     assert original[AVERAGED]["odd"] is None
     assert original.details["mini"].missing["odd"] == "the metric returned nan"
-    original.save(tmp_path / "result.json")
     assert not re.search(r"\b(NaN|-?Infinity)\b", (tmp_path / "result.json").read_text("utf-8"))
     assert load(tmp_path / "result.json") == original
-    for value in (float("nan"), float("inf"), -float("inf")):
-        original.divided["mini"]["accuracy"] = value
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            original.save(tmp_path / "other.json")
-    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")], ids=str)
+def test_a_number_that_is_not_json_is_refused_and_leaves_no_file(result: Result, value: float, tmp_path: Path) -> None:
+    result.divided["mini"]["accuracy"] = value
+
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        result.save(tmp_path / "result.json")
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_saving_leaves_the_old_file_if_it_fails(
@@ -183,14 +273,17 @@ def test_saving_leaves_the_old_file_if_it_fails(
 
 
 def test_a_value_of_another_type_is_refused_or_does_no_harm() -> None:
+    """In each place of a saved result (of lists the first item only), five values of other types."""
     whole = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2]).to_dict()
     refused = 0
     for place, _ in every_place(whole):
-        if any(isinstance(key, int) and key > 0 for key in place):
-            continue  # of lists the first item only
-        for other in (None, {}, "x", 5, [1, "a"]):
+        is_later_item = any(isinstance(key, int) and key > 0 for key in place)
+        if is_later_item:
+            continue
+        for value in (None, {}, "x", 5, [1, "a"]):
+            changed = json.loads(json.dumps(edited(whole, place, value)))
             try:
-                result = result_from_dict(json.loads(json.dumps(edited(whole, place, other))), "file")
+                result = result_from_dict(changed, "file")
             except SchemaError:
                 refused += 1
             else:
@@ -198,25 +291,38 @@ def test_a_value_of_another_type_is_refused_or_does_no_harm() -> None:
                 assert result._repr_html_()
                 assert result.to_dict()
     assert refused > 120
-    whole["Divided results"]["mini"]["mine"] = {"a": {"mean": "of a user's own benchmark"}}
-    assert str(result_from_dict(whole, "file"))
+
+
+def test_a_score_of_a_users_own_benchmark_may_have_any_form() -> None:
+    saved = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 0).to_dict()
+    saved["Divided results"]["mini"]["mine"] = {"a": {"mean": "of a user's own benchmark"}}
+
+    assert str(result_from_dict(saved, "file"))
 
 
 # -- groups
 
 
-def test_a_group_is_a_dictionary_of_results(tmp_path: Path, group: ResultGroup) -> None:
+def test_a_group_has_the_signatures_and_the_tables_of_its_parts(group: ResultGroup) -> None:
     assert [part.benchmark for part in group.results()] == list(group)
     assert group.signature == {name: part.signature for name, part in group.items()}
     printed = str(group)
-    assert all(line in printed for part in group.values() for line in str(part).splitlines())
+    for name, part in group.items():
+        for line in str(part).splitlines():
+            assert line in printed, name
+
+
+def test_a_group_in_a_group_is_saved_and_loaded(tmp_path: Path, group: ResultGroup) -> None:
     nested = ResultGroup("outer", {"inner": group, "alone": group["Normal"]})
-    assert list(nested.results()) == [*group.values(), group["Normal"]]
-    assert nested.complete
+
     nested.save(tmp_path / "result.json")
     loaded = load(tmp_path / "result.json")
+
+    assert list(nested.results()) == [*group.values(), group["Normal"]]
+    assert nested.complete
     assert isinstance(loaded, ResultGroup)
-    assert (loaded, loaded.name) == (nested, "outer")
+    assert loaded == nested
+    assert loaded.name == "outer"
 
 
 # -- provenance: every result says who predicted, how, and when; two runs are shown with their differences first
@@ -248,16 +354,28 @@ def mini(name: str = "Normal", **settings: Any) -> Any:
 
 @pytest.mark.parametrize("name", ["Normal", "Suite"])
 def test_every_result_says_who_predicted(name: str) -> None:
-    for result in mini(name)(StandIn(), model_name="mine").results():
-        (one,) = result.provenance.predictors
-        assert one.name == "mine"
-        assert one.identity == StandIn().identity().digest
-        assert one.who == {"model": "stand-in", "weights": "w1", "dtype": "float32"}
-        assert one.how == {"label_scoring": "last"}
-        assert (one.datasets, one.unidentified) == (("mini",), ())
-        assert one.started <= one.finished
-        assert one.started.endswith("+00:00")
-        assert result.provenance.label == result.model == f"mine [{one.identity[:12]}]"
+    kernel = StandIn()
+
+    results = mini(name)(kernel, model_name="mine")
+
+    for result in results.results():
+        (predictor,) = result.provenance.predictors
+        assert predictor.name == "mine"
+        assert predictor.identity == kernel.identity().digest
+        assert predictor.who == {"model": "stand-in", "weights": "w1", "dtype": "float32"}
+        assert predictor.how == {"label_scoring": "last"}
+        assert predictor.datasets == ("mini",)
+        assert predictor.unidentified == ()
+        assert result.model == f"mine [{predictor.identity[:12]}]"
+        assert result.provenance.label == result.model
+
+
+def test_every_result_says_when_it_was_predicted() -> None:
+    """In UTC."""
+    (predictor,) = mini()(StandIn()).provenance.predictors
+
+    assert predictor.started <= predictor.finished
+    assert predictor.started.endswith("+00:00")
 
 
 def test_what_cannot_be_identified_is_marked_everywhere() -> None:
@@ -273,17 +391,39 @@ def test_what_cannot_be_identified_is_marked_everywhere() -> None:
 ROW = [0.5, 0.3, 0.2]
 
 
-def test_given_predictions_have_a_digest_in_any_order_and_form() -> None:
+def given_by_id() -> dict[str, Any]:
+    """Return the same probabilities for each of the six queries of ``mini()``, by id."""
+    return {query.id: {"probabilities": ROW} for query in identified_queries(mini())}
+
+
+def test_given_predictions_are_identified_by_their_digest() -> None:
     result = mini()(preentered_prediction=[[ROW] * 6])
-    (one,) = result.provenance.predictors
-    assert list(one.who) == [GIVEN]
-    assert len(one.who[GIVEN]) == 64
-    assert result.model == f"{GIVEN} [{one.who[GIVEN][:12]}]"
-    assert mini()(preentered_prediction={"mini": ((0.5, 0.3, 0.2),) * 6}) == result
-    keys = [query.id for query in identified_queries(mini())]
-    rows = {key: {"probabilities": ROW} for key in keys}
-    assert score_predictions(mini(), rows) == score_predictions(mini(), dict(reversed(rows.items()))) == result
-    other = score_predictions(mini(), {**rows, keys[0]: {"probabilities": [0.5, 0.2, 0.3]}})
+
+    (predictor,) = result.provenance.predictors
+    assert list(predictor.who) == [GIVEN]
+    sha256 = predictor.who[GIVEN]
+    assert len(sha256) == 64
+    assert result.model == f"{GIVEN} [{sha256[:12]}]"
+
+
+def test_given_predictions_have_the_same_digest_in_any_order_and_form() -> None:
+    expected = mini()(preentered_prediction=[[ROW] * 6])
+    by_id = given_by_id()
+
+    assert mini()(preentered_prediction={"mini": (tuple(ROW),) * 6}) == expected
+    assert score_predictions(mini(), by_id) == expected
+    assert score_predictions(mini(), dict(reversed(by_id.items()))) == expected
+
+
+def test_given_predictions_with_other_probabilities_have_another_digest() -> None:
+    """Also where all scores of labels are the same."""
+    by_id = given_by_id()
+    first_id = next(iter(by_id))
+    changed = {**by_id, first_id: {"probabilities": [0.5, 0.2, 0.3]}}
+
+    result, other = score_predictions(mini(), by_id), score_predictions(mini(), changed)
+
+    assert isinstance(result, Result)
     assert isinstance(other, Result)
     assert other.averaged["accuracy"] == result.averaged["accuracy"]
     assert other.provenance != result.provenance
@@ -343,7 +483,8 @@ def test_a_model_name_that_is_no_text_is_refused() -> None:
         score_predictions(mini(), by_id, model_name=" ")
 
 
-def test_predictions_are_counted_once_however_many_data_sets_share_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dataset_count", [1, 2])
+def test_predictions_are_counted_once_however_many_data_sets_share_the_run(dataset_count: int) -> None:
     own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
     prompts = []
 
@@ -351,40 +492,60 @@ def test_predictions_are_counted_once_however_many_data_sets_share_the_run(tmp_p
         prompts.append(prompt)
         return 0
 
-    for names in (["mini"], ["mini", own]):
-        prompts.clear()
-        result = StaICC.Normal(datasets=names, limit=6)(model)
-        (predictor,) = result.provenance.predictors
-        assert len(predictor.datasets) == len(names)
-        assert (predictor.computed, predictor.reused) == (len(prompts), 0)
+    result = StaICC.Normal(datasets=["mini", own][:dataset_count], limit=6)(model)
+
+    (predictor,) = result.provenance.predictors
+    assert len(predictor.datasets) == dataset_count
+    assert predictor.computed == len(prompts)
+    assert predictor.reused == 0
+
+
+def without_prediction_for(query_number: int) -> Result:
+    """Return a partial result with given predictions for all queries but one."""
+    by_id = given_by_id()
+    del by_id[list(by_id)[query_number]]
+    result = score_predictions(mini(), by_id, partial=True)
+    assert isinstance(result, Result)
+    return result
 
 
 def test_which_queries_failed_is_in_the_provenance() -> None:
     """Equal counts of other failed queries: one signature, two provenances."""
-    keys = [one.id for one in identified_queries(mini())]
-    row = {"probabilities": [0.5, 0.3, 0.2]}
-    rows = [{key: row for key in keys if key != left_out} for left_out in keys[:2]]
-    first, second = (score_predictions(mini(), of_run, partial=True) for of_run in rows)
-    assert isinstance(first, Result)
-    assert isinstance(second, Result)
+    first, second = without_prediction_for(0), without_prediction_for(1)
+
     assert first.signature == second.signature
-    assert None is not first.provenance.failures != second.provenance.failures is not None
+    assert first.provenance.failures is not None
+    assert second.provenance.failures is not None
+    assert first.provenance.failures != second.provenance.failures
     assert first.provenance.predictors[0].failed == 1
-    assert "failed queries" in {one.field for one in list_differences(first, second)}
+    assert "failed queries" in {difference.field for difference in list_differences(first, second)}
+
+
+def test_a_complete_run_has_no_failures_in_its_provenance() -> None:
     assert mini()(StandIn()).provenance.failures is None
 
 
 # -- equality, and bytes
 
 
-def test_equality_looks_at_who_and_how(result: Result) -> None:
-    changes: list[dict[str, Any]] = [{"name": "other"}, {"identity": "0" * 64}, {"who": {"weights": "other"}}]
-    changes += [{"how": {"label_scoring": "full"}}, {"unidentified": ("a hook",)}, {"datasets": ("other",)}]
-    for change in changes:
-        other = copy.deepcopy(result)
-        changed = dataclasses.replace(result.provenance.predictors[0], **change)
-        other.provenance = dataclasses.replace(result.provenance, predictors=(changed,))
-        assert other != result, change
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "other"},
+        {"identity": "0" * 64},
+        {"who": {"weights": "other"}},
+        {"how": {"label_scoring": "full"}},
+        {"unidentified": ("a hook",)},
+        {"datasets": ("other",)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_equality_looks_at_who_predicted_and_how(result: Result, change: dict[str, Any]) -> None:
+    other = copy.deepcopy(result)
+    (predictor,) = result.provenance.predictors
+    other.provenance = dataclasses.replace(result.provenance, predictors=(dataclasses.replace(predictor, **change),))
+
+    assert other != result
 
 
 # -- signatures: one line in a fixed order, never parsed back; and the digests that they are made of
@@ -394,24 +555,50 @@ FIELDS = (
     *("benchmark", "datasets", "data", "sampler", "k", "repeats", "demonstrations", "template", "channel"),
     *("options", "limit", "method", "scoring", "metrics", "outputs", "statistics", "prompts", "failed", "version"),
 )
-SOME = st.dictionaries(st.sampled_from(FIELDS), st.none() | st.text(max_size=5))
+SOME_FIELDS = st.dictionaries(st.sampled_from(FIELDS), st.none() | st.text(max_size=5))
 
 
-@given(SOME, SOME, st.randoms())
-def test_fields_have_a_fixed_order_survive_json_and_name_what_differs(first: Any, second: Any, draw: Any) -> None:
-    names = list(first)
+@given(SOME_FIELDS, st.randoms())
+def test_a_signature_does_not_depend_on_the_order_of_its_fields(fields: dict[str, Any], draw: Any) -> None:
+    names = list(fields)
     draw.shuffle(names)
-    one, shuffled, other = Signature(first), Signature({name: first[name] for name in names}), Signature(second)
-    assert (str(one), one, hash(one)) == (str(shuffled), shuffled, hash(shuffled))
-    assert Signature(json.loads(json.dumps(one.to_dict()))) == one
-    present = [name for name in FIELDS if first.get(name) is not None]
-    assert list(one.to_dict()) == present
-    assert str(one) == one_line("|".join(["StaICC", *(f"{name}:{first[name]}" for name in present)]))
-    differences = one.differences(other)
-    assert (differences == {}) == (one == other)
-    assert differences == {
-        name: (first.get(name), second.get(name)) for name in FIELDS if first.get(name) != second.get(name)
-    }
+
+    signature, shuffled = Signature(fields), Signature({name: fields[name] for name in names})
+
+    assert shuffled == signature
+    assert hash(shuffled) == hash(signature)
+    assert str(shuffled) == str(signature)
+
+
+@given(SOME_FIELDS)
+def test_a_signature_is_written_in_a_fixed_order_without_absent_fields(fields: dict[str, Any]) -> None:
+    signature = Signature(fields)
+
+    present = [name for name in FIELDS if fields.get(name) is not None]
+    assert list(signature.to_dict()) == present
+    line = "|".join(["StaICC", *(f"{name}:{fields[name]}" for name in present)])
+    assert str(signature) == one_line(line)
+
+
+@given(SOME_FIELDS)
+def test_a_signature_survives_json(fields: dict[str, Any]) -> None:
+    signature = Signature(fields)
+
+    assert Signature(json.loads(json.dumps(signature.to_dict()))) == signature
+
+
+@given(SOME_FIELDS, SOME_FIELDS)
+def test_two_signatures_name_the_fields_that_differ(first: dict[str, Any], second: dict[str, Any]) -> None:
+    expected = {}
+    for name in FIELDS:
+        values = (first.get(name), second.get(name))
+        if values[0] != values[1]:
+            expected[name] = values
+
+    differences = Signature(first).differences(Signature(second))
+
+    assert differences == expected
+    assert (Signature(first) == Signature(second)) is (expected == {})
 
 
 # -- tables of results: what a reader sees, rounded here only, and safe to show
@@ -424,32 +611,56 @@ def numbers(cell: str) -> tuple[float, ...]:
     return tuple(map(float, found.groups()))
 
 
-def test_the_table_of_normal(result: Result) -> None:
-    head, (row,) = result_rows(result)
-    assert head == ["data set", "accuracy", "random", "majority", "likelihood", "macro F1", "ECE-1"]
-    scores, details = result.divided["mini"], result.details["mini"]
-    baselines = details.baselines["normal"]
-    assert (row[0], row[5]) == ("mini", f"{scores['macro_F1']:.4f}")
-    assert "interval of macro_F1" in details.missing
-    assert row[2:4] == [f"{baselines.max_random:.4f}", f"{baselines.majority:.4f}"]
-    keys = ("accuracy", "averaged_truelabel_likelihood", "expected_calibration_error_1")
-    for key, cell in zip(keys, (row[1], row[4], row[6]), strict=True):
-        interval = details.intervals[key]
-        assert cell.startswith(f"{scores[key]:.4f} [")
-        assert numbers(cell) == pytest.approx((scores[key], interval.low, interval.high), abs=5e-4)
-    for shown in (str(result), result._repr_html_()):
-        assert "In brackets: 95 % intervals." in shown
+def test_the_table_of_normal_has_the_scores_with_their_intervals(result: Result) -> None:
+    header, (row,) = result_rows(result)
+
+    assert header == ["data set", "accuracy", "random", "majority", "likelihood", "macro F1", "ECE-1"]
+    cells = dict(zip(header, row, strict=True))
+    scores, intervals = result.divided["mini"], result.details["mini"].intervals
+    for column, score in {
+        "accuracy": "accuracy",
+        "likelihood": "averaged_truelabel_likelihood",
+        "ECE-1": "expected_calibration_error_1",
+    }.items():
+        expected = (scores[score], intervals[score].low, intervals[score].high)
+        assert cells[column].startswith(f"{scores[score]:.4f} ["), column
+        assert numbers(cells[column]) == pytest.approx(expected, abs=5e-4), column
+
+
+def test_the_table_of_normal_has_the_baselines_and_a_score_without_interval(result: Result) -> None:
+    header, (row,) = result_rows(result)
+
+    cells = dict(zip(header, row, strict=True))
+    baselines = result.details["mini"].baselines["normal"]
+    assert cells["data set"] == "mini"
+    assert cells["random"] == f"{baselines.max_random:.4f}"
+    assert cells["majority"] == f"{baselines.majority:.4f}"
+    assert "macro_F1" not in result.details["mini"].intervals
+    assert cells["macro F1"] == f"{result.divided['mini']['macro_F1']:.4f}"
+
+
+def test_text_and_page_say_what_the_brackets_are(result: Result) -> None:
+    assert "In brackets: 95 % intervals." in str(result)
+    assert "In brackets: 95 % intervals." in result._repr_html_()
+
+
+def test_the_records_of_scores_have_the_values_and_intervals_of_the_result(result: Result) -> None:
     records = {(record["dataset"], record["metric"]): record for record in score_records(result)}
-    for key, value in scores.items():
-        own, record = details.intervals.get(key), records["mini", key]
-        assert (record["value"], records[None, key]["value"]) == (value, result.averaged[key])
-        ends = (own.low, own.high, 0.95) if own else (None, None, None)
-        assert (record["low"], record["high"], record["level"]) == ends
-        assert record["signature"] == str(result.signature)
+
+    for metric, value in result.divided["mini"].items():
+        record = records["mini", metric]
+        assert record["value"] == value, metric
+        assert records[None, metric]["value"] == result.averaged[metric], metric
+        assert record["signature"] == str(result.signature), metric
+        interval = result.details["mini"].intervals.get(metric)
+        if interval is None:
+            assert (record["low"], record["high"], record["level"]) == (None, None, None), metric
+        else:
+            assert (record["low"], record["high"], record["level"]) == (interval.low, interval.high, 0.95), metric
 
 
 @pytest.mark.parametrize(
-    ("name", "first"),
+    ("name", "first_column"),
     [
         ("ContextualBias", "entropy"),
         ("PosteriorBias", "DL div."),
@@ -457,26 +668,37 @@ def test_the_table_of_normal(result: Result) -> None:
         ("DemonstrationSensitivity", "consistency"),
     ],
 )
-def test_the_other_tables(name: str, first: str, make_model: Any) -> None:
-    result = getattr(StaICC, name)(datasets=["mini"])(make_model)
-    head, rows = result_rows(result)
-    assert head[:2] == ["data set", first]
-    assert all(len(row) == len(head) for row in rows)
-    for cell, column in zip(rows[0][1:], head[1:], strict=True):
+def test_the_other_tables_have_scores_within_their_intervals(name: str, first_column: str, make_model: Any) -> None:
+    header, rows = result_rows(getattr(StaICC, name)(datasets=["mini"])(make_model))
+
+    assert header[:2] == ["data set", first_column]
+    first_row = rows[0]
+    for column, cell in list(zip(header, first_row, strict=True))[1:]:
         if column not in ("random", "majority"):
             value, low, high = numbers(cell)
-            assert low - 1e-3 <= value <= high + 1e-3
+            assert low - 1e-3 <= value <= high + 1e-3, column  # limits have three digits
+
+
+@pytest.mark.parametrize("name", ["ContextualBias", "PosteriorBias", "GLER", "DemonstrationSensitivity"])
+def test_a_text_begins_with_the_benchmark_and_ends_with_signature_and_warnings(name: str, make_model: Any) -> None:
+    result = getattr(StaICC, name)(datasets=["mini"])(make_model)
+
     lines = str(result).split("\n")
+
     assert lines[0] == name
-    printed_warnings = [f"WARNING: {warning}" for warning in result.warnings]
-    assert lines[-1 - len(printed_warnings) :] == [str(result.signature), *printed_warnings]
+    end = [str(result.signature), *(f"WARNING: {warning}" for warning in result.warnings)]
+    assert lines[-len(end) :] == end
 
 
 def test_what_is_undefined_is_a_dash_with_its_reason() -> None:
     result = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
-    _, ((*_, likelihood, f1, ece),) = result_rows(result)
-    assert (likelihood, ece) == ("-", "-")
-    assert re.match(r"0\.\d{4}", f1)
+
+    header, (row,) = result_rows(result)
+
+    cells = dict(zip(header, row, strict=True))
+    assert cells["likelihood"] == "-"
+    assert cells["ECE-1"] == "-"
+    assert re.match(r"0\.\d{4}", cells["macro F1"])
     assert "mini: likelihood is undefined: the predictions are bare labels" in str(result)
 
 
@@ -493,111 +715,209 @@ def test_titles_have_the_names_of_the_classes() -> None:
     parts = StaICC.TripletBias(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
     titles = [line for line in str(parts).splitlines() if line.endswith("Bias")]
     assert titles == ["ContextualBias", "DomainBias", "PosteriorBias"]
-    assert all(hasattr(StaICC, title) for title in titles)
+    assert [title for title in titles if not hasattr(StaICC, title)] == []
 
 
 @pytest.mark.parametrize(
-    ("number", "shown"), [(1, ": own 0."), (3, ": own 0, own 1, own 2, the mean."), (4, ": 4 data sets, the mean.")]
+    ("dataset_count", "where"),
+    [(1, "own 0"), (3, "own 0, own 1, own 2, the mean"), (4, "4 data sets, the mean")],
 )
-def test_remarks_name_what_is_not_beaten(number: int, shown: str) -> None:
+def test_remarks_name_the_data_sets_on_which_each_baseline_is_not_beaten(dataset_count: int, where: str) -> None:
+    """Always the first label beats no baseline; from four data sets on, they are counted."""
     rows = [(f"text {row}", row % 2) for row in range(60)]
-    data = [Dataset.from_rows(rows, name=f"own {place}", label_space=["no", "yes"]) for place in range(number)]
-    result = StaICC.Normal(datasets=data, limit=6)(lambda prompt, label_space: 0)
-    said = [text for text in remarks(result) if "undefined" not in text]
-    assert [text.startswith("Not better than ") and text.endswith(shown) for text in said] == [True, True, True, False]
+    datasets = [Dataset.from_rows(rows, name=f"own {n}", label_space=["no", "yes"]) for n in range(dataset_count)]
+
+    result = StaICC.Normal(datasets=datasets, limit=6)(lambda prompt, label_space: 0)
+
+    about_baselines = [text for text in remarks(result) if text.startswith("Not better than ")]
+    assert len(about_baselines) == 3
+    for text in about_baselines:
+        assert text.endswith(f": {where}."), text
 
 
-def test_bounds_of_unparsed_replies_are_the_accuracies_if_all_were_wrong_or_right() -> None:
-    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
+@pytest.fixture
+def mini_and_own() -> list[Any]:
+    """Data sets with the labels food, travel and weather, and with the labels no and yes."""
+    rows = [(f"text {row}", row % 2) for row in range(60)]
+    return ["mini", Dataset.from_rows(rows, name="own", label_space=["no", "yes"])]
 
-    def model(prompt: str, label_space: list[str]) -> str:
-        return "?" if "no" not in label_space and prompt.count("e") % 3 == 0 else label_space[0]
 
-    result = StaICC.Normal(datasets=["mini", own], limit=9, unparsed="excluded")(model)
-    head, rows = result_rows(result)
-    queries = result.queries()
-    right = [sum(query.correct is True for query in queries if query.dataset == name) for name in result.details]
-    unparsed = [len(data.unparsed) for data in result.details.values()]
-    ends = [(hits / 18, (hits + more) / 18) for hits, more in zip(right, unparsed, strict=True)]
-    ends.append((sum(right) / 36, sum([*right, *unparsed]) / 36))
-    column = head.index("accuracy if unparsed wrong, right")
-    assert [row[column] for row in rows] == [f"{low:.4f}, {high:.4f}" for low, high in ends]
-    assert unparsed[0] > unparsed[1] == 0
+def sometimes_without_label(prompt: str, label_space: list[str]) -> str:
+    """Reply with the first label; on ``mini``, name no label in about a third of the prompts."""
+    if label_space != ["no", "yes"] and len(prompt) % 3 == 0:
+        return "?"
+    return label_space[0]
+
+
+def column_of(result: Result, name: str) -> list[str]:
+    """Return the cells of a column of the table: of each data set, and of the mean."""
+    header, rows = result_rows(result)
+    return [row[header.index(name)] for row in rows]
+
+
+QUERIES_OF_NINE_ROWS = 18
+
+
+def test_bounds_of_unparsed_replies_are_the_accuracies_if_all_were_wrong_or_right(mini_and_own: list[Any]) -> None:
+    result = StaICC.Normal(datasets=mini_and_own, limit=9, unparsed="excluded")(sometimes_without_label)
+
+    cells = column_of(result, "accuracy if unparsed wrong, right")
+
+    correct = {"mini": 0, "own": 0}
+    for query in result.queries():
+        correct[query.dataset] += query.correct is True
+    unparsed = len(result.details["mini"].unparsed)
+    assert unparsed > 0
+    assert len(result.details["own"].unparsed) == 0
+    mini_low, mini_high = correct["mini"] / QUERIES_OF_NINE_ROWS, (correct["mini"] + unparsed) / QUERIES_OF_NINE_ROWS
+    own_accuracy = correct["own"] / QUERIES_OF_NINE_ROWS
+    assert cells == [
+        f"{mini_low:.4f}, {mini_high:.4f}",
+        f"{own_accuracy:.4f}, {own_accuracy:.4f}",
+        f"{(mini_low + own_accuracy) / 2:.4f}, {(mini_high + own_accuracy) / 2:.4f}",
+    ]
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
-def test_the_share_of_unparsed_replies_is_that_of_all_queries(policy: Any) -> None:
+def test_the_share_of_unparsed_replies_is_that_of_all_queries(policy: Any, mini_and_own: list[Any]) -> None:
     """Also where they are excluded, and count in no score."""
-    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
-
-    def model(prompt: str, label_space: list[str]) -> str:
-        return "?" if "no" not in label_space and len(prompt) % 3 == 0 else label_space[0]
-
-    benchmark = StaICC.Normal(datasets=["mini", own], limit=9, unparsed=policy)
+    benchmark = StaICC.Normal(datasets=mini_and_own, limit=9, unparsed=policy)
     unparsed = sum(len(str(query.prompt)) % 3 == 0 for query in benchmark[0].all_queries())
-    assert 0 < unparsed < 18
-    head, rows = result_rows(benchmark(model))
-    cells = [row[head.index("unparsed")] for row in rows]
-    assert cells == [f"{unparsed} ({unparsed / 18:.1%})", "0 (0.0%)", f"{unparsed} ({unparsed / 36:.1%})"]
+    assert 0 < unparsed < QUERIES_OF_NINE_ROWS
+
+    cells = column_of(benchmark(sometimes_without_label), "unparsed")
+
+    of_mini = f"{unparsed} ({unparsed / QUERIES_OF_NINE_ROWS:.1%})"
+    of_both = f"{unparsed} ({unparsed / (2 * QUERIES_OF_NINE_ROWS):.1%})"
+    assert cells == [of_mini, "0 (0.0%)", of_both]
 
 
 # -- flat records of results, runs taken apart, and citations
 
 
-@pytest.mark.parametrize("reading", ["logits", "probabilities", "labels", "ambiguous"])
-@pytest.mark.parametrize("name", ["Normal", "GLER", "DomainBias"])
-def test_queries_have_the_numbers_of_the_run_and_of_its_file(name: str, reading: str, tmp_path: Path) -> None:
-    def predicted(prompt: str, label_space: list[str]) -> Any:
+PREDICTIONS: dict[str, Callable[[int], Any]] = {
+    "logits": lambda number: [number - 5, -0.1, 2.0],
+    "probabilities": lambda number: [0.5, number / 16, 0.5 - number / 16],
+    "labels": lambda number: number % 3,
+    "ambiguous": lambda number: [number, 2, 1],
+}
+"""Predictions of each kind, which depend on a number from 0 to 6."""
+
+
+@pytest.fixture(params=[(name, kind) for name in ("Normal", "GLER", "DomainBias") for kind in PREDICTIONS], ids=str)
+def run_of_kind(request: pytest.FixtureRequest) -> tuple[str, Result]:
+    """The kind of the predictions of a run, and the run with its outputs; one prompt of seven fails."""
+    name, kind = request.param
+
+    def predict(prompt: str, label_space: list[str]) -> Any:
         number = len(prompt) % 7
         if number == 3:
             raise ValueError("no prediction")
-        rows = {"logits": [number - 5, -0.1, 2.0], "probabilities": [0.5, number / 16, 0.5 - number / 16]}
-        return rows.get(reading, number % 3 if reading == "labels" else [number, 2, 1])
+        return PREDICTIONS[kind](number)
 
     benchmark = getattr(StaICC, name)(datasets=["mini"], limit=6)
-    result = benchmark(predicted, on_error="collect", return_outputs=True)
-    result.save(tmp_path / "r.json")
-    queries = StaICC.load(tmp_path / "r.json").queries()
-    assert queries == result.queries()
+    return kind, benchmark(predict, on_error="collect", return_outputs=True)
+
+
+def test_queries_have_the_numbers_of_the_outputs(run_of_kind: tuple[str, Result]) -> None:
+    kind, result = run_of_kind
     assert result.outputs is not None
-    for query, output in zip(queries, result.outputs["mini"], strict=True):
-        places = ("condition", "query", "row", "repeat", "ground_truth", "prediction")
-        assert [getattr(query, place) for place in places] == [output[place] for place in places]
-        if reading == "labels" or query.prediction is None:
-            assert query.scores is query.probabilities is None
+
+    for query, output in zip(result.queries(), result.outputs["mini"], strict=True):
+        for key in ("condition", "query", "row", "repeat", "ground_truth", "prediction"):
+            assert getattr(query, key) == output[key], key
+        if kind == "labels" or query.prediction is None:
+            assert query.scores is None
+            assert query.probabilities is None
         else:
-            assert list(query.scores or ()) == output["predicted_probabilities"]
-            assert (list(query.probabilities) if query.probabilities else None) == output["normalised_probabilities"]
+            assert query.scores is not None
+            assert list(query.scores) == output["predicted_probabilities"]
+            probabilities = None if query.probabilities is None else list(query.probabilities)
+            assert probabilities == output["normalised_probabilities"]
+
+
+def test_only_logits_and_probabilities_give_queries_probabilities(run_of_kind: tuple[str, Result]) -> None:
+    kind, result = run_of_kind
+
+    have_probabilities = any(query.probabilities for query in result.queries())
+
+    assert have_probabilities is (kind in ("logits", "probabilities"))
+
+
+def test_a_failed_query_has_its_reason(run_of_kind: tuple[str, Result]) -> None:
+    _, result = run_of_kind
+
+    failed = [query for query in result.queries() if query.prediction is None]
+
+    assert len(failed) == result.details["mini"].failed > 0
+    for query in result.queries():
         assert ("no prediction" in (query.reason or "")) is (query.prediction is None)
-    details = StaICC.load(tmp_path / "r.json").details["mini"]  # type: ignore[union-attr]
-    assert {query.condition for query in queries} == {record.name for record in details.conditions}
-    saved = [label for record in details.conditions for label in record.predictions]
-    assert [query.prediction for query in queries] == saved
-    assert sum(query.prediction is None for query in queries) == details.failed > 0
-    assert any(query.probabilities for query in queries) is (reading in ("logits", "probabilities"))
 
 
-def test_replies_are_kept_with_how_they_ended(tmp_path: Path) -> None:
-    """Also those without a label, whose beginning is the reason; a file has the labels and the reasons."""
+def test_the_queries_of_a_saved_result_are_those_of_the_run(run_of_kind: tuple[str, Result], tmp_path: Path) -> None:
+    _, result = run_of_kind
+    result.save(tmp_path / "result.json")
 
-    def reply(prompt: str, label_space: list[str]) -> str:
-        text = "I cannot say" if len(prompt) % 3 == 0 else f"It is {label_space[len(prompt) % 3]}."
-        return Text(text, "length" if len(prompt) % 3 == 1 else "stop")
+    loaded = StaICC.load(tmp_path / "result.json")
 
-    benchmark = StaICC.Normal(datasets=["mini"], limit=8, unparsed="wrong")
-    result = benchmark(reply, return_outputs=True)
-    prompts = benchmark[0].prompt_set()
-    for query, prompt in zip(result.queries(), prompts, strict=True):
-        written = reply(prompt, benchmark[0].get_label_space())
-        assert (query.reply, query.finish_reason) == (str(written), written.finish_reason)  # type: ignore[attr-defined]
-        assert (query.prediction is None) is ("I cannot say" in str(query.reason)) is (len(prompt) % 3 == 0)
-    save_records(result, tmp_path / "q.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text("utf-8").splitlines()]
+    assert isinstance(loaded, Result)
+    assert loaded.queries() == result.queries()
+    records = loaded.details["mini"].conditions
+    assert {query.condition for query in loaded.queries()} == {record.name for record in records}
+    saved_predictions = [label for record in records for label in record.predictions]
+    assert [query.prediction for query in loaded.queries()] == saved_predictions
+
+
+def reply_with_reason(prompt: str, label_space: list[str]) -> Text:
+    """Reply with a label, which is cut (``length``) or not, or without one, by the length of the prompt."""
+    remainder = len(prompt) % 3
+    if remainder == 0:
+        return Text("I cannot say", "stop")
+    return Text(f"It is {label_space[remainder]}.", "length" if remainder == 1 else "stop")
+
+
+@pytest.fixture
+def replying_benchmark() -> StaICC.Normal:
+    return StaICC.Normal(datasets=["mini"], limit=8, unparsed="wrong")
+
+
+def test_replies_are_kept_with_how_they_ended(replying_benchmark: StaICC.Normal) -> None:
+    label_space = replying_benchmark[0].get_label_space()
+
+    result = replying_benchmark(reply_with_reason, return_outputs=True)
+
+    for query, prompt in zip(result.queries(), replying_benchmark[0].prompt_set(), strict=True):
+        reply = reply_with_reason(prompt, label_space)
+        assert query.reply == str(reply)
+        assert query.finish_reason == reply.finish_reason
+
+
+def test_a_reply_without_a_label_is_the_reason_of_its_missing_prediction(replying_benchmark: StaICC.Normal) -> None:
+    result = replying_benchmark(reply_with_reason, return_outputs=True)
+
+    for query in result.queries():
+        has_no_label = query.reply == "I cannot say"
+        assert (query.prediction is None) is has_no_label
+        assert ("I cannot say" in str(query.reason)) is has_no_label
+
+
+def test_replies_are_in_the_file_of_queries(replying_benchmark: StaICC.Normal, tmp_path: Path) -> None:
+    result = replying_benchmark(reply_with_reason, return_outputs=True)
+
+    save_records(result, tmp_path / "queries.jsonl")
+
+    lines = [json.loads(line) for line in (tmp_path / "queries.jsonl").read_text("utf-8").splitlines()]
     assert [line["response"] for line in lines] == [query.reply for query in result.queries()]
-    result.save(tmp_path / "r.json")
-    without = [dataclasses.replace(query, reply=None, finish_reason=None) for query in result.queries()]
-    assert StaICC.load(tmp_path / "r.json").queries() == without
-    assert benchmark(reply).queries() == without
+
+
+def test_a_saved_result_has_no_replies(replying_benchmark: StaICC.Normal, tmp_path: Path) -> None:
+    """A file has the labels and the reasons, as has a run that returns no outputs."""
+    result = replying_benchmark(reply_with_reason, return_outputs=True)
+    result.save(tmp_path / "result.json")
+
+    without_replies = [dataclasses.replace(query, reply=None, finish_reason=None) for query in result.queries()]
+    assert StaICC.load(tmp_path / "result.json").queries() == without_replies
+    assert replying_benchmark(reply_with_reason).queries() == without_replies
 
 
 # -- runs
@@ -605,11 +925,19 @@ def test_replies_are_kept_with_how_they_ended(tmp_path: Path) -> None:
 
 def test_a_suite_is_one_run_and_methods_are_a_run_each(result: Result, group: ResultGroup) -> None:
     methods = ResultGroup("methods", {"vanilla": group, "topk": group})
-    found = split_runs({"a": group, "gpt2": methods, "other": result})
-    assert list(found) == ["a", "gpt2: vanilla", "gpt2: topk", "other"]
-    assert list(found["a"]) == list(group)
+
+    runs = split_runs({"a": group, "gpt2": methods, "other": result})
+
+    assert list(runs) == ["a", "gpt2: vanilla", "gpt2: topk", "other"]
+    assert list(runs["a"]) == list(group)
+
+
+def test_two_results_under_one_name_of_a_run_are_refused(result: Result) -> None:
+    """The method b of a has the name "a: b", which is that of the other file."""
+    methods = ResultGroup("methods", {"b": result, "c": result})
+
     with pytest.raises(ArgumentError, match="a: b holds two results of Normal"):
-        split_runs({"a: b": result, "a": ResultGroup("methods", {"b": result, "c": result})})
+        split_runs({"a: b": result, "a": methods})
 
 
 # -- citations
@@ -621,57 +949,84 @@ def test_every_method_is_cited(method: str) -> None:
     assert find_work(method.upper().replace(" ", "_")) == find_work(method)
 
 
-def test_a_condition_has_its_own_queries_and_a_slope_no_baseline(partial: Result) -> None:
-    records = {(one["dataset"], one["metric"]): one for one in score_records(partial)}
+def records_by_score(result: Result) -> dict[tuple[Any, Any], Any]:
+    """Return the records of the scores of a result, by data set (``None`` for the mean) and metric."""
+    return {(record["dataset"], record["metric"]): record for record in score_records(result)}
+
+
+def test_the_record_of_a_condition_has_its_own_queries_and_baseline(partial: Result) -> None:
     details = partial.details["mini"]
-    answered = {one.name: len(one.truth) - one.predictions.count(None) for one in details.conditions}
-    assert sum(answered.values()) == details.scored < details.asked
-    for name, count in answered.items():
-        found = records["mini", f"{name}.accuracy"]
-        assert (found["n"], found["majority"]) == (count, details.baselines[name].majority)
-    slope = records[None, "accuracy"]
-    assert (slope["n"], slope["random"], slope["majority"]) == (details.scored, None, None)
+    assert details.scored < details.asked, "some queries have no prediction"
+
+    records = records_by_score(partial)
+
+    for condition in details.conditions:
+        record = records["mini", f"{condition.name}.accuracy"]
+        assert record["n"] == len(condition.truth) - condition.predictions.count(None), condition.name
+        assert record["majority"] == details.baselines[condition.name].majority, condition.name
+
+
+def test_the_record_of_a_slope_has_all_queries_and_no_baseline(partial: Result) -> None:
+    slope = records_by_score(partial)[None, "accuracy"]
+
+    assert slope["n"] == partial.details["mini"].scored
+    assert slope["random"] is None
+    assert slope["majority"] is None
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
 def test_a_score_of_a_condition_leaves_out_its_replies_without_a_label_only_if_they_are_excluded(policy: Any) -> None:
-    def model(prompt: str, label_space: list[str]) -> str:
-        return "nothing" if len(prompt) % 3 == 0 else label_space[0]
-
     benchmark = StaICC.GLER(datasets=["mini"], limit=6, unparsed=policy)
-    prompts = [str(query.prompt) for query in benchmark[0].all_queries()]
-    result = benchmark(model)
-    records = {(record["dataset"], record["metric"]): record for record in score_records(result)}
-    names = [condition.name for condition in result.details["mini"].conditions]
-    of_condition = len(prompts) // len(names)
-    for number, name in enumerate(names):
-        asked = prompts[number * of_condition : (number + 1) * of_condition]
-        without_label = sum(len(prompt) % 3 == 0 for prompt in asked)
-        assert 0 < without_label < of_condition
+
+    records = records_by_score(benchmark(sometimes_without_label))
+
+    for condition in benchmark[0].conditions():
+        query_count = len(condition.queries)
+        without_label = sum(len(str(query.prompt)) % 3 == 0 for query in condition.queries)
+        assert 0 < without_label < query_count
         left_out = without_label if policy == "excluded" else 0
-        record = records["mini", f"{name}.accuracy"]
-        assert (record["n"], record["left_out"]) == (of_condition - left_out, left_out)
+        record = records["mini", f"{condition.name}.accuracy"]
+        assert record["n"] == query_count - left_out, condition.name
+        assert record["left_out"] == left_out, condition.name
 
 
-@pytest.mark.parametrize("policy", ["wrong", "excluded"])
-@pytest.mark.parametrize("name", ["Normal", "Generalisation", "LongICL"])
-def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(name: str, policy: Any) -> None:
+def run_with_unparsed_replies(name: str, policy: Any) -> tuple[Result, str]:
+    """Return a run of a benchmark in which a third of the replies name no label, and the name of its accuracy."""
+
     def model(prompt: str, label_space: list[str]) -> str:
         return "nothing" if prompt.count("e") % 3 == 0 else label_space[prompt.count("a") % 2]
 
     if name == "LongICL":
         rows = [(f"{'a' * (n % 7)} text {'e' * (n % 5)} {n}", n % 20) for n in range(400)]
         own = StaICC.Dataset.from_rows(rows, name="own", label_space=[f"kind {n}" for n in range(20)])
-        result = StaICC.LongICL(datasets=[own], rounds=(1,), limit=60, unparsed=policy)(model)
-    else:
-        result = getattr(StaICC, name)(datasets=["mini"], limit=9, unparsed=policy)(model)
+        return StaICC.LongICL(datasets=[own], rounds=(1,), limit=60, unparsed=policy)(model), "1R"
+    return getattr(StaICC, name)(datasets=["mini"], limit=9, unparsed=policy)(model), "accuracy"
+
+
+@pytest.mark.parametrize(("policy", "correct"), [("wrong", False), ("excluded", None)])
+@pytest.mark.parametrize("name", ["Normal", "Generalisation", "LongICL"])
+def test_a_reply_without_a_label_is_wrong_or_not_counted_by_the_policy(
+    name: str, policy: Any, correct: bool | None
+) -> None:
+    result, _ = run_with_unparsed_replies(name, policy)
+
     unparsed = [query for query in result.queries() if "nothing" in (query.reason or "")]
-    assert len(unparsed) > 0
-    assert {query.prediction for query in unparsed} == {None}
-    assert {query.correct for query in unparsed} == {False if policy == "wrong" else None}
-    correct = [query.correct for query in result.queries() if query.correct is not None]
-    assert sum(correct) / len(correct) == pytest.approx(result.averaged.get("accuracy", result.averaged.get("1R")))
-    assert {record["n"] for record in score_records(result) if record["metric"] in ("accuracy", "1R")} == {len(correct)}
+    assert unparsed
+    for query in unparsed:
+        assert query.prediction is None
+        assert query.correct is correct
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+@pytest.mark.parametrize("name", ["Normal", "Generalisation", "LongICL"])
+def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(name: str, policy: Any) -> None:
+    result, accuracy = run_with_unparsed_replies(name, policy)
+
+    counted = [query.correct for query in result.queries() if query.correct is not None]
+
+    assert sum(counted) / len(counted) == pytest.approx(result.averaged[accuracy])
+    counts = {record["n"] for record in score_records(result) if record["metric"] == accuracy}
+    assert counts == {len(counted)}
 
 
 def test_results_of_earlier_states_are_refused(result: Result, tmp_path: Path) -> None:
@@ -756,25 +1111,29 @@ def test_details_that_contradict_each_other_are_refused(
         result_from_dict(values, "saved")
 
 
-@pytest.mark.parametrize(
-    ("changes", "is_possible"),
-    [
-        ({}, True),
-        ({"rule": "race"}, True),
-        ({"rule": "patience"}, False),
-        ({"rounds": 0}, False),
-        ({"rounds": -1}, False),
-        ({"rounds": 1}, True),
-        ({"rounds": 120, "all_rounds": 120}, True),
-        ({"rounds": 121, "all_rounds": 120}, False),
-    ],
-)
-def test_a_decision_to_stop_that_no_run_can_have_made_is_refused(changes: dict[str, Any], is_possible: bool) -> None:
+@pytest.fixture(scope="module")
+def saved_stopped_run() -> Any:
+    """The JSON values of a run that stopped early."""
     result = StaICC.Normal(datasets=["mini"])(lambda prompt, label_space: 0, precision=0.3)
-    values = json.loads(json.dumps(result.to_dict()))
+    return json.loads(json.dumps(result.to_dict()))
+
+
+@pytest.mark.parametrize("changes", [{}, {"rule": "race"}, {"rounds": 1}, {"rounds": 120, "all_rounds": 120}], ids=str)
+def test_a_decision_to_stop_that_a_run_can_have_made_is_read(saved_stopped_run: Any, changes: dict[str, Any]) -> None:
+    values = copy.deepcopy(saved_stopped_run)
     values["stopping"].update(changes)
-    if is_possible:
-        assert result_from_dict(values, "saved").to_dict()["stopping"] == values["stopping"]
-    else:
-        with pytest.raises(SchemaError, match="expected 'precision' or 'race' and at least 1 round"):
-            result_from_dict(values, "saved")
+
+    assert result_from_dict(values, "saved").to_dict()["stopping"] == values["stopping"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"rule": "patience"}, {"rounds": 0}, {"rounds": -1}, {"rounds": 121, "all_rounds": 120}], ids=str
+)
+def test_a_decision_to_stop_that_no_run_can_have_made_is_refused(
+    saved_stopped_run: Any, changes: dict[str, Any]
+) -> None:
+    values = copy.deepcopy(saved_stopped_run)
+    values["stopping"].update(changes)
+
+    with pytest.raises(SchemaError, match="expected 'precision' or 'race' and at least 1 round"):
+        result_from_dict(values, "saved")

@@ -264,6 +264,7 @@ class _QueryLengthBenchmark(Benchmark):
         domain_query_length: int = pseudo_queries.DOMAIN_QUERY_LENGTH,
         **settings: Unpack[Settings],
     ) -> None:
+        """Make the benchmark with a task whose pseudo-queries have the given number of words."""
         task = self.task_class(domain_query_length=domain_query_length)
         super().__init__(task, k, noisy_channel, metrics, datasets, **settings)
 
@@ -314,6 +315,7 @@ class TripletBias(BenchmarkGroup):
         domain_query_length: int = 128,
         **settings: Unpack[Settings],
     ) -> None:
+        """Make the three benchmarks with the same arguments; only domain bias has a length of its queries."""
         self.contextual = ContextualBias(k, noisy_channel, metrics, datasets, **settings)
         self.domain = DomainBias(k, noisy_channel, metrics, datasets, domain_query_length, **settings)
         self.post = PosteriorBias(k, noisy_channel, metrics, datasets, **settings)

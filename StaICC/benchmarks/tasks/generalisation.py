@@ -155,6 +155,7 @@ class Generalisation(Benchmark):
         templates: int = 3,
         **settings: Unpack[ScoringSettings],
     ) -> None:
+        """Make the benchmark. A limit above the usual number of test rows raises that number."""
         settings.setdefault("sampler", "nested-shared")
         test_rows = _GENERALISATION_ROWS
         limit = settings.get("limit")

@@ -154,4 +154,5 @@ class GLER(Benchmark):
         interpolations: int = 5,
         **settings: Unpack[ChannelSettings],
     ) -> None:
+        """Make the benchmark with a task of the given number of noise rates."""
         super().__init__(GLERTask(interpolations=interpolations), k, metrics=metrics, datasets=datasets, **settings)

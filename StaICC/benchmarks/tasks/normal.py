@@ -36,14 +36,17 @@ class NormalTask(Task):
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the metrics of the one condition. All of them enter the means over data sets."""
-        values, missing = classification_scores(outcomes[0], scoring.metric_set)
+        outcome = outcomes[0]  # that of the one condition, "normal"
+        values, missing = classification_scores(outcome, scoring.metric_set)
         return Scores(values, values, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the confidence intervals of the metrics, by key."""
         from StaICC.benchmarks import score_intervals
 
-        return score_intervals.score_intervals(outcomes[0], scoring.metric_set.statistics, scoring.statistics.level)
+        outcome = outcomes[0]  # that of the one condition, "normal"
+        statistics_by_key = scoring.metric_set.statistics
+        return score_intervals.score_intervals(outcome, statistics_by_key, level=scoring.statistics.level)
 
 
 class Normal(TaskBenchmark):

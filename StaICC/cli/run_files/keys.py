@@ -175,7 +175,11 @@ class RunFileKey:
         return isinstance(value, str)
 
     def _call(self, values: Any, parser: Parser, args: argparse.Namespace) -> None:
-        """Do what the command line does with the values."""
+        """Set the argument of the command to the values of a run file, as the command line does with its words.
+
+        Raises:
+            ArgumentError: The argument does not take these values.
+        """
         try:
             self.action(parser, args, values, flag(self.name))
         except argparse.ArgumentError as error:

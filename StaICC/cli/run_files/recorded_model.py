@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -104,7 +105,7 @@ def _is_of_kind(kind: str, recorded_kernel: str | None) -> bool:
 
     Args:
         kind: The kind in the name. Of the kinds of plug-ins, it is not known what their kernels record.
-        recorded_kernel: What :func:`_recorded_kernel` returns.
+        recorded_kernel: The kernel that the result records (:func:`_recorded_kernel`); ``None`` if it records none.
     """
     if kind not in KERNELS or recorded_kernel is None:
         return False
@@ -167,7 +168,29 @@ def _options_of(model: str, predictor: Predictor, settings: Settings) -> dict[st
             text = _text_of_option(kind, option.name, text)
         if text != str(option.default):
             options[option.name] = _option_value(option, text)
-    return options | _engine_arguments(predictor, settings)
+    return options | _settings_left_out(kind, recorded) | _engine_arguments(predictor, settings)
+
+
+def _settings_left_out(kind: str, recorded: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of replies that were ``None``, as ``{"temperature": "None"}``.
+
+    Requests without a setting are recorded without it. So a setting with another default that is not recorded was
+    ``None``. The limit of tokens is recorded only if the model answers by text, and another limit may replace it.
+
+    Args:
+        kind: The kind of the model.
+        recorded: What the provenance records of the model.
+    """
+    if kind not in _SERVED_KINDS:
+        return {}
+    left_out = {}
+    if "temperature" not in recorded:
+        left_out["temperature"] = "None"
+    answers_by_text = recorded.get("scoring", "text") == "text"
+    has_limit = "max_tokens" in recorded or "max_completion_tokens" in recorded
+    if answers_by_text and not has_limit:
+        left_out["max_tokens"] = "None"
+    return left_out
 
 
 def _text_of_option(kind: str, name: str, recorded: str) -> str:

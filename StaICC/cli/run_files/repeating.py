@@ -393,7 +393,12 @@ def _settings_of_replies(arguments: Mapping[str, Any], default_parsing: str) -> 
 
 
 def _limit_setting(limit: int | None, default: int) -> int | str | None:
-    """Return the value of ``limit``: ``None`` for the default, ``"all"`` for all test rows."""
+    """Return the value of ``limit`` in a run file: a number, ``"all"``, or ``None`` if it need not be written.
+
+    Args:
+        limit: The limit of the run; ``None`` if it had all test rows.
+        default: The limit of a run without the setting, which need not be written.
+    """
     if limit == default:
         return None
     if limit is None:

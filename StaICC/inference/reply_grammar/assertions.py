@@ -114,17 +114,19 @@ class _LabelPhrase:
 
 
 class StatementReader:
-    """Reads statements about the labels of one task.
-
-    Args:
-        labels: The labels.
-        phrases: The phrases, with the names of the benchmark's template.
-    """
+    """Reads statements about the labels of one task."""
 
     def __init__(self, labels: LabelNames, phrases: Phrases) -> None:
+        """Make a reader for labels.
+
+        Args:
+            labels: The labels.
+            phrases: The phrases, with the names of the benchmark's template.
+        """
         self.labels = labels
         self._phrases = phrases
         self._degrees_are_labels = labels.has_words(phrases.degree_words)
+        """Whether a label has a word of degree in it, such as "very negative"."""
 
     def read(self, statement: str) -> Reading:
         """Return what a statement says of the labels.
@@ -286,14 +288,13 @@ class StatementReader:
         label, rest = phrase.label, phrase.rest
         # A label at position 0 begins the statement; one at position 1 has only an opening mark before it.
         follows_words = phrase.start > 1
-        # What follows the label, and what follows the noun after it.
-        for after_noun in self._after_noun(rest, follows_words):
-            if self._is_end(after_noun):
+        for ending in self._possible_endings(rest, follows_words):
+            if self._is_end(ending):
                 return Reading(label)
-            reading = self._read_contrast(label, after_noun)
+            reading = self._read_contrast(label, ending)
             if reading is not None:
                 return reading
-            reading = self._read_reason(label, after_noun)
+            reading = self._read_reason(label, ending)
             if reading is not None:
                 return reading
 
@@ -302,11 +303,12 @@ class StatementReader:
             return reading
         return self._read_explained_number(label, rest)
 
-    def _after_noun(self, rest: str, follows_words: bool) -> Iterator[str]:
-        """Yield what follows a label in a statement, and then what follows the noun after the label, if it has one.
+    def _possible_endings(self, rest: str, follows_words: bool) -> Iterator[str]:
+        """Yield the texts that may be the ending of a statement: all after the label, and without the label's noun.
 
-        For "positive sentiment because ...", these are " sentiment because ..." and " because ...". A noun that names
-        the text needs words before the label: "It is a good review", not "Good review".
+        For the label of "positive sentiment because ...", these are " sentiment because ..." and " because ...". The
+        caller takes the first one that it can read. A noun that names the text needs words before the label: "It is a
+        good review", not "Good review".
 
         Args:
             rest: What follows the label.
@@ -369,25 +371,27 @@ class StatementReader:
         return None
 
     def _read_after_contrast(self, label: int, rest: str, contrasted_labels: int = 1) -> Reading | None:
-        """Return the reading from what follows the other label of a contrast: "X rather than Y ...".
+        """Return the reading of "X rather than Y ..." from what follows Y; ``None`` if that is not understood.
 
-        There the statement may end, give a reason, or join one more label with "or".
+        After Y, the statement may end ("X rather than Y."), give a reason ("... Y because ..."), or add a label with
+        "or" ("... Y or Z"). After the added label, it may go on in the same three ways.
 
         Args:
-            label: The label that the statement asserts.
-            rest: What follows the other label.
-            contrasted_labels: How many labels the contrast has so far.
+            label: X, the label that the statement asserts.
+            rest: What follows Y.
+            contrasted_labels: How many labels "rather than" has so far. If it already has as many as the task, one more
+                would be a repetition, and the statement is not understood.
         """
-        for after_noun in self._after_noun(rest, follows_words=True):
-            if self._is_end(after_noun):
+        may_add_label = contrasted_labels < len(self.labels.names)
+        for ending in self._possible_endings(rest, follows_words=True):
+            if self._is_end(ending):
                 return Reading(label)
-            reading = self._read_reason(label, after_noun)
+            reading = self._read_reason(label, ending)
             if reading is not None:
                 return reading
-            joined = self._joined_label(after_noun)
-            may_be_joined = contrasted_labels < len(self.labels.names)
-            if joined is not None and joined.label != label and may_be_joined:
-                return self._read_after_contrast(label, joined.rest, contrasted_labels + 1)
+            added = self._joined_label(ending)
+            if may_add_label and added is not None and added.label != label:
+                return self._read_after_contrast(label, added.rest, contrasted_labels + 1)
         return None
 
     def _joined_label(self, text: str) -> _LabelPhrase | None:
@@ -489,7 +493,11 @@ class StatementReader:
         return self._phrases.ends_in_denial.search(before) is not None
 
     def _is_denied_after(self, after: str) -> bool:
-        """Return whether a mention is denied by what is after it: "X is wrong"."""
+        """Return whether a mention is denied by what is after it: "X is wrong".
+
+        Args:
+            after: The text after the mention; its first character is the blank before the words.
+        """
         return self._phrases.denied_after.match(after, 1) is not None
 
     def _is_near_denial(self, before: str, after: str) -> bool:
@@ -505,7 +513,15 @@ class StatementReader:
         return not between or self._phrases.either.fullmatch(between) is not None
 
     def _takes_back(self, statement: str) -> bool:
-        """Return whether a statement takes back what was said before."""
+        """Return whether a statement takes back an answer that was given before it.
+
+        These statements do:
+
+        - a retraction: "Wait, ...", "that is wrong"
+        - a value as the answer: "No.", "Answer: no"
+        - a value that denies, after a name: "Detected: no"
+        - a denial of the answer that names no label: "It isn't." (With a label, "It isn't X" denies only X.)
+        """
         if self._phrases.retraction_start.match(statement.lstrip("\"'(*-. ")) is not None:
             return True
         if self._phrases.retraction.search(statement) is not None:
@@ -559,7 +575,7 @@ class StatementReader:
         return separator is not None and self._begins_with_value(rest[separator.end() :])
 
     def _begins_with_value(self, text: str) -> bool:
-        """Return whether a text begins with a number, a word of value ("no") or a cross."""
+        """Return whether a text begins with a number, a word of value ("no"), or a picture of a cross, as for "no"."""
         text = text.lstrip()
         if text.startswith(_CROSSES):
             return True

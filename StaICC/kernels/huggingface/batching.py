@@ -95,6 +95,7 @@ class BatchRunner:
     """
 
     def __init__(self, forward: Forward, token_budget: int, prefix_reuse: bool = True) -> None:
+        """Make a runner with an empty cache; the description of the class explains the arguments."""
         self.forward = forward
         self.budget = token_budget
         self.cache_from: float = CACHE_FROM
@@ -105,8 +106,10 @@ class BatchRunner:
 
     def release(self) -> None:
         """Forget the cached prefix, and free its memory."""
-        self.held: Tokens = ()
+        self.prefix_in_cache: Tokens = ()
+        """The tokens whose keys and values are in the cache."""
         self._cache: Any = None
+        """The keys and values, an object of transformers; ``None`` before the first cached prefix."""
 
     def run(self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates) -> None:
         """Compute the hidden states at the last positions of each sequence, checked against the model's own numbers.
@@ -329,6 +332,7 @@ class BatchRunner:
         sequences_by_prefix: dict[Tokens, list[Tokens]] = {}
         if not ordered:
             return sequences_by_prefix
+        # For each sequence, how many tokens it shares with the one before it; for the first one 0.
         shared_with_previous = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
         # A stack: the group that was added last is treated first.
         groups = [_Neighbours(first=0, end=len(ordered), prefix=())]
@@ -342,16 +346,16 @@ class BatchRunner:
             row_size = _positions_after(group.prefix, members, shared_inside)
             fits_in_row = row_size <= row_tokens or len(members) == 1
             longest_prefix = min(shared_by_all, *(first_wanted[member] for member in members))
-            length_in_cache = min(shared_length(self.held, members[0]), longest_prefix)
+            length_in_cache = min(shared_length(self.prefix_in_cache, members[0]), longest_prefix)
 
-            if not fits_in_row and longest_prefix - prefix_length >= cache_from:
+            if not fits_in_row and longest_prefix - prefix_length >= cache_from:  # rule 1
                 groups.append(_Neighbours(group.first, group.end, prefix=members[0][:longest_prefix]))
-            elif length_in_cache - prefix_length >= cache_from:
+            elif length_in_cache - prefix_length >= cache_from:  # rule 2
                 # What is in the cache already costs nothing, so it is used even where all members fit in one row.
                 groups.append(_Neighbours(group.first, group.end, prefix=members[0][:length_in_cache]))
-            elif fits_in_row or cache_from == math.inf:
+            elif fits_in_row or cache_from == math.inf:  # rule 3
                 sequences_by_prefix.setdefault(group.prefix, []).extend(members)
-            else:
+            else:  # rule 4
                 part_starts = [group.first]
                 for index in range(group.first + 1, group.end):
                     if shared_with_previous[index] == shared_by_all:
@@ -435,14 +439,14 @@ class BatchRunner:
         if self._cache is None:
             # Made without a configuration, it keeps all positions, also of layers with windows.
             self._cache = require("transformers", "hf", FEATURE).DynamicCache()
-        self.held = prefix[: shared_length(self.held, prefix)]
-        superfluous_positions = int(self._cache.get_seq_length()) - len(self.held)
+        self.prefix_in_cache = prefix[: shared_length(self.prefix_in_cache, prefix)]
+        superfluous_positions = int(self._cache.get_seq_length()) - len(self.prefix_in_cache)
         if superfluous_positions > 0:
             self._cache.crop(-superfluous_positions)
-        while len(self.held) < len(prefix):
-            piece = prefix[len(self.held) : len(self.held) + self.budget]
+        while len(self.prefix_in_cache) < len(prefix):
+            piece = prefix[len(self.prefix_in_cache) : len(self.prefix_in_cache) + self.budget]
             self.forward.call([piece], cache=self._cache)
-            self.held += piece
+            self.prefix_in_cache += piece
             self.computed += len(piece)
         return self._cache
 
@@ -538,18 +542,23 @@ class BatchRunner:
     def _token_logs(self, hidden: Any, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
         """Return the log-probabilities of tokens after hidden states, by the pairs.
 
+        The log-probability of a token is its logit minus the logarithm of the sum of ``exp(logit)`` over the
+        vocabulary.
+
         Args:
             hidden: The states, (states, width).
             pairs: Pairs of the index of a state and a token, sorted, so that the indexes ascend.
         """
         check_range([token for _, token in pairs], self.forward.can.vocabulary)
+        states = torch.tensor([state for state, _ in pairs], dtype=torch.long, device=hidden.device)
+        tokens = torch.tensor([token for _, token in pairs], dtype=torch.long, device=hidden.device)
+        # In the order of the pairs: the logits of some states at a time are computed, in the order of the states.
         log_probabilities: list[float] = []
         with torch.inference_mode():
-            indexes, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()
-            # The logits of the whole vocabulary are computed for some states at a time.
             for first_state, logits in self.forward.pieces(hidden):
-                is_in_piece = (indexes >= first_state) & (indexes < first_state + len(logits))
-                rows = indexes[is_in_piece] - first_state
+                end = first_state + len(logits)
+                is_in_piece = (states >= first_state) & (states < end)
+                rows = states[is_in_piece] - first_state
                 token_logits = logits[rows, tokens[is_in_piece]]
                 log_totals = logits.logsumexp(-1)[rows]
                 log_probabilities += (token_logits - log_totals).double().tolist()

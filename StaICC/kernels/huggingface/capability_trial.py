@@ -79,13 +79,16 @@ def _has_adapter_for_some_tokens(model: Any) -> bool:
 
 
 class _Trial:
-    """Computes short sequences in some way, and compares the logits at their ends with those of plain calls.
-
-    Args:
-        forward: The model.
-    """
+    """Computes short sequences in some way, and compares the logits at their ends with those of plain calls."""
 
     def __init__(self, forward: Forward) -> None:
+        """Choose three short sequences, and compute the logits after each one in a plain call of the model.
+
+        The first two begin alike, so that a shared prefix is tried, too.
+
+        Args:
+            forward: The model.
+        """
         self.forward = forward
         # Any nine tokens of the vocabulary will do.
         token_count = max(forward.can.vocabulary - 1, 1)

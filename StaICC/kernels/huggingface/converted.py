@@ -231,6 +231,7 @@ def remove_copies(names: Sequence[str]) -> list[ConvertedCopy]:
 
 
 def _versions() -> dict[str, str]:
+    """Return the installed version of each package on which the contents of a converted copy depend."""
     return {package: importlib.metadata.version(package) for package in PACKAGES}
 
 

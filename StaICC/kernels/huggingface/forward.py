@@ -136,12 +136,17 @@ class Forward:
 
     What it computes at a position is the last hidden state. Where the head is ``"model"``, the logits of the position
     follow in the same row.
-
-    Args:
-        model: A causal language model of ``transformers``.
     """
 
     def __init__(self, model: Any) -> None:
+        """Read from a model what its calls need: device, number type, length limits, names of arguments.
+
+        Nothing is computed. Until the caller has tried which ways of computing are right, none of them is allowed
+        (:class:`Capabilities`).
+
+        Args:
+            model: A causal language model of ``transformers``.
+        """
         self.model = model
         first_parameter = next(model.parameters())
         self.device = first_parameter.device
@@ -337,6 +342,7 @@ class Forward:
             return
 
         def keep_input(_: Any, arguments: tuple[Any, ...]) -> None:
+            """Keep the input of a call of the output matrix (a forward hook of torch)."""
             inputs.append(arguments[0])
 
         handle = head.register_forward_pre_hook(keep_input)
@@ -446,8 +452,11 @@ class Forward:
     def attention_weight(self) -> float:
         """Return the cost of an attended pair of positions over that of a position, from the sizes of the model.
 
-        An attended pair costs ``4 * width`` floating-point operations in each layer (a product with the key and one
-        with the value), and a position two operations for each weight outside the embedding.
+        An attended pair costs ``4 * width`` floating-point operations in each layer: a multiplication and an addition
+        for each number of the key, and the same for the value. A position costs two operations for each weight outside
+        the embedding::
+
+            PAIR_COST * 4 * width * layers / (2 * weights)
         """
         config = _layer_configs(self.model.config)[0]
         width = getattr(config, "hidden_size", None) or 1024
@@ -558,8 +567,10 @@ def _facts_of_module(module: Any) -> list[Any]:
     for tensor in (*state["_parameters"].values(), *state["_buffers"].values()):
         if tensor is None:
             continue
-        # Tensors of the inference mode have no version counter.
-        version = tensor.is_inference() or tensor._version
+        if tensor.is_inference():
+            version = True  # tensors of the inference mode have no version counter
+        else:
+            version = tensor._version
         facts.append((id(tensor), version, tensor.dtype, tensor.device))
     return facts
 

@@ -24,15 +24,16 @@ GENERATION_COST = 1000.0
 
 
 class Ending:
-    """Decides when a continuation is complete.
-
-    Args:
-        tokenizer: The tokenizer.
-        end_tokens: Tokens that end a text; they are not part of it.
-        stop: Strings before which the text ends.
-    """
+    """Decides when a continuation is complete."""
 
     def __init__(self, tokenizer: Any, end_tokens: Sequence[int], stop: Sequence[str]) -> None:
+        """Set what ends a text.
+
+        Args:
+            tokenizer: The tokenizer.
+            end_tokens: Tokens that end a text; they are not part of it.
+            stop: Strings before which the text ends.
+        """
         self.tokenizer = tokenizer
         self.end_tokens = frozenset(end_tokens)
         self.stop = tuple(stop)
@@ -75,13 +76,18 @@ class Ending:
 class _GrowingRow:
     """A row in the cache, which grows by one position for each sequence that is continued.
 
-    Args:
-        runner: Runs the model.
-        row: The row; one position of each sequence is wanted, the last one.
-        most_new: Maximum number of new positions of each sequence.
+    A row has the tokens of several sequences, each token that they share at their beginning once. The masks of
+    attention keep the sequences apart: a position attends to those of its own sequence only.
     """
 
     def __init__(self, runner: BatchRunner, row: TrieRow, most_new: int) -> None:
+        """Take the prefix of a row from the cache, and make the masks of its sequences; the row is computed later.
+
+        Args:
+            runner: Runs the model.
+            row: The row; one position of each sequence is wanted, the last one.
+            most_new: Maximum number of new positions of each sequence.
+        """
         self._forward = runner.forward
         self._row = row
         self._cache = runner.cached(row.prefix)
@@ -127,7 +133,7 @@ class _GrowingRow:
 
 
 class _Continuations:
-    """The continuations of some sequences; the arguments are those of :func:`generate`.
+    """The continuations of some sequences.
 
     Sequences have numbers, from 0, in the order in which they are given.
     """
@@ -141,6 +147,7 @@ class _Continuations:
         temperature: float,
         seed: int,
     ) -> None:
+        """Begin an empty continuation of each sequence; the arguments are those of :func:`generate`."""
         self._runner = runner
         self._sequences = sequences
         self._max_new_tokens = max_new_tokens
@@ -216,8 +223,9 @@ class _Continuations:
     def _choose(self, numbers: Sequence[int], step: int, logits: Any) -> list[int]:
         """Return the next token of some sequences: the most probable one, or a sample at a temperature above 0.
 
-        A sample is ``argmax(logit / temperature + g)`` with Gumbel noise ``g``, which has the probabilities
-        ``softmax(logits / temperature)``.
+        A sample is ``argmax(logit / temperature + g)`` over the tokens, with Gumbel noise ``g = -log(-log(u))`` for a
+        uniform random number ``u`` of each token. Its probabilities are ``softmax(logits / temperature)`` (the
+        Gumbel-max trick; Maddison, Tarlow and Minka 2014, section 2).
 
         Args:
             numbers: Their numbers.

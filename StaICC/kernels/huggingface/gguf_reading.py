@@ -20,8 +20,10 @@ from StaICC.optional import require
 def _plain_reader(gguf: Any, contents: list[Any]) -> Any:
     """Return a faster class of readers of GGUF files than the one of the package gguf.
 
-    A reader of the package assigns ``self.data = numpy.memmap(file)`` and then takes thousands of slices of it, which
-    takes most of its time. Here the assigned memory map is replaced by a plain array with the same bytes.
+    A reader of the package assigns ``self.data = numpy.memmap(file)``, and then reads the file in thousands of slices
+    of ``self.data``. A slice of a memory map is an object of the class ``memmap`` again, and making such objects takes
+    most of the time. A slice of a plain array is made much faster. So the returned class has a property ``data``, which
+    replaces the memory map that is assigned by a plain array with the same bytes.
 
     Args:
         gguf: The package.
@@ -30,12 +32,16 @@ def _plain_reader(gguf: Any, contents: list[Any]) -> Any:
     numpy = require("numpy", "hf", FEATURE)
 
     class PlainReader(gguf.GGUFReader):  # type: ignore[misc]
+        """A reader of GGUF files whose attribute ``data`` is a plain array."""
+
         @property
         def data(self) -> Any:
+            """The bytes of the file, an array."""
             return self._array
 
         @data.setter
         def data(self, memory_map: Any) -> None:
+            """Keep a memory map that the reader assigns as a plain array: a view of the same bytes, not a copy."""
             self._array = memory_map.view(numpy.ndarray)
             contents.append(self._array)
 

@@ -68,25 +68,30 @@ def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
     """
     forward = runner.forward
     layers = decoder_layers(forward.model)
-    states_by_number: dict[int, Any] = {}
-    # Of the batch that is computed, the states at the last position of each row, (rows, width), one tensor a layer.
-    states_of_layers: list[Any] = []
+    states_by_layer: dict[int, Any] = {}  # of the latest batch: the states at the end of each row, (rows, width)
+    states_by_sequence: dict[int, Any] = {}  # by the number of a sequence: its states, (layers, width)
 
     def keep_last_positions(layer: int, state: Any) -> None:
-        states_of_layers.append(state[forward.last_positions].float().cpu())
+        """Keep the state of a layer, (rows, positions, width), at the last position of each row of a batch."""
+        states_by_layer[layer] = state[forward.last_positions].float().cpu()
 
     def read(_: Any, picks: Picks) -> None:
-        """Keep the states of the batch that was just computed, by the numbers of its sequences."""
-        # A batch that ran out of memory may have left tensors before those of this batch.
-        states_by_row = torch.stack(states_of_layers[-len(layers) :], 1)  # (rows, layers, width)
-        states_of_layers.clear()
-        for number, (row,) in picks.items():
-            states_by_number[number] = states_by_row[row]
+        """Keep the states of the sequences of the batch that was just computed.
+
+        Args:
+            _: The states after the last layer, which are not needed.
+            picks: By the number of a sequence, the indexes of its wanted states. One state is wanted, that at the end
+                of its row, so the index is that of the row.
+        """
+        states_by_row = torch.stack([states_by_layer[layer] for layer in range(len(layers))], 1)
+        for number, indexes in picks.items():
+            row = indexes[0]
+            states_by_sequence[number] = states_by_row[row]
 
     last_positions = [len(sequence) - 1 for sequence in sequences]
     with _changed_outputs(layers, keep_last_positions):
         runner.compute(sequences, last_positions, read, alone=True)
-    return torch.stack([states_by_number[number] for number in range(len(sequences))])
+    return torch.stack([states_by_sequence[number] for number in range(len(sequences))])
 
 
 def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int, vector: Sequence[float]) -> Any:

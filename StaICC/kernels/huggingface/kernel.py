@@ -115,9 +115,13 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def __init__(
         self, model: Any, tokenizer: Any, *, device: str | None = None, dtype: str | None = None, **options: Any
     ) -> None:
+        """Make a kernel of a model; a :class:`ModelSource` is loaded when the model is first needed.
+
+        The description of the class explains the arguments. ``options`` are the fields of :class:`KernelOptions`.
+        """
         self.options = KernelOptions(**options)
-        self._source: ModelSource | None = None
-        self._loaded: Loaded | None = None
+        self._source: ModelSource | None = None  # None for a live model
+        self._loaded: Loaded | None = None  # None until the model is loaded
         if isinstance(model, ModelSource):
             self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
         else:
@@ -173,7 +177,8 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return {name: value for name, value in vars(self).items() if name not in not_pickled}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._loaded = None
+        """Restore a kernel from what :meth:`__getstate__` returned; a model with a source is loaded when needed."""
+        self._loaded = None  # unless the state has it
         self.__dict__.update(state)
         self._reset()
 
@@ -181,7 +186,12 @@ class CausalLMKernel(TokenKernel, LoadsModel):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this kernel can compute; no state of one position decides labels that are scored in full."""
+        """What this kernel can compute with its options.
+
+        Methods with the capability ``LAYER_STATES`` change the state of a layer at the last position of a prompt, which
+        decides labels that are scored by one token. Labels that are scored by all of their tokens are read at several
+        positions, so the capability is missing then.
+        """
         if self.options.scores_all_tokens:
             return super().capabilities - {Capability.LAYER_STATES}
         return super().capabilities
@@ -337,7 +347,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
 
     def _note_weights_of_prefix(self) -> None:
         """Note with which weights the cached prefix was computed, if there is one."""
-        has_cached_prefix = self._runner is not None and bool(self._runner.held)
+        has_cached_prefix = self._runner is not None and bool(self._runner.prefix_in_cache)
         if not has_cached_prefix:
             self._weights = None
         elif self._weights is None:
@@ -349,6 +359,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return self.runner().last(sequences)
 
     def _limit(self) -> int | None:
+        """Return the maximum number of tokens of a prompt; ``None`` if the model has no limit."""
         return self.format.limit(self.model.config)
 
     def _reader(self) -> TokenKernel:
@@ -359,6 +370,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return PromptReader(reader.tokenizer, reader.config, self.options)
 
     def _why_not_finite(self) -> str:
+        """Return a sentence on why scores of the model are not finite; an empty text if it is not known."""
         return why_not_finite(self.model)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
@@ -374,9 +386,17 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return super()._computed(sequences, starts, labels)
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
+        """Return the logits of these tokens after each sequence, with the vocabulary's total if ``totals``."""
         return self.runner().forward.rows(self._last(sequences), tokens, totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
+        """Return the log-probability of each token after position ``starts[i]`` of sequence ``i``.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt. They are computed in the same way.
+        """
         self._count(self._computed(sequences, starts, labels))
         return self.runner().log_probabilities(sequences, starts)
 
@@ -509,13 +529,15 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def joint_features(self) -> frozenset[str]:
         """The features that :meth:`features` computes."""
         features = frozenset({"probabilities", "hidden", "vocabulary"})
-        if self.options.scores_all_tokens and self.options.label_normalisation == "mean":
-            # The scores are means per token, which are no log-probabilities of labels.
+        if self.options.scores_all_tokens and not self.options.normalisation_rule.is_log_probability:
             return features
         return features | {"log_probabilities"}
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
-        """Several features of each prompt, from one run of the model where labels are scored by one token each.
+        """Several features of each prompt: of its labels, and of the model's state at its end.
+
+        One run of the model computes them all where labels are scored by one token each that follows the prompt.
+        Labels that are scored by all of their tokens are computed in another run.
 
         Args:
             prompts: The prompts, at least one.
@@ -527,27 +549,28 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             One sequence of rows for each name.
         """
         features: dict[str, Any] = {}
-        scores_labels = not LABEL_FEATURES.isdisjoint(wanted)
-        if scores_labels and self.options.scores_all_tokens:
-            # All tokens of labels are scored in a run of its own.
+        needs_labels = not LABEL_FEATURES.isdisjoint(wanted)
+        needs_states = not STATE_FEATURES.isdisjoint(wanted)
+        if needs_labels and self.options.scores_all_tokens:
             scores = self.score(prompts, label_space)
             features["probabilities"] = scores.predictions()
             features["log_probabilities"] = scores.log_scores
 
         with self._running(prompts):
             reading = self._read_prompts(prompts)
-            states_after_prompt = None
-            if scores_labels and not self.options.scores_all_tokens:
+            states_after_prompt = None  # not computed yet
+            if needs_labels and not self.options.scores_all_tokens:
                 deciding = self.format.deciding(label_space)
-                self._audit(label_space)
+                self._audit(label_space)  # logs what can spoil the scores
+                # The overlap is the number of tokens at the end of a prompt that the tokenizer joins to a label, such
+                # as a blank. They belong to the label, so the model reads the prompt without them.
                 states_before_label = self._last(reading.sequences(without_last=deciding.overlap))
                 features |= self._features_of_labels(states_before_label, deciding.tokens, reading.dropped, wanted)
                 if deciding.overlap == 0:
-                    # The labels follow the whole prompt, so the states need not be computed again.
                     states_after_prompt = states_before_label
-            if not STATE_FEATURES.isdisjoint(wanted):
-                if states_after_prompt is None:
-                    states_after_prompt = self._last(reading.sequences())
+            if needs_states and states_after_prompt is None:
+                states_after_prompt = self._last(reading.sequences())
+            if needs_states:
                 features |= self._features_of_states(states_after_prompt, wanted)
         return features
 

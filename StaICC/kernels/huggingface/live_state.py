@@ -312,7 +312,8 @@ def digest_of_tensor(tensor: Any) -> str:
     """Return a digest of a tensor's number type, shape and every byte, computed where the tensor is.
 
     The bytes are read as a table of 64-bit words with :data:`WIDTH` columns, and the bytes that remain after its last
-    row. The sums of the table's columns, the sums of its rows, and the remaining bytes are digested.
+    row. The sums of the table's columns, the sums of its rows, and the remaining bytes are digested. Sums are computed
+    faster than a SHA-256 of all bytes, and a change of a single word changes the sums of its column and of its row.
 
     Raises:
         Unidentifiable: The values are not there to be read (on the meta device), or have a layout of their own.
@@ -340,7 +341,11 @@ def digest_of_tensor(tensor: Any) -> str:
 
 
 def _digest_of_computed(tensor: Any) -> str:
-    """Return a digest of a buffer that a module computes itself, whose last digits depend on the machine."""
+    """Return a digest of a buffer that a module computes itself, such as the frequencies of rotary positions.
+
+    Their last digits depend on the machine, so four digits of each number count. Buffers with many numbers, and those
+    of other types, are digested in full.
+    """
     if not tensor.is_floating_point() or tensor.numel() > FEW or tensor.device.type == "meta":
         return digest_of_tensor(tensor)
     numbers = " ".join(f"{number:.3e}" for number in tensor.detach().reshape(-1).tolist())

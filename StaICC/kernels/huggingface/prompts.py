@@ -29,7 +29,15 @@ from typing import Any, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, LongPromptError, PromptError, RunEndingError, StaICCError
 from StaICC.kernels.huggingface import text_config
-from StaICC.kernels.huggingface.label_rules import LABEL_RULES, LabelRule, LabelScoring, Tokens
+from StaICC.kernels.huggingface.label_rules import (
+    LABEL_NORMALISATIONS,
+    LABEL_RULES,
+    LabelNormalisation,
+    LabelRule,
+    LabelScoring,
+    NormalisationRule,
+    Tokens,
+)
 from StaICC.kernels.huggingface.shared_encoding import encode
 from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
 from StaICC.kernels.huggingface.token_trie import shared_length
@@ -74,7 +82,7 @@ class KernelOptions:
     label_scoring: LabelScoring = "last"
     """The rule of :data:`~StaICC.kernels.huggingface.label_rules.LABEL_RULES` that says which tokens score a label."""
 
-    label_normalisation: Literal["sum", "mean"] = "sum"
+    label_normalisation: LabelNormalisation = "sum"
     """For ``"full"``: the sum of the log-probabilities, or their mean per token."""
 
     last_blank: LastBlank = "prompt"
@@ -116,6 +124,11 @@ class KernelOptions:
     """Also report the total probability of the labels."""
 
     def __post_init__(self) -> None:
+        """Refuse options with a wrong type, and options that have no effect together with the others.
+
+        Raises:
+            ArgumentError: The message names the option, and the value that another option must have.
+        """
         check_types(self)
         for name in ("system", "template_arguments"):
             if getattr(self, name) and not self.is_chat:
@@ -149,6 +162,11 @@ class KernelOptions:
         return LABEL_RULES[self.label_scoring]
 
     @property
+    def normalisation_rule(self) -> NormalisationRule:
+        """How the log-probabilities of all tokens of a label become its score."""
+        return LABEL_NORMALISATIONS[self.label_normalisation]
+
+    @property
     def scores_all_tokens(self) -> bool:
         """Whether all tokens of a label are scored, in the context of the prompt."""
         return self.label_rule.scores_all_tokens
@@ -157,7 +175,9 @@ class KernelOptions:
         """Return the options that change predictions, as texts by name."""
         texts = {}
         for name, value in asdict(self).items():
-            if name in NEUTRAL or value == "" or (name, value) in UNNAMED:
+            changes_no_prediction = name in NEUTRAL
+            is_left_out = value == "" or (name, value) in UNNAMED
+            if changes_no_prediction or is_left_out:
                 continue
             text = str(value)
             if not text.isprintable():
@@ -323,6 +343,7 @@ class PromptFormat:
         roles = [message["role"] for message in messages]
 
         def write_prompt(trial_messages: Sequence[Mapping[str, Any]]) -> str:
+            """Return the text that the chat template writes for trial messages, and the beginning of a reply."""
             return self._written(trial_messages, begins_reply=True)
 
         return known_layout(template_key, write_prompt, roles)
@@ -443,8 +464,9 @@ class PromptFormat:
             index: The number of the query, which errors name.
 
         Raises:
-            PromptError: A prompt is no string, or has no parts.
-            RunEndingError: The chat template does not write each message.
+            PromptError: A prompt is no string; or it is a plain string where its parts are needed (its instruction,
+                demonstrations and query, which a chat with a turn for each demonstration has as messages).
+            RunEndingError: The text that the chat template writes lacks a message of the prompt, or changes it.
         """
         for prompt in query:
             if not isinstance(prompt, str):
@@ -487,6 +509,7 @@ class PromptFormat:
             )
 
         def fits_without(count: int) -> bool:
+            """Return whether the query fits after this number of demonstrations is dropped."""
             return self._longest(_without_demonstrations(query, count), labels) <= limit
 
         # The query fits from some number of dropped demonstrations on: bisection finds the first True among
@@ -554,7 +577,8 @@ class PromptFormat:
         sequences_by_text = self._encoded_queries(texts_with_labels)
         prompts = []
         for text_tokens, sequences in zip(self.encode(texts), sequences_by_text, strict=True):
-            # A tokenizer may join the end of the prompt with the beginning of a label.
+            # A tokenizer may join the end of the prompt with the beginning of a label. All labels are scored given the
+            # tokens that they all follow.
             given = len(text_tokens)
             for sequence in sequences:
                 given = min(given, shared_length(text_tokens, sequence))
@@ -670,7 +694,9 @@ class PromptFormat:
                 texts_up_to_label.append(text[:label_end])
         starts = []
         for tokens_up_to_label, row in zip(self.encode(texts_up_to_label), rows, strict=True):
-            # Tokens up to the label are not scored, except for one that also has the beginning of the query's text.
+            # The text up to the end of the label is tokenized alone. Its tokens with which the whole prompt begins are
+            # not scored. The next one is the first that is scored; it may have the end of the label and the beginning
+            # of the query's text.
             unscored_count = shared_length(tokens_up_to_label, row)
             last_unscored_position = max(unscored_count - 1, 0)
             starts.append(last_unscored_position)
@@ -702,6 +728,7 @@ def _with_constant_date(template: str) -> str:
     """Return a chat template that shows :data:`DATE` in place of the current date."""
 
     def date_literal(call: re.Match[str]) -> str:
+        """Return the constant date in the format of a call that shows the current date, as a text in quotes."""
         return json.dumps(DATE.strftime(call[2]))
 
     return _DATE_MACRO + _DATE_CALL.sub(date_literal, template)

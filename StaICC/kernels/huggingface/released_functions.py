@@ -21,7 +21,7 @@ finds although it was given the partial:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from StaICC.errors import ArgumentError, PromptError
@@ -41,33 +41,42 @@ def _kernel(model: Any, tokenizer: Any, variant: str = "paper") -> CausalLMKerne
 
 
 def _identity_function(function_name: str) -> Callable[..., Identity]:
-    """Return the attribute ``identity_for`` of a function.
+    """Return the attribute ``identity_for`` of the function with this name (:func:`_identity`)."""
 
-    It gets the keywords of a ``functools.partial`` of the function, and returns what determines its predictions: the
-    identity of the kernel, the name of the function, and the keywords that change a prediction.
+    def identity_for(*, model: Any, tokenizer: Any, variant: str = "paper", **keywords: Any) -> Identity:
+        """Return the identity of the function with these keywords, computed now."""
+        return _identity(function_name, model, tokenizer, variant, keywords)
+
+    return identity_for
+
+
+def _identity(function_name: str, model: Any, tokenizer: Any, variant: str, keywords: Mapping[str, Any]) -> Identity:
+    """Return what determines the predictions of a ``functools.partial`` of a function of this module.
+
+    Cached predictions are reused where the identity is the same. It has the facts about the model, the name of the
+    function, and the keywords that change a prediction.
 
     Args:
         function_name: The name of the function.
+        model: The model.
+        tokenizer: Its tokenizer.
+        variant: The variant of the noisy channel.
+        keywords: The other keywords of the partial, such as ``calibration_function``.
     """
-
-    def identity_for(*, model: Any, tokenizer: Any, variant: str = "paper", **keywords: Any) -> Identity:
-        kernel_identity = _kernel(model, tokenizer, variant).identity()
-        who = {**kernel_identity.who, "function": function_name}
-        identity = Identity(who, kernel_identity.settings, kernel_identity.unidentified)
-        for name, value in sorted(keywords.items()):
-            changes_no_prediction = name == "cache_empty"  # it frees memory
-            is_default = value is None or value is False
-            if changes_no_prediction or is_default:
-                continue
-            if callable(value):
-                keyword_identity = identity_of(value)
-            else:
-                keyword_identity = Identity({}, {"value": repr(value)})
-            identity = combined(identity, name, keyword_identity)
-        return identity
-
-    identity_for.__doc__ = f"The identity of ``{function_name}`` with these keywords, computed now."
-    return identity_for
+    kernel_identity = _kernel(model, tokenizer, variant).identity()
+    facts_about_model = {**kernel_identity.who, "function": function_name}
+    identity = Identity(facts_about_model, kernel_identity.settings, kernel_identity.unidentified)
+    for name, value in sorted(keywords.items()):
+        if name == "cache_empty":
+            continue  # it frees memory, and changes no prediction
+        if value is None or value is False:
+            continue  # the default of each keyword is one of these two
+        if callable(value):
+            keyword_identity = identity_of(value)
+        else:
+            keyword_identity = Identity({}, {"value": repr(value)})
+        identity = combined(identity, name, keyword_identity)
+    return identity
 
 
 def _one_text(prompt: str | Sequence[str], index: int) -> str:

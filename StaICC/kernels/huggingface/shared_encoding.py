@@ -32,7 +32,7 @@ def encode(tokenizer: Any, texts: Sequence[str], special: bool = True) -> list[T
     Args:
         tokenizer: A tokenizer of ``transformers``.
         texts: The texts.
-        special: Whether the tokenizer adds its special tokens.
+        special: Whether the tokenizer adds its special tokens, such as one that begins a text.
 
     Returns:
         Token ids of each text, equal to those of the complete text.

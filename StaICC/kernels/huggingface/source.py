@@ -254,6 +254,11 @@ class ModelSource:
     """Adapter of peft to add to the model: a folder or the name of a model of the hub."""
 
     def __post_init__(self) -> None:
+        """Refuse a name that names no model, and options that are illegal or do not go together.
+
+        Raises:
+            ArgumentError: The message has the option with its value.
+        """
         if not isinstance(self.spec, str) or not self.spec:
             raise ArgumentError(f"a model must be named by a non-empty string, not {self.spec!r}")
         check_types(self)
@@ -350,6 +355,7 @@ class ModelSource:
         return self.resolved_device().partition(":")[0]
 
     def _is_gguf(self) -> bool:
+        """Return whether the model is a GGUF file."""
         return self.location().kind == "gguf"
 
     def _config(self) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class TokenKernel:
 
     _capabilities_of_class: ClassVar[frozenset[Capability]] = frozenset(Capability)
     """What kernels of this class can compute of plain prompts."""
-    _least_new: ClassVar[int] = 0
+    _least_new_tokens: int = 0
     """Every request generates at least this number of tokens."""
     _keeps_prefix: ClassVar[bool] = True
     """Whether the kernel computes the prefix that the last prompt left in its cache only once, for certain."""
@@ -167,9 +167,14 @@ class TokenKernel:
         raise NotImplementedError
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        """Return what the model reads of the sequences of :meth:`_log_probabilities`.
+        """Return what the model reads of token sequences to score their tokens after position ``starts[i]``.
 
         The last token of a sequence is not read, because only the tokens before it predict a scored token.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt.
         """
         return without_last(sequences, starts)
 
@@ -370,22 +375,35 @@ class TokenKernel:
         return texts
 
     def _drop_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str], new_tokens: int) -> list[str]:
-        """Return a warning if prompts are sent without some of their demonstrations, because they are too long."""
-        if self.options.on_too_long == "error":
-            return []
+        """Return a warning if prompts are sent without some of their demonstrations, because they are too long.
 
-        # Where all tokens of a label are scored after a prompt, the limit must have room for them.
+        Args:
+            prompts: For each query its prompt; for a noisy channel, a tuple with one prompt for each label, which
+                contains the label.
+            label_space: The labels that are scored after a prompt.
+            new_tokens: The maximum number of tokens that are generated; 0 if labels are scored.
+
+        Returns:
+            A list of one warning, or an empty list.
+        """
+        if self.options.on_too_long == "error":
+            return []  # no demonstration is ever dropped
+
+        # Where all tokens of a label are read after a prompt, the model's limit must have room for them.
         labels_after_prompt: Sequence[str] = ()
         if self.options.scores_all_tokens and not new_tokens:
             labels_after_prompt = label_space
         dropped_counts: list[int] = []
         for prompt in prompts:
+            if isinstance(prompt, str):
+                prompts_of_query = [prompt]
+                labels = labels_after_prompt
+            else:
+                prompts_of_query = list(prompt)
+                labels = ()  # the prompts of a noisy channel contain the labels
             # A prompt that cannot be read fails later, with its own message.
             with contextlib.suppress(PromptError):
-                if isinstance(prompt, str):
-                    reading = self._read([[prompt]], labels_after_prompt, new_tokens)
-                else:  # of a noisy channel, whose prompts have the labels in them
-                    reading = self._read([list(prompt)], (), new_tokens)
+                reading = self._read([prompts_of_query], labels, new_tokens)
                 dropped_counts += reading.dropped
 
         shortened_prompts = sum(count > 0 for count in dropped_counts)
@@ -468,7 +486,7 @@ class TokenKernel:
         """
         limit = self._limit() if limited else None
         if limit is not None:
-            limit -= max(new_tokens, self._least_new)
+            limit -= max(new_tokens, self._least_new_tokens)
         return self.format.read(queries, limit, labels)
 
     def _read_prompts(
@@ -494,18 +512,22 @@ class TokenKernel:
         )
 
     def _whole_label_scores(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
-        """Return the scores of labels by the log-probabilities of all their tokens in the context of the prompt."""
+        """Return the scores of labels by the log-probabilities of all their tokens in the context of the prompt.
+
+        The score of a label is the sum of these log-probabilities, or their mean with ``label_normalisation="mean"``.
+        The label mass of a prompt is the sum of ``exp(sum of the log-probabilities)`` over the labels.
+        """
         issues = self._audit(label_space)
         reading = self._read_prompts(prompts, label_space)
-        token_logs: Logs = []
+        token_logs: Logs = []  # of each label after the first prompt, then of each label after the second one, ...
         for scored in self._prompts_with_labels(reading, label_space):
             token_logs += self._log_probabilities(scored.sequences, scored.starts, labels=True)
 
-        label_count = len(label_space)
-        scores = channel_scores(token_logs, label_count, mean=self.options.label_normalisation == "mean")
+        log_probabilities = channel_scores(token_logs, len(label_space), mean=False)
         label_mass = None
         if self.options.label_mass:
-            label_mass = self._masses(channel_scores(token_logs, label_count, mean=False))
+            label_mass = self._masses(log_probabilities)
+        scores = self._normalised(token_logs, label_space)
         return LabelScores(
             probabilities=self._probabilities(scores),
             log_scores=scores,
@@ -513,6 +535,22 @@ class TokenKernel:
             issues=issues,
             dropped=reading.dropped,
         )
+
+    def _normalised(self, token_logs: Logs, label_space: Sequence[str]) -> list[list[float]]:
+        """Return for each prompt the scores of its labels, by the rule of the option ``label_normalisation``.
+
+        Args:
+            token_logs: The log-probabilities of the tokens of each label: those of the labels of the first prompt, then
+                those of the next one.
+            label_space: The labels.
+        """
+        score_of = self.options.normalisation_rule.score
+        label_count = len(label_space)
+        rows = []
+        for start in range(0, len(token_logs), label_count):
+            logs_of_labels = token_logs[start : start + label_count]
+            rows.append([score_of(label, logs) for label, logs in zip(label_space, logs_of_labels, strict=True)])
+        return rows
 
     def _prompts_with_labels(self, reading: Reading, label_space: Sequence[str]) -> Iterator[ScoredSequences]:
         """Yield the token sequences of every prompt followed by every label, for some prompts at a time.
@@ -585,7 +623,7 @@ class TokenKernel:
         with self._running(prompts):
             runs = self._planned_runs(prompts, label_space, new_tokens, features)
 
-        generated_per_sequence = max(new_tokens, self._least_new)
+        generated_per_sequence = max(new_tokens, self._least_new_tokens)
         if not self._keeps_prefix:
             kept = ()
         tokens = 0
@@ -646,7 +684,7 @@ class TokenKernel:
         for scored in self._prompts_with_labels(reading, label_space):
             sequences = self._computed(scored.sequences, scored.starts, labels=True)
             # The last token of a label is the one that a request generates, if each has to generate one.
-            yield PlannedRun(sequences, longest=max(map(len, scored.sequences)) - self._least_new)
+            yield PlannedRun(sequences, longest=max(map(len, scored.sequences)) - self._least_new_tokens)
 
     def _planned_prompts(
         self, prompts: Sequence[str], labels_by_token: Sequence[str] | None, new_tokens: int, features: Collection[str]
@@ -786,24 +824,27 @@ def _check_same_kind(prompts: Sequence[Any]) -> None:
 
 
 class PromptReader(TokenKernel):
-    """What reads prompts as a kernel does, without the weights of its model.
+    """What reads prompts as a kernel does, without the weights of its model."""
 
-    Args:
-        tokenizer: The tokenizer.
-        config: The configuration of the model.
-        options: The options of the kernel.
-        least_new: The least number of tokens that a request of the kernel generates.
-    """
+    def __init__(self, tokenizer: Any, config: Any, options: KernelOptions, least_new_tokens: int = 0) -> None:
+        """Make a reader of the prompts of a kernel.
 
-    def __init__(self, tokenizer: Any, config: Any, options: KernelOptions, least_new: int = 0) -> None:
+        Args:
+            tokenizer: The tokenizer.
+            config: The configuration of the model (of ``transformers``), which states its length limit.
+            options: The options of the kernel.
+            least_new_tokens: The kernel generates at least this number of tokens after each prompt, also where it only
+                scores the prompt. The length limit of a prompt is smaller by this number.
+        """
         self.tokenizer = tokenizer
         self.options = options
         self._config = config
-        self._least_new = least_new  # type: ignore[misc]
+        self._least_new_tokens = least_new_tokens
 
     def limit(self) -> int | None:
-        """Return the maximum number of tokens of a prompt, if there is one."""
+        """Return the maximum number of tokens of a prompt; ``None`` if the model has no limit."""
         return self.format.limit(self._config)
 
     def _limit(self) -> int | None:
+        """Return the maximum number of tokens of a prompt; ``None`` if the model has no limit."""
         return self.limit()

@@ -108,12 +108,12 @@ def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
         >>> shared_length((1, 2, 3), (1, 2, 4, 5))
         2
     """
-    # The sequences agree before ``low``; they differ somewhere before ``high``, unless one is a prefix of the other.
     low = 0
     high = min(len(left), len(right))
     if left[:high] == right[:high]:
-        return high
-    # Slices are compared in C, so bisection is faster than a loop over thousands of tokens.
+        return high  # one is a prefix of the other
+    # Bisection: the first ``low`` tokens are equal, the first ``high`` are not, until ``high`` is ``low + 1``. Slices
+    # are compared in C, so this is faster than a loop over thousands of tokens.
     while high - low > 1:
         middle = (low + high) // 2
         if left[low:middle] == right[low:middle]:
@@ -234,10 +234,11 @@ def joined(
         left_first = first_of_row[boundary.index - 1]
         right_first = boundary.index
         right_last = last_of_row[right_first]
+        # The gain by the formula above: L is left_size, R right_size, S boundary.shared, P base, N joined_size.
         left_size = size_of_row[left_first]
         right_size = size_of_row[right_first]
         joined_size = left_size + right_size - boundary.shared
-        pairs_apart = left_size * left_size + right_size * right_size + boundary.shared * base
+        pairs_apart = left_size * left_size + right_size * right_size + boundary.shared * base  # L L + R R + S P
         saved_pairs = pairs_apart - joined_size * joined_size
         gain = boundary.shared + cost_of_call + attention_weight * saved_pairs
         if joined_size <= row_tokens and gain > 0:

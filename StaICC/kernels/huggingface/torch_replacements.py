@@ -59,10 +59,20 @@ def _redirection() -> Any:
         """Inside this context, other functions are called instead of some of torch."""
 
         def __init__(self, replacements: Mapping[Any, Callable[..., Any]]) -> None:
+            """Make a context.
+
+            Args:
+                replacements: The functions that are called, by the functions of torch that they replace.
+            """
             super().__init__()
             self.replacements = replacements
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            """Return what the replacement of a function returns, or the function itself if it has none.
+
+            Torch calls this method inside the context in the place of each of its functions, with the arguments of the
+            call (https://pytorch.org/docs/stable/torch.overrides.html).
+            """
             function = self.replacements.get(func, func)
             if kwargs is None:
                 return function(*args)
@@ -82,18 +92,21 @@ def fast_products() -> Any:
 @functools.cache
 def _products() -> dict[Any, Callable[..., Any]]:
     """Return functions that use oneDNN where it can compute a product, by the functions of torch that they replace."""
+    # Its arguments are inputs, weight, bias, and the function that is applied to the result with its parameters: none.
     onednn_product = torch.ops.mkldnn._linear_pointwise
     linear = torch.nn.functional.linear
     addmm = torch.addmm
 
     def fast_linear(inputs: Any, weight: Any, bias: Any = None) -> Any:
+        """Return ``inputs @ weight.T + bias``, as ``torch.nn.functional.linear``."""
         if _fits_onednn(inputs, weight, bias):
             return onednn_product(inputs, weight, bias, "none", [], "")
         return linear(inputs, weight, bias)
 
     def fast_addmm(bias: Any, inputs: Any, weight: Any, **kwargs: Any) -> Any:
+        """Return ``bias + inputs @ weight``, as ``torch.addmm``, which the layers of GPT-2 call."""
         if not kwargs and inputs.dim() == 2 and _fits_onednn(inputs, weight, bias):
-            # GPT-2 keeps its weights the other way round: (inputs, outputs).
+            # The weights of oneDNN are the other way round: (outputs, inputs).
             return onednn_product(inputs, weight.t(), bias, "none", [], "")
         return addmm(bias, inputs, weight, **kwargs)
 
@@ -239,9 +252,11 @@ def _attention() -> dict[Any, Callable[..., Any]]:
     """
 
     def attend_in_fixed_layout(*args: Any, **kwargs: Any) -> Any:
+        """Return attention as a tensor (..., heads, positions, width), which is in memory as positions by heads."""
         return _with_heads_inside(_with_heads_inside(_attend(*args, **kwargs)).contiguous())
 
     def empty_result(query: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return a tensor with the shape and the layout of the result for a query, and without its numbers."""
         in_memory = torch.empty_like(_with_heads_inside(query), memory_format=torch.contiguous_format)
         return _with_heads_inside(in_memory)
 
@@ -255,6 +270,7 @@ def _attention() -> dict[Any, Callable[..., Any]]:
         operator.register_fake(empty_result)
 
     def attention(*args: Any, **kwargs: Any) -> Any:
+        """Return attention, in compiled code through the operator; arguments as for the function that it replaces."""
         if is_compiling():
             return operator(*args, **kwargs)
         return _attend(*args, **kwargs)

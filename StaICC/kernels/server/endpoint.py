@@ -78,7 +78,12 @@ from StaICC.kernels.protocol import (
 )
 from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.server.guided_replies import IGNORED, allows_reply
-from StaICC.kernels.server.label_tokens import ListedTokens, listed_tokens_of_labels, mass_without_text
+from StaICC.kernels.server.label_tokens import (
+    ListedTokens,
+    listed_tokens_of_labels,
+    mass_without_text,
+    unknown_mark,
+)
 from StaICC.kernels.server.prompt_cuts import CANNOT_COUNT, NEVER_CUT, PromptCheck, measured_texts
 from StaICC.kernels.server.transport import (
     KEY_VARIABLE,
@@ -491,7 +496,7 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
     if all_are_missing or (missing_labels and unlisted == "refuse"):
         raise NoMatch(
             f"{', '.join(map(repr, missing_labels))} not among the {len(tokens)} most probable next tokens "
-            f"({_first_tokens(tokens)}){_advice_about_missing_labels(tokens, all_are_missing)}"
+            f"({_first_tokens(tokens)}){_advice_about_missing_labels(tokens, missing_labels, all_are_missing)}"
         )
     return scores
 
@@ -530,8 +535,16 @@ def _is_indistinct(label_tokens: ListedTokens, score: float, best_listed_score: 
     return score > best_listed_score
 
 
-def _advice_about_missing_labels(tokens: Mapping[str, float], all_are_missing: bool) -> str:
+def _advice_about_missing_labels(
+    tokens: Mapping[str, float], missing_labels: Sequence[str], all_are_missing: bool
+) -> str:
     """Return what to do about labels that are not listed, as the end of a message; empty if nothing is known."""
+    mark = unknown_mark(tokens, missing_labels)
+    if mark is not None:
+        return (
+            f"; the server writes {mark!r} in front of labels, which is not known as the mark of a blank. Use "
+            f"{argument_and_option('scoring', 'text')}, or report it"
+        )
     if math.exp(mass_without_text(tokens)) > _MOSTLY:
         return "; most of the probability is of tokens without visible text, such as a blank or a line break"
     if all_are_missing:

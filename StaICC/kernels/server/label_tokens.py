@@ -7,14 +7,19 @@ one rule that says which of them count for a label. All that count are added up.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from StaICC.numerics import log_sum_exp
 
-_BLANK_MARKS = "▁Ġ"  # what SentencePiece and byte-level BPE write for a blank
-_WITHOUT_TEXT = re.compile(r"[\s▁ĠĊĉč\u200b-\u200f\u2060\ufeff]*")
+# With another mark, scores of earlier runs may change: raise _VERSION in endpoint.py, which is part of the identity.
+_BLANK_MARKS = "▁Ġ"
+"""What SentencePiece and byte-level BPE write for a blank."""
+_LINE_MARKS = "Ċĉč"
+"""What byte-level BPE writes for a line feed, a tab, a carriage return."""
+_WITHOUT_TEXT = re.compile(rf"[\s{_BLANK_MARKS}{_LINE_MARKS}\u200b-\u200f\u2060\ufeff]*")
 
 
 def has_visible_text(token: str) -> bool:
@@ -121,6 +126,30 @@ def listed_tokens_of_labels(tokens: Mapping[str, float], label_space: Sequence[s
         for index in begun.indexes:
             listed[index].shared.append(log_probability)
     return listed
+
+
+def unknown_mark(tokens: Iterable[str], label_space: Sequence[str]) -> str | None:
+    """Return a symbol in front of labels that may be a server's mark of a blank, but is not known as one.
+
+    A letter in front of a label makes another word, and punctuation may be what the model writes before the label.
+
+    Args:
+        tokens: The listed tokens.
+        label_space: The labels.
+
+    Example:
+        >>> unknown_mark(["␣food", "the"], ["food", "travel"]), unknown_mark(["«food", "▁food"], ["food", "travel"])
+        ('␣', None)
+    """
+    labels = {label.casefold() for label in label_space}
+    for token in tokens:
+        mark = token[:1]
+        if mark.isascii() or mark in _BLANK_MARKS:
+            continue
+        is_symbol = unicodedata.category(mark).startswith("S")
+        if is_symbol and token[1:].casefold() in labels:
+            return mark
+    return None
 
 
 def mass_without_text(tokens: Mapping[str, float]) -> float:

@@ -159,9 +159,11 @@ _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flag
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
 _SETTING = re.compile(
     r"(unsupported|unknown|unrecognized|invalid)[ _](request[ _])?(parameter|value|argument)|not permitted"
-    r"|not supported with this model|does not support",
+    r"|not supported with this model|does not support|logprobs",
     re.I,
 )
+_FIELDS_BY_PROMPT = re.compile(r"prompt|messages|input|max_tokens|max_completion_tokens")
+"""The beginnings of the names of those fields of a request that can be wrong for one prompt and right for another."""
 
 _LOG = logger(__name__)
 
@@ -787,7 +789,8 @@ class Transport(Requests):
             location: Where it redirects to.
             stated_error: The error that its body describes.
         """
-        code, text = stated_error
+        code = stated_error.code
+        text = stated_error.message
         if 300 <= status < 400:
             new_address = clip(redact(location).partition("?")[0])
             reason = f"the server redirects to {new_address}; give the address that it really has"
@@ -811,8 +814,13 @@ class Transport(Requests):
         if status == 404:
             reason = f"the server has no such address, or no model {self._options.model!r}; {for_a_chat_server()}"
             return _Fault(reason, error=UnusableEndpointError)
-        if status in (400, 422) and _SETTING.search(f"{code} {text}"):
-            advice = "change it or leave it out (temperature=none); max_completion_tokens=N replaces max_tokens"
+        field = stated_error.field
+        is_setting = field != "" and _FIELDS_BY_PROMPT.match(field) is None
+        if status in (400, 422) and (is_setting or _SETTING.search(f"{code} {text}")):
+            advice = (
+                "change it or leave it out (temperature=none); max_completion_tokens=N replaces max_tokens, and "
+                "top_n=N is the number of next tokens"
+            )
             return _Fault(f"the server refuses a setting; {advice}", error=UnusableEndpointError)
         return None
 
@@ -949,6 +957,8 @@ class _StatedError(NamedTuple):
     code: str
     """Its code, with its type."""
     message: str
+    field: str = ""
+    """The field of the request that it names as wrong; empty if it names none."""
 
 
 def _error_of_body(text: str) -> _StatedError:
@@ -969,5 +979,10 @@ def _error_of_body(text: str) -> _StatedError:
     if not isinstance(error, dict):
         return _StatedError("", text)
     code = f"{error.get('code') or ''} {error.get('type') or ''}"
+    # FastAPI: one record for each wrong field, such as {"loc": ["body", "logprobs"], "msg": "..."}.
+    match error.get("detail"):
+        case [{"loc": ["body", str(wrong_field), *_], "msg": str(reason)}, *_]:
+            return _StatedError(code, f"{wrong_field}: {reason}", wrong_field)
     message = error.get("message") or error.get("detail") or text
-    return _StatedError(code, str(message))
+    parameter = error.get("param")
+    return _StatedError(code, str(message), parameter if isinstance(parameter, str) else "")

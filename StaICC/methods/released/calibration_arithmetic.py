@@ -7,7 +7,6 @@ then predict as the model does (:class:`NotCalibrated`). A second training conti
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -75,12 +74,21 @@ def apply_prior(state: PriorState, rows: Sequence[Any], label_space: Sequence[st
 
 
 def batch_calibration(rows: Sequence[Sequence[float]], batch_size: int) -> list[list[float]]:
-    r"""Return :math:`\operatorname{softmax}(p - \bar p)` with the mean of the batch; a last batch may be of one."""
+    r"""Return :math:`\operatorname{softmax}(p - \bar p)` of each prediction :math:`p`, as the release computes it.
+
+    :math:`\bar p` is the mean prediction of the batch. The last batch has the remaining rows, perhaps a single one.
+
+    Args:
+        rows: The predictions, as scores of the labels.
+        batch_size: The number of rows of a batch.
+    """
     batch_size = validate_integer("batch_size", batch_size, 1)
     calibrated = []
     for batch in in_batches(rows, batch_size):
         mean = mean_row(batch)
-        calibrated += [softmax(list(map(operator.sub, row, mean))) for row in batch]
+        for row in batch:
+            differences = [value - mean_value for value, mean_value in zip(row, mean, strict=True)]
+            calibrated.append(softmax(differences))
     return calibrated
 
 
@@ -231,19 +239,23 @@ class ReleasedCalibration(Calibration):
 
 
 def _write_empty(source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about empty texts."""
     return TrainingPrompts(content_free=training_prompts.empty_prompts(source))
 
 
 def _write_random_words(sample_length: int, source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about texts of ``sample_length`` random words of the calibration set."""
     return TrainingPrompts(content_free=training_prompts.random_word_prompts(source, sample_length))
 
 
 def _write_labelled(source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about labelled rows, which are drawn with repetition."""
     prompts, labels = training_prompts.labelled_prompts(source)
     return TrainingPrompts(labelled=prompts, labels=labels)
 
 
 def _write_anchors(voters: int, source: TrainingSource) -> TrainingPrompts:
+    """Write prompts about labelled rows, whose logits will be the anchors; refuse fewer than ``voters``."""
     prompts = _write_labelled(source)
     knn_prompt.check_anchor_number(len(prompts.labels), voters)
     return prompts

@@ -82,6 +82,7 @@ class TrainableCalibration:
     """The options of ``train``: arguments of :meth:`definition`."""
 
     def __init__(self, label_space: Sequence[str], *, variant: str = "paper") -> None:
+        """Make an untrained calibration; the description of the class explains the arguments."""
         self.label_space = _distinct_texts(label_space)
         self.variant = check_variant(variant)
         if self.variant == "0.1.1" and not self.in_release:
@@ -215,6 +216,7 @@ class TrainableCalibration:
     # -- identity and files
 
     def _facts(self) -> dict[str, Any]:
+        """Return what says, next to the labels and the state, which calibration this is; files have it, too."""
         return {"calibration": self.name, "variant": self.variant, "options": self.options()}
 
     def digest(self) -> str:
@@ -370,14 +372,18 @@ class _NearnessCalibration(TrainableCalibration):
 
     @property
     def _has_learned(self) -> bool:
+        """Whether it has learned something: it is trained, and did not give up."""
         return self.trained and not self.failed
 
     def _refuse_balanced(self, per_label: int | None) -> None:
+        """Refuse a number of rows of each label in variant ``"0.1.1"``, which draws rows of any label."""
         if self.variant == "0.1.1":
             refuse_rows_of_each_label("per_label", per_label)
 
 
 class _CentroidCalibration(_NearnessCalibration):
+    """Learns the mean of the features of each label: its centroid."""
+
     @property
     def centroid(self) -> Any:
         """The mean of each label: an array (labels, d); an empty list where nothing was learned."""
@@ -406,6 +412,7 @@ class _NeighbourCalibration(_NearnessCalibration):
     feature: ClassVar[Feature] = "vocabulary"
 
     def __init__(self, label_space: Sequence[str], knn_k: int = VOTERS, *, variant: str = "paper") -> None:
+        """Make an untrained calibration by the ``knn_k`` nearest neighbours."""
         super().__init__(label_space, variant=variant)
         self.knn_k = validate_integer("knn_k", knn_k, 1)
 
@@ -553,6 +560,7 @@ class LinearCalibration(TrainableCalibration):
         *,
         variant: str = "paper",
     ) -> None:
+        """Make an untrained calibration; the description of the class explains the arguments."""
         super().__init__(label_space, variant=variant)
         linear(learning_rate, epochs)  # refuses invalid numbers
         self.learning_rate = learning_rate
@@ -589,6 +597,7 @@ class PrototypicalCalibration(TrainableCalibration):
     name: ClassVar[str] = "prototypical_calibration"
 
     def __init__(self, label_space: Sequence[str], restarts: int = RESTARTS, *, variant: str = "paper") -> None:
+        """Make an untrained calibration; the description of the class explains the arguments."""
         super().__init__(label_space, variant=variant)
         self.restarts = validate_integer("restarts", restarts, 1)
 

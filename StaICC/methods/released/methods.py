@@ -34,6 +34,7 @@ def batch_calibration(data: MethodData) -> Steps:
     (rows,) = yield [data.ask()]
 
     def calibrate(known_rows: list[Any]) -> list[list[float]]:
+        """Return the calibrated predictions of the queries of one condition that did not fail."""
         scores = label_rows(known_rows, None, "prediction")
         return arithmetic.batch_calibration(scores, data.options.batch_size)
 
@@ -53,13 +54,15 @@ def knn_prompt(data: MethodData) -> Steps:
     """Predict by the labels of the nearest logits."""
     refuse_rows_of_each_label("samples_per_label", data.options.samples_per_label)
     calibration = arithmetic.nearest_anchors(data.options.knn_k)
-    return (yield from calibrate_with_anchors(data, calibration, [data]))
+    template_of_anchors = [data]  # one for all templates of the benchmark: the first, which the data has
+    return (yield from calibrate_with_anchors(data, calibration, template_of_anchors))
 
 
 def knn_prompt_centroid(data: MethodData) -> Steps:
     """Predict the label whose mean logits are nearest."""
     refuse_rows_of_each_label("samples_per_label", data.options.samples_per_label)
-    return (yield from calibrate_with_anchors(data, arithmetic.CENTROID, [data]))
+    template_of_anchors = [data]  # one for all templates of the benchmark: the first, which the data has
+    return (yield from calibrate_with_anchors(data, arithmetic.CENTROID, template_of_anchors))
 
 
 CALIBRATIONS: Mapping[str, Callable[[MethodData], Steps]] = {

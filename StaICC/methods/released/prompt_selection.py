@@ -213,6 +213,7 @@ class SA_ICL:
         *,
         variant: str = "paper",
     ) -> None:
+        """Check the arguments, which the description of the class explains; nothing is computed yet."""
         if experimentor is None:
             raise ArgumentError("experimentor is missing: its queries get the demonstrations")
         self.model = model
@@ -227,9 +228,13 @@ class SA_ICL:
         if calibrate_function is not None:
             self.kernel = _CalibratedInDetail(self.kernel, calibrate_function)
         self._encodings: dict[Any, Any] = {}
+        """The encodings that were computed, by text."""
         self._predicted: dict[tuple[_OrderSettings, int], Any] = {}
+        """The predictions that were computed, by how orders are tried and by the test row."""
         self._orders: dict[_OrderSettings, list[list[Order]]] = {}
+        """For each test row its orders of near demonstrations, by how orders are tried."""
         self._rows: dict[Any, int] = {}
+        """The test row of each prompt of the experimentor; empty until a prompt is looked up."""
 
     # -- attributes of 0.1.1
 
@@ -245,11 +250,17 @@ class SA_ICL:
 
     @property
     def demonstration_set(self) -> list[Any]:
-        """The demonstrations that are chosen from, each its input texts and its label."""
-        cut = self.demonstration_set_cut
-        if cut is None and self.variant == "0.1.1":
-            cut = selection.CUT
-        return list(self.experimentor.demonstration_set())[:cut]
+        """The rows that demonstrations are chosen from, each its input texts and its label.
+
+        These are the first ``demonstration_set_cut`` rows of the experimentor's demonstration set. Without that
+        argument, these are the first 512 rows in variant ``"0.1.1"``, as in the release, and otherwise all rows.
+        """
+        rows = list(self.experimentor.demonstration_set())
+        if self.demonstration_set_cut is not None:
+            return rows[: self.demonstration_set_cut]
+        if self.variant == "0.1.1":
+            return rows[: selection.CUT]
+        return rows
 
     @property
     def TopK_anchors(self) -> list[Any]:
@@ -314,10 +325,12 @@ class SA_ICL:
             ArgumentError: ``k`` is no whole number of at least 1, or there are fewer demonstrations.
         """
         k = validate_integer("k, the number of nearest demonstrations,", k, 1)
-        within_limit = self.experimentor.row_count
-        lists = self.neighbours(range(within_limit), k)
-        beyond_limit = [list(range(k)) for _ in range(within_limit, len(self.test_set))]  # these rows are not queries
-        _with_k(self.experimentor, k).set_demonstration_sampler([*lists, *beyond_limit])
+        query_count = self.experimentor.row_count  # the test rows within the limit
+        nearest_of_queries = self.neighbours(range(query_count), k)
+        # The sampler needs a list for every test row. Rows beyond the limit are not queries, so any demonstrations do.
+        unused_count = len(self.test_set) - query_count
+        unused_lists = [list(range(k)) for _ in range(unused_count)]
+        _with_k(self.experimentor, k).set_demonstration_sampler([*nearest_of_queries, *unused_lists])
 
     # -- orders
 
@@ -389,13 +402,15 @@ class SA_ICL:
         orders_of_rows = self._orders_of_rows(settings)
         writer = _with_k(clean_copy(self.experimentor), settings.k).prompt_former
         prompts = []  # row by row, of each row one for each order
-        for row, positions in zip(rows, near, strict=True):
-            for order in orders_of_rows[row]:
-                demonstrations = [positions[place] for place in order]
+        for row, near_positions in zip(rows, near, strict=True):
+            for order in orders_of_rows[row]:  # an order has numbers of near demonstrations, from 0
+                demonstrations = [near_positions[number] for number in order]
                 prompts.append(writer.write_prompt(demonstrations, row))
         predictions = features_of(self.kernel, prompts, self.label_space, "probabilities")
         predictions = check_answered(predictions, "SA-ICL: prompt")
 
+        # Each row has as many orders. The predictions have the order of the prompts, so those with the first order of
+        # each row are at 0, n_orders, 2 * n_orders, and so on.
         n_orders = len(orders_of_rows[0])
         predictions_by_order = [predictions[number::n_orders] for number in range(n_orders)]
         if self.variant == "0.1.1":

@@ -22,7 +22,11 @@ from StaICC.prompting.views import SubsetView
 
 
 def labelled_prompts(source: TrainingSource) -> LabelledPrompts:
-    """Write labelled prompts: for each, the demonstrations and then the query's row are drawn, all with repetition."""
+    """Return prompts about rows of the calibration set, with the label of each of these rows.
+
+    For each prompt, ``k`` demonstrations and then the row that it is about are drawn, all with repetition, as in the
+    release.
+    """
     rows = checked_rows(source)
     number = checked_number(source)
     k = validate_integer("k", source.k, 0)
@@ -30,10 +34,11 @@ def labelled_prompts(source: TrainingSource) -> LabelledPrompts:
     prompts = []
     labels = []
     for _ in range(number):
-        *demonstrations, query = [generator.integer(0, len(rows)) for _ in range(k + 1)]
-        shown = [rows[position] for position in demonstrations]
-        prompts.append(source.write(shown, rows[query][0]))
-        labels.append(label_index(rows[query][1], source.label_space))
+        demonstrations = [rows[generator.integer(0, len(rows))] for _ in range(k)]
+        row = rows[generator.integer(0, len(rows))]
+        texts, label = row[0], row[1]
+        prompts.append(source.write(demonstrations, texts))
+        labels.append(label_index(label, source.label_space))
     return LabelledPrompts(prompts, labels)
 
 

@@ -83,12 +83,22 @@ def confusion_matrices(given: Given) -> Figure:
 
 
 def _matrix_panel(dataset: str, labels: tuple[str, ...], counts: list[list[int]]) -> Panel:
-    """Return the confusion matrix of a data set: the shade of a cell is its share of the queries of the true label."""
+    """Return the confusion matrix of a data set as a panel.
+
+    The shade of a cell is its share of the queries of the true label. Correct predictions have the first colour, wrong
+    ones the second.
+
+    Args:
+        dataset: The name of the data set.
+        labels: Its label names.
+        counts: The number of queries of each predicted label (columns), by true label (rows).
+    """
     cells = []
     for truth, counts_of_truth in enumerate(counts):
-        total = sum(counts_of_truth) or 1
+        total = sum(counts_of_truth) or 1  # A label without queries has the shares 0.
         for predicted, queries in enumerate(counts_of_truth):
             colour = 0 if truth == predicted else 1
-            cells.append(Shape([(predicted, truth)], colour, "cell", str(queries), size=queries / total))
+            middle = (predicted, truth)
+            cells.append(Shape([middle], series=colour, kind="cell", text=str(queries), size=queries / total))
     across = row_axis(labels, 7)._replace(ends=(-0.5, len(labels) - 0.5), label="predicted label")
     return Panel(dataset, across, row_axis(labels), cells, width=124 + 52 * len(labels))

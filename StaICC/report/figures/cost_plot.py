@@ -75,7 +75,16 @@ def _prompts(result: Result) -> float | None:
 def _highest_so_far(
     cheapest_first: list[str], costs: Mapping[str, float | None], accuracies: Mapping[str, ChartScore]
 ) -> list[tuple[float, float]]:
-    """Return the line of the highest accuracy of the methods that cost no more, from row to row."""
+    """Return a stepped line through the rows of methods: the highest accuracy of a method that costs no more.
+
+    Args:
+        cheapest_first: The methods in the order of their costs. Each has a row, of height 1.
+        costs: The cost of each method; ``None`` or 0 if it is not known. Such a method is left out.
+        accuracies: The accuracy of each method.
+
+    Returns:
+        The points of the line: accuracy and position, at the beginning and at the end of each row.
+    """
     line: list[tuple[float, float]] = []
     highest = 0.0
     for row, run in enumerate(cheapest_first):

@@ -105,7 +105,13 @@ def _conditions(result: Result, dataset: str) -> Conditions:
 
 
 def _condition_names(runs: Mapping[str, Result], dataset: str, experiment: str) -> list[str]:
-    """Return the conditions of all runs on a data set, in the order of the axis."""
+    """Return the conditions that any run has on a data set, in the order of the axis.
+
+    Args:
+        runs: The results, by the names of their runs.
+        dataset: The data set.
+        experiment: The name of the experiment. Conditions of numbers of demonstrations are sorted by these.
+    """
     conditions: dict[str, Mapping[str, Any]] = {}
     for result in runs.values():
         conditions.update(_conditions(result, dataset))
@@ -145,7 +151,14 @@ def _positions(result: Result, dataset: str, experiment: str, names: Sequence[st
 
 
 def _points(run: str, result: Result, dataset: str, positions: Mapping[str, float]) -> list[Point]:
-    """Return a point for each condition of a run on a data set."""
+    """Return a point for each condition of a run on a data set.
+
+    Args:
+        run: The name of the run.
+        result: Its result.
+        dataset: The data set.
+        positions: The position of each condition on the horizontal axis.
+    """
     points = []
     for name, condition in _conditions(result, dataset).items():
         low = condition.get("score_low")

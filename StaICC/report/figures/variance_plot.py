@@ -23,9 +23,13 @@ def variance_chart(given: Given) -> Figure:
     points = []
     for run, result in named(given).items():
         for line in variance_components(result).lines:
+            # For each source its standard deviation, and the ends of the interval of it; None if they are not known.
             for source, (deviation, ends) in zip(SOURCES.values(), line.deviations, strict=True):
-                interval = Interval(*ends, 0.95, "") if ends else None
-                score = ChartScore(deviation, interval, "too few levels, or no variation")
+                interval = None
+                if ends:
+                    interval = Interval(low=ends[0], high=ends[1], level=0.95, method="")  # the figure names no method
+                # The reason is shown in place of a value, or of an interval, that is missing.
+                score = ChartScore(deviation, interval, reason="too few levels, or no variation")
                 points.append(Point(panel=line.dataset, series=run, category=source, score=score))
     return chart(
         "Sources of variance",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,7 +12,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
-from StaICC.kernels.huggingface.label_rules import LABEL_RULES, LabelRule, LabelScoring  # noqa: E402
+from StaICC.kernels.huggingface.label_rules import (  # noqa: E402
+    LABEL_NORMALISATIONS,
+    LABEL_RULES,
+    LabelNormalisation,
+    LabelRule,
+    LabelScoring,
+    NormalisationRule,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "kernels.md"
 
@@ -21,6 +29,13 @@ def test_every_name_of_a_rule_has_a_record_and_a_line_on_the_page() -> None:
     page = PAGE.read_text("utf-8")
     for name in LABEL_RULES:
         assert f'* `"{name}"`: ' in page, name
+
+
+def test_every_name_of_a_normalisation_has_a_record_and_is_on_the_page() -> None:
+    assert list(get_args(LabelNormalisation)) == list(LABEL_NORMALISATIONS)
+    (paragraph,) = [text for text in PAGE.read_text("utf-8").split("\n* ") if text.startswith('`"full"`: ')]
+    for name in LABEL_NORMALISATIONS:
+        assert f'"{name}"' in paragraph, name
 
 
 @pytest.mark.parametrize(("name", "deciding"), [("last", (7,)), ("first", (5,)), ("full", (5, 6, 7))])
@@ -47,3 +62,23 @@ def test_a_kernel_scores_labels_by_the_token_that_the_record_chooses(
     expected = [logits[row[len(row) // 2]].item() for row in tokens]
     assert scores.log_scores == [pytest.approx(expected, abs=1e-4)]
     assert scores.issues == ()
+
+
+@pytest.mark.parametrize("is_log_probability", [False, True])
+def test_a_kernel_scores_labels_by_the_record_of_the_normalisation(
+    make_model: Any, make_tokenizer: Any, monkeypatch: pytest.MonkeyPatch, is_log_probability: bool
+) -> None:
+    """A record is all that a normalisation is; what methods may ask follows what it says of its scores."""
+    prompts, labels = ["label: ", "a label: "], ["ab", "abcde"]
+    kernel = CausalLMKernel(make_model("Llama"), make_tokenizer(add_start=True), label_scoring="full")
+    by_sum = kernel.score(prompts, labels)
+
+    def per_character(label: str, token_logs: Sequence[float]) -> float:
+        return sum(token_logs) / len(label)
+
+    monkeypatch.setitem(LABEL_NORMALISATIONS, "sum", NormalisationRule(per_character, is_log_probability))
+    scores = kernel.score(prompts, labels)
+    for row, log_probabilities in zip(scores.log_scores, by_sum.log_scores, strict=True):
+        assert row == pytest.approx([log_probabilities[0] / 2, log_probabilities[1] / 5])
+    assert scores.label_mass == by_sum.label_mass
+    assert ("log_probabilities" in kernel.joint_features) is is_log_probability

@@ -45,7 +45,7 @@ def test_every_sequence_is_answered_once_and_whole(sequences, data):
     can = SimpleNamespace(attention_weight=data.draw(st.sampled_from([0.0, 0.01, 1.0])))
     runner = BatchRunner(SimpleNamespace(can=can), row_tokens)
     runner.cache_from = data.draw(st.sampled_from([math.inf, 1, 2, 5]))
-    runner.held = data.draw(st.sampled_from([(), sequences[0], (0, 1, 0, 1, 1, 0)]))
+    runner.prefix_in_cache = data.draw(st.sampled_from([(), sequences[0], (0, 1, 0, 1, 1, 0)]))
     rows = runner.plan(sequences, wanted, range(len(sequences)), True, data.draw(st.sampled_from([0.0, 50.0])))
     check(sequences, rows, wanted)
     for row in rows:

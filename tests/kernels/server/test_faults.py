@@ -63,6 +63,23 @@ CONTEXT = {
     "Gemini": (400, [error("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")]),
 }
 
+AT_MOST = "Input should be less than or equal to 5"
+
+
+def fastapi(*location):
+    return {"detail": [{"type": "less_than_equal", "loc": [*location], "msg": AT_MOST, "input": 20, "ctx": {"le": 5}}]}
+
+
+TOP_N = "refuses a setting; .*top_n=N is the number of next tokens"
+WRONG_FIELDS = {
+    "FastAPI": (422, fastapi("body", "logprobs"), "ends", f"{TOP_N} .*'logprobs: {AT_MOST}'"),
+    "a name of its own": (422, fastapi("body", "n_probs"), "ends", f"{TOP_N} .*'n_probs: {AT_MOST}'"),
+    "param": (400, {"error": {"message": "At most 5.", "param": "top_tokens"}}, "ends", TOP_N),
+    "a message": (400, error("Requested sample logprobs of 20, which is greater than max allowed: 5"), "ends", TOP_N),
+    "the prompt": (422, fastapi("body", "messages", 0, "content"), "query", f"status 422: 'messages: {AT_MOST}'"),
+    "its length": (400, {"error": {"message": "At least 1.", "param": "max_tokens"}}, "query", "At least 1"),
+}
+
 FAULTS = {
     **{
         f"context: {name}": Fault(wrong.status(status, body=body), "query", TOO_LONG)
@@ -94,6 +111,10 @@ FAULTS = {
         "ends",
         "temperature=none",
     ),
+    **{
+        f"a wrong field: {name}": Fault(wrong.status(status, body=body), kind, says)
+        for name, (status, body, kind, says) in WRONG_FIELDS.items()
+    },
     "a bad request": Fault(refused(None, "no"), "query", "status 400: 'no'"),
     "no choices": Fault(wrong.changed(lambda answer: answer.update(choices=[])), "query", "0 choices"),
 }

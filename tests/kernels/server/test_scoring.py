@@ -18,6 +18,7 @@ from StaICC.kernels.server.endpoint import (
     next_token_scores,
     next_tokens,
 )
+from StaICC.kernels.server.label_tokens import unknown_mark
 from StaICC.kernels.server.transport import EndpointError
 from tests.result_edits import edited, every_place
 
@@ -311,6 +312,17 @@ def test_a_token_without_visible_text_is_left_out(blank, unlisted):
 def test_only_blanks_in_the_list_leave_every_label_unlisted_and_the_message_says_so():
     with pytest.raises(NoMatch, match="most of the probability is of tokens without visible text"):
         next_token_scores({" ": -0.1, "\n": -3.0}, ["yes", "no"], "bound")
+
+
+@pytest.mark.parametrize("unlisted", ["refuse", "bound"])
+def test_an_unknown_mark_of_a_blank_is_named(unlisted):
+    with pytest.raises(NoMatch, match="the server writes '␣' in front of labels, which is not known as the mark of a"):
+        next_token_scores({"␣food": -0.5, "␣travel": -1.0}, ["food", "travel"], unlisted)
+
+
+@pytest.mark.parametrize("token", ["«food", "“food", '"food', "*food", "xfood", "éfood", "▁food", "food", "␣foods"])
+def test_what_else_is_in_front_of_labels_is_no_unknown_mark(token):
+    assert unknown_mark([token, ""], ["food", "travel"]) is None
 
 
 @pytest.mark.parametrize("spelling", ["Food", "FOOD", " Food", "▁food", "Ġfood", "▁Food", "foo", "Fo"])
