@@ -170,7 +170,7 @@ def test_clusters_of_one_run_are_those_of_subgroups_and_of_each_metric(runs: dic
     found = outcomes_by_subgroup_and_metric(weak_without_clusters, runs["strong"])
 
     assert found == expected
-    assert any(isinstance(outcome, Tested) for outcome in expected)
+    assert any(isinstance(outcome, Tested) for outcome in expected), f"got {expected}"
 
 
 def test_subgroups_and_metrics_of_runs_without_clusters_are_tested_over_rows(runs: dict[str, Result]) -> None:
@@ -340,7 +340,9 @@ def test_a_comparison_over_draws_and_templates_is_not_limited_to_them(generalisi
 
     (sentence,) = over_draws.scope
     assert "25 clusters" in sentence
-    assert any("The command components has the interval" in sentence for sentence in over_rows.scope)
+    assert any("The command components has the interval" in sentence for sentence in over_rows.scope), (
+        f"got {over_rows.scope}"
+    )
 
 
 def test_the_interval_over_draws_and_templates_holds_that_over_rows(generalising: tuple[Result, Result]) -> None:
