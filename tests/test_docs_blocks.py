@@ -407,16 +407,17 @@ def test_links_extras_and_commands_of_the_text_are_there(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text):
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
-        assert file.exists(), target
+        assert file.exists(), f"{page.name} has a link to {target}: there is no such file"
         if anchor and file.suffix == ".md":
-            assert anchor in anchors_of(file), target
+            assert anchor in anchors_of(file), f"{page.name} has a link to {target}: {file.name} has no such heading"
     declared = (ROOT / "pyproject.toml").read_text("utf-8")
     for extras in re.findall(r"(?:staicc|'\.|\s\.)\[([\w,]+)\]", page.read_text(encoding="utf-8")):
         for extra in extras.split(","):
-            assert re.search(rf"^{extra} = \[", declared, re.MULTILINE), extra
+            is_declared = re.search(rf"^{extra} = \[", declared, re.MULTILINE)
+            assert is_declared, f"{page.name} names the extra {extra!r}, which pyproject.toml does not have"
     for command in re.findall(r"`((?:python -m StaICC|staicc) [^`]+)`", text):
         words = words_of(" ".join(command.split()).removesuffix(" ..."))
-        assert words is not None
+        assert words is not None, f"{page.name} has a command that cannot be read: {command}"
         if words and not command.endswith("..."):
             parse(words)
 
@@ -534,8 +535,8 @@ def test_no_other_host_is_asked(site: Path, built: dict[str, Page]) -> None:
     # stars and versions of a repository.
     policy = "<head>\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'self' "
     assert [name for name, page in built.items() if policy not in page.source] == []
-    assert not any('class="mermaid"' in page.source for page in built.values())
-    assert not any('data-md-component="source"' in page.source for page in built.values())
+    assert [page for page in built.values() if 'class="mermaid"' in page.source] == []
+    assert [page for page in built.values() if 'data-md-component="source"' in page.source] == []
 
 
 # -- the search, in a browser: users' words lead to guides, names of internals to the API

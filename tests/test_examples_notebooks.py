@@ -176,7 +176,7 @@ def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monk
     assert place.written() - helpers == example.files
     shown = [output.data for output in outputs if "data" in output]
     if name in ("quickstart", "compare_two_models"):  # a result on the last line of a cell
-        assert any("<table>" in data.get("text/html", "") for data in shown)
+        assert any("<table>" in data.get("text/html", "") for data in shown), f"got {shown}"
     if name == "compare_two_models":
         assert sum("image/svg+xml" in data for data in shown) >= 2
 

@@ -161,7 +161,7 @@ def test_one_of_each_kind_on_the_command_line(command: Callable[[str], str]) -> 
     options = "--model label_counts:2 --datasets example_tickets --limit 4 --json result.json"
     command(f"run symbol-labels {options} --metrics standard+brier_score --store s.sqlite")
     signature = str(load("result.json").signature)
-    assert all(f"{name}@{ORIGIN}" in signature for name in ("Symbol_labels", "standard+brier_score"))
+    assert [name for name in ("Symbol_labels", "standard+brier_score") if f"{name}@{ORIGIN}" not in signature] == []
     command(f"run normal {options} --overwrite --method sharpened --method-option exponent=3.0")
     assert load("result.json").signature.fields["method"] == f"sharpened@{ORIGIN} paper exponent=3.0"
     options = "--model staicc_example.kernel:LabelCounts --model-option smoothing=4"

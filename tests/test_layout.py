@@ -56,7 +56,7 @@ def test_names_are_broken_behind_their_separators() -> None:
 
 def test_a_wrapped_cell_cannot_look_like_another_line() -> None:
     text = layout([TextTable(["run", "n"], [["some long name of a run WARNING: forged", "1"]])], width=26)
-    assert not any(line.startswith("WARNING") for line in text.splitlines())
+    assert [line for line in text.splitlines() if line.startswith("WARNING")] == []
     assert layout([Line("one\nWARNING: forged\x1b[31m")]) == r"one\nWARNING: forged\x1b[31m"
 
 

@@ -44,7 +44,9 @@ def test_positive_logits_are_logged_after_the_first_queries(caplog: pytest.LogCa
 
 def test_the_result_warns_of_the_whole_condition() -> None:
     result = Normal(datasets=["mini"])(positive_logits)
-    assert any("the numbers are not clearly probabilities or logits" in warning for warning in result.warnings)
+    assert any("the numbers are not clearly probabilities or logits" in warning for warning in result.warnings), (
+        f"got {result.warnings}"
+    )
 
 
 @pytest.mark.parametrize("outputs", ["logits", "probabilities"])

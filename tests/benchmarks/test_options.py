@@ -171,7 +171,7 @@ def test_a_limit_above_the_number_of_rows_is_none(name: str) -> None:
     for limit in (rows, 10**9):
         assert make(name, limit=limit)(model) == base
     below = make(name, limit=rows - 1)(model)
-    assert all(one.signature.fields["limit"] == str(rows - 1) for one in parts(below))
+    assert [one for one in parts(below) if one.signature.fields["limit"] != str(rows - 1)] == []
 
 
 def test_a_limit_that_cuts_some_data_sets_only() -> None:
@@ -212,7 +212,7 @@ def test_own_metrics_of_one_name_are_told_apart_by_their_code() -> None:
         results = [benchmark(model) for benchmark in made]
         assert len({result.averaged["mine"] for result in results}) == len(OTHER_METRICS)
         assert len({result.signature for result in results}) == len(OTHER_METRICS)
-        assert all("mine@" in result.signature.fields["metrics"] for result in results)
+        assert [result for result in results if "mine@" not in result.signature.fields["metrics"]] == []
     assert [benchmark.signature() for benchmark in ways(scaled(3.0))] == [
         benchmark.signature() for benchmark in ways(scaled(3.0))
     ]

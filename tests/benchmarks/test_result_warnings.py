@@ -176,7 +176,7 @@ def test_a_function_that_calls_a_kernel_has_its_warnings_and_its_price(function:
     GLOBAL_KERNEL.calls = 0
     again = normal()(function, store=store, model_name="mine")
     assert GLOBAL_KERNEL.calls == 0  # no request that may cost money is sent again
-    assert any("cost money" in warning for warning in again.warnings)
+    assert any("cost money" in warning for warning in again.warnings), f"got {again.warnings}"
     normal()(function, store=store, model_name="mine", recheck=True)
     assert GLOBAL_KERNEL.calls > 0
 
@@ -207,7 +207,9 @@ def test_a_result_without_the_warnings_that_follow_from_its_records_is_contradic
     result = normal()(lambda prompt, label_space: [0.41234, 0.3, 0.28766])
     assert {finding.status for finding in verify(result, normal())} == {Recomputed()}
     result.warnings = tuple(warning for warning in result.warnings if "are the same" not in warning)
-    assert any(isinstance(finding.status, Contradicted) for finding in verify(result, normal()))
+    assert any(isinstance(finding.status, Contradicted) for finding in verify(result, normal())), (
+        f"got {verify(result, normal())}"
+    )
 
 
 def test_a_complete_store_warns_of_labels_without_the_weights(
@@ -241,7 +243,9 @@ def test_every_method_warns_of_labels_that_share_a_token_and_the_table_prints_it
     names = ["vanilla", "contextual_calibration", "domain_calibration", "hidden_calibration"]
     table = run_all(kernel, normal(), methods=names, calibration_number=8)
     for result in table.results():
-        assert any("labels are scored by the same token" in warning for warning in result.warnings)
+        assert any("labels are scored by the same token" in warning for warning in result.warnings), (
+            f"got {result.warnings}"
+        )
     assert set(table["vanilla"].warnings) == set(alone.warnings)
     assert str(table).count("WARNING: own: 2 of 3 labels are scored by the same token") == 1
 
@@ -253,7 +257,7 @@ def test_the_function_that_the_release_documents_warns_as_its_kernel(make_model:
         standard_ICL_inference_with_torch_Causal_LM, model=make_model("GPT2"), tokenizer=make_tokenizer()
     )
     warnings = normal()(function).warnings
-    assert any("2 of 3 labels are scored by the same token" in warning for warning in warnings)
+    assert any("2 of 3 labels are scored by the same token" in warning for warning in warnings), f"got {warnings}"
 
 
 # -- fallbacks of methods
@@ -276,7 +280,9 @@ def test_methods_without_what_their_paper_needs_say_what_they_do() -> None:
         return [0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2]
 
     contextual = Method("contextual_calibration", plain).run(normal())
-    assert any("are normalised before they are averaged" in warning for warning in contextual.warnings)
+    assert any("are normalised before they are averaged" in warning for warning in contextual.warnings), (
+        f"got {contextual.warnings}"
+    )
 
     asked: list[str] = []
 
@@ -287,4 +293,6 @@ def test_methods_without_what_their_paper_needs_say_what_they_do() -> None:
         return plain(prompt, label_space)
 
     ensemble = Method("ensemble", sometimes, sets=2).run(normal(), on_error="collect")
-    assert any("1 of 4 predictions are means over fewer than 2 prompts" in warning for warning in ensemble.warnings)
+    assert any("1 of 4 predictions are means over fewer than 2 prompts" in warning for warning in ensemble.warnings), (
+        f"got {ensemble.warnings}"
+    )

@@ -188,7 +188,7 @@ def test_equal_scores_in_all_queries_are_noted_and_no_score_is_missing(own: Data
     details = Normal(datasets=[own])(lambda prompt, label_space: [0.5, 0.5]).details["own"]
 
     assert not details.missing
-    assert any("tie for the largest score" in note for note in details.notes)
+    assert any("tie for the largest score" in note for note in details.notes), f"got {details.notes}"
 
 
 def test_equal_scores_are_scored_as_in_the_release(own: Dataset, truth: list[int]) -> None:

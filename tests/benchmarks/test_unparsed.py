@@ -74,10 +74,11 @@ def test_scores_counts_bounds_and_examples(policy: Any) -> None:
     again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
     assert again == result
     for given in (benchmark, None):
-        assert all(finding.status == Recomputed() for finding in verify(again, given))
+        assert [finding for finding in verify(again, given) if finding.status != Recomputed()] == []
     plain = result.to_dict()
     plain["details"]["mini"]["unparsed"].pop()
-    assert not all(finding.status == Recomputed() for finding in verify(Result.from_dict(plain)))
+    findings = verify(Result.from_dict(plain))
+    assert any(finding.status != Recomputed() for finding in findings), f"got {findings}"
 
 
 @pytest.mark.parametrize("end", [0, 1])
@@ -137,7 +138,7 @@ def test_diagnostics_leave_them_out_where_nothing_is_wrong_or_right() -> None:
     assert "count as wrong" in str(result["GLER"])
     for part in ("Contextual_bias", "Post_bias", "Template_sens"):
         assert "are excluded" in str(result[part])
-        assert all(finding.status == Recomputed() for finding in verify(result[part]))
+        assert [finding for finding in verify(result[part]) if finding.status != Recomputed()] == []
 
 
 @pytest.mark.parametrize("logits", [False, True], ids=["probabilities", "logits"])
@@ -163,7 +164,7 @@ def test_among_rows_of_numbers(logits: bool, lost: int) -> None:
         result = found[policy] = Normal(datasets=["mini"], unparsed=policy)(mixed)  # type: ignore[typeddict-item]
         assert result.divided["mini"]["averaged_truelabel_likelihood"] == pytest.approx(expected)
         again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
-        assert all(finding.status == Recomputed() for finding in verify(again))
+        assert [finding for finding in verify(again) if finding.status != Recomputed()] == []
     low, high = found["excluded"].details["mini"].bounds["averaged_truelabel_likelihood"]
     assert (low, high) == pytest.approx((total / 192, (total + lost) / 192))
     for metric in ("accuracy", "averaged_truelabel_likelihood", "expected_calibration_error_1"):
@@ -209,4 +210,4 @@ def test_remarks_are_about_predictions_of_the_model_not_about_those_assumed_for_
         remarks[policy] = [note for note in result.details["own"].notes if "unparsed" not in note]
         assert result.averaged["accuracy"] < 0.4 if policy == "wrong" else result.averaged["accuracy"] > 0.8
     assert remarks["wrong"] == remarks["excluded"]
-    assert not any("exchanged" in note or "below" in note for note in remarks["wrong"])
+    assert [note for note in remarks["wrong"] if "exchanged" in note or "below" in note] == []

@@ -123,7 +123,9 @@ def test_own_metrics_are_not_checkable_without_their_code() -> None:
     found, common = verify(result)
     assert found.contradicted == common.contradicted == ()
     assert found.unchecked[0].startswith("Divided results / mini / mine: ")
-    assert any("mine is the user's own; pass the benchmark" in line for line in common.unchecked)
+    assert any("mine is the user's own; pass the benchmark" in line for line in common.unchecked), (
+        f"got {common.unchecked}"
+    )
     assert status_of(verify(result, benchmark)) == Recomputed()
     triplet = StaICC.TripletBias(datasets=["mini"], limit=2)
     triplet.post[0].add_metric("mine", lambda truth, rows: 0.5)

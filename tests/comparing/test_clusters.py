@@ -26,6 +26,7 @@ from StaICC import (
     race,
     rank,
 )
+from StaICC.comparing.comparison_results import Comparison
 from StaICC.comparing.generalisation import compare_generalising, effects_of, variance_components
 from StaICC.comparing.planning import Components, components_of, plan
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested
@@ -50,104 +51,150 @@ def dataset(cluster: Any = letter) -> Dataset:
 
 
 def model(strength: float, seed: int) -> Callable[[Any, Any], list[float]]:
-    """Return a model that is right with a probability that depends on the letter of the row, and on the seed."""
+    """Return a model whose probability to be right depends on the letter of the row, which is its cluster.
+
+    Args:
+        strength: The mean logit of being right.
+        seed: The seed of the effects of letters, which have the standard deviation 1.5, and of the predictions.
+    """
 
     def predict(prompt: Any, label_space: Any) -> list[float]:
-        name, digits = re.findall(r"\b([a-z]) (\d+)\b", str(prompt))[-1]
-        query = f"{name} {digits}"
-        number = int(digits)
-        truth = number // 26 % 2
-        effect = random.Random(f"{query[0]} {seed}").gauss(0.0, 1.5)
-        is_right = random.Random(f"{query} {seed}").random() < 1.0 / (1.0 + math.exp(-strength - effect))
-        label = truth if is_right else 1 - truth
-        return [0.1 + 0.8 * (index == label) for index in range(2)]
+        first_letter, digits = re.findall(r"\b([a-z]) (\d+)\b", str(prompt))[-1]
+        true_label = int(digits) // 26 % 2
+        effect_of_letter = random.Random(f"{first_letter} {seed}").gauss(0.0, 1.5)
+        chance = 1.0 / (1.0 + math.exp(-strength - effect_of_letter))
+        is_right = random.Random(f"{first_letter} {digits} {seed}").random() < chance
+        label = true_label if is_right else 1 - true_label
+        return [0.9, 0.1] if label == 0 else [0.1, 0.9]
 
     return predict
 
 
 def run(strength: float, seed: int, cluster: Any = letter, **settings: Any) -> Result:
+    """Return a run of a model (see above) on rows that are in clusters, by default those of their first letter."""
     return Normal(datasets=[dataset(cluster)], **settings)(model(strength, seed))  # type: ignore[return-value]
+
+
+NINE_CLUSTERS: Callable[[Any], int] = lambda row: ord(row.texts[0][0]) % 9  # noqa: E731
+"""One cluster less than a test needs."""
 
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Result]:
-    return {"weak": run(0.2, 1), "middle": run(0.6, 2), "strong": run(3.0, 3)}
+    return {"weak": run(0.2, seed=1), "middle": run(0.6, seed=2), "strong": run(3.0, seed=3)}
 
 
-def test_the_test_is_that_of_the_clusters(runs: dict[str, Result]) -> None:
+def differences_over_clusters(first: Result, second: Result) -> tuple[list[float], list[float]]:
+    """Return the part of each cluster in the difference of the accuracies (they add up to it), and its share of the
+    queries."""
+    details = first.details["letters"]
+    (of_first,), (of_second,) = details.conditions, second.details["letters"].conditions
+    assert details.clusters is not None
+    steps, shares = [0.0] * 26, [0.0] * 26
+    query_count = len(of_first.rows)
+    for query, row in enumerate(of_first.rows):
+        cluster, true_label = details.clusters[row], of_first.truth[query]
+        first_is_correct = of_first.predictions[query] == true_label
+        second_is_correct = of_second.predictions[query] == true_label
+        steps[cluster] += (first_is_correct - second_is_correct) / query_count
+        shares[cluster] += 1 / query_count
+    return steps, shares
+
+
+def test_the_interval_of_a_difference_is_that_of_the_clusters(runs: dict[str, Result]) -> None:
+    """Student's t with the variance and the degrees of freedom of the differences of clusters."""
     found = compare(runs["weak"], runs["strong"]).overall
-    details = [runs[name].details["letters"] for name in ("weak", "strong")]
-    steps = [0.0] * 26
-    shares = [0.0] * 26
-    assert details[0].clusters is not None
-    (first,), (second,) = details[0].conditions, details[1].conditions
-    n = len(first.rows)
-    for row, truth, guess, other in zip(first.rows, first.truth, first.predictions, second.predictions, strict=True):
-        cluster = details[0].clusters[row]
-        steps[cluster] += ((guess == truth) - (other == truth)) / n
-        shares[cluster] += 1 / n
+
+    steps, shares = differences_over_clusters(runs["weak"], runs["strong"])
     variance, freedom = variance_of_sum(steps, shares)
+    half_width = stats.t.isf(0.025, freedom) * math.sqrt(variance)
     assert found.difference == pytest.approx(math.fsum(steps))
     assert found.interval is not None
-    assert "cluster-robust" in found.interval.method
-    half_width = stats.t.isf(0.025, freedom) * math.sqrt(variance)
     assert found.interval.high - found.interval.low == pytest.approx(2.0 * half_width, rel=1e-6)
+    assert "cluster-robust" in found.interval.method
     assert isinstance(found.outcome, Tested)
 
 
-def test_dependent_rows_make_intervals_wider_and_are_named(runs: dict[str, Result]) -> None:
-    independent = {name: run(strength, seed, cluster=None) for name, strength, seed in (("a", 0.2, 1), ("b", 3.0, 3))}
-    over_rows = compare(*independent.values())
+@pytest.fixture(scope="module")
+def over_rows() -> Comparison:
+    """The comparison of the runs ``weak`` and ``strong`` without clusters."""
+    return compare(run(0.2, seed=1, cluster=None), run(3.0, seed=3, cluster=None))
+
+
+def width_of_interval(comparison: Comparison) -> float:
+    interval = comparison.overall.interval
+    assert interval is not None
+    return interval.high - interval.low
+
+
+def test_an_interval_over_clusters_is_wider_than_over_rows(runs: dict[str, Result], over_rows: Comparison) -> None:
     over_clusters = compare(runs["weak"], runs["strong"])
-    widths = []
-    for comparison in (over_rows, over_clusters):
-        interval = comparison.overall.interval
-        assert interval is not None
-        widths.append(interval.high - interval.low)
-    assert widths[1] > 1.3 * widths[0]
+
+    assert width_of_interval(over_clusters) > 1.3 * width_of_interval(over_rows)
+
+
+def test_a_comparison_says_that_it_is_over_clusters(runs: dict[str, Result], over_rows: Comparison) -> None:
+    over_clusters = compare(runs["weak"], runs["strong"])
+
     sentence = "letters: intervals and tests are over 26 clusters of 208 test rows"
     assert sentence in str(over_clusters)
+    assert over_clusters.to_dict()["scope"][0].startswith(sentence)
     assert "clusters" not in str(over_rows)
     assert "scope" not in over_rows.to_dict()
-    assert over_clusters.to_dict()["scope"][0].startswith(sentence)
 
 
 def test_a_run_without_clusters_is_compared_over_those_of_the_other(runs: dict[str, Result]) -> None:
-    without = run(0.2, 1, cluster=None)
-    assert compare(without, runs["strong"]).overall.p_value == compare(runs["weak"], runs["strong"]).overall.p_value
+    weak_without_clusters = run(0.2, seed=1, cluster=None)
+
+    found = compare(weak_without_clusters, runs["strong"]).overall
+    expected = compare(runs["weak"], runs["strong"]).overall
+
+    assert found.p_value == expected.p_value
+
+
+def outcomes_by_subgroup_and_metric(first: Result, second: Result) -> list[TestOutcome]:
+    """Return the outcomes of the tests of two runs: for each of two labels, and for each of two metrics."""
+    pair = {"first": first, "second": second}
+    (by_label,) = compare_subgroups(pair, "label")
+    by_metric = compare_metrics(pair, ["accuracy", "averaged_truelabel_likelihood"])
+    outcomes = [subgroup.line.outcome for subgroup in by_label.subgroups]
+    outcomes += [comparison.line.outcome for comparison in by_metric.comparisons]
+    assert len(outcomes) == 2 + 2
+    return outcomes
 
 
 def test_clusters_of_one_run_are_those_of_subgroups_and_of_each_metric(runs: dict[str, Result]) -> None:
-    without = run(0.2, 1, cluster=None)
-    strong = runs["strong"]
-    independent = run(3.0, 3, cluster=None)
-    metrics = ["accuracy", "averaged_truelabel_likelihood"]
+    weak_without_clusters = run(0.2, seed=1, cluster=None)
 
-    def tests_of(first: Result, second: Result) -> list[TestOutcome]:
-        pair = {"first": first, "second": second}
-        (by_label,) = compare_subgroups(pair, "label")
-        by_metric = compare_metrics(pair, metrics)
-        lines = [subgroup.line for subgroup in by_label.subgroups]
-        lines += [comparison.line for comparison in by_metric.comparisons]
-        return [line.outcome for line in lines]
+    expected = outcomes_by_subgroup_and_metric(runs["weak"], runs["strong"])
+    found = outcomes_by_subgroup_and_metric(weak_without_clusters, runs["strong"])
 
-    of_both = tests_of(runs["weak"], strong)
-    assert len(of_both) == 4
-    assert any(isinstance(outcome, Tested) for outcome in of_both)
-    assert tests_of(without, strong) == of_both
-    assert tests_of(without, independent) != of_both
+    assert found == expected
+    assert any(isinstance(outcome, Tested) for outcome in expected), f"got {expected}"
 
 
-def test_the_sentence_about_clusters_counts_the_compared_rows(runs: dict[str, Result]) -> None:
-    few_rows = run(0.2, 1, cluster=None, limit=60)
-    details = runs["strong"].details["letters"]
-    assert details.clusters is not None
-    rows = {row for record in few_rows.details["letters"].conditions for row in record.rows}
-    sizes = Counter(details.clusters[row] for row in rows)
-    expected = f"letters: intervals and tests are over {len(sizes)} clusters of 60 test rows (the largest has "
-    for pair in ((few_rows, runs["strong"]), (runs["strong"], few_rows)):
-        (sentence,) = compare(*pair).scope
-        assert sentence == f"{expected}{max(sizes.values())})."
+def test_subgroups_and_metrics_of_runs_without_clusters_are_tested_over_rows(runs: dict[str, Result]) -> None:
+    over_rows = outcomes_by_subgroup_and_metric(run(0.2, seed=1, cluster=None), run(3.0, seed=3, cluster=None))
+
+    assert over_rows != outcomes_by_subgroup_and_metric(runs["weak"], runs["strong"])
+
+
+@pytest.mark.parametrize("few_rows_first", [True, False], ids=["few rows first", "few rows second"])
+def test_the_sentence_about_clusters_counts_the_compared_rows(runs: dict[str, Result], few_rows_first: bool) -> None:
+    """One run has 60 rows and no clusters, the other one has 208 rows in 26 clusters."""
+    few_rows, with_clusters = run(0.2, seed=1, cluster=None, limit=60), runs["strong"]
+    clusters = with_clusters.details["letters"].clusters
+    assert clusters is not None
+    (record,) = few_rows.details["letters"].conditions
+    sizes = Counter(clusters[row] for row in set(record.rows))
+
+    pair = (few_rows, with_clusters) if few_rows_first else (with_clusters, few_rows)
+    (sentence,) = compare(*pair).scope
+
+    assert sentence == (
+        f"letters: intervals and tests are over {len(sizes)} clusters of 60 test rows "
+        f"(the largest has {max(sizes.values())})."
+    )
 
 
 def test_a_stopped_race_says_nothing_of_clusters() -> None:
@@ -158,83 +205,128 @@ def test_a_stopped_race_says_nothing_of_clusters() -> None:
 
 
 def test_runs_with_other_clusters_are_not_compared(runs: dict[str, Result]) -> None:
-    other = run(0.2, 1, cluster=lambda row: int(row.texts[0].split()[1]) // 20)
+    by_number = run(0.2, seed=1, cluster=lambda row: int(row.texts[0].split()[1]) // 20)
+
     with pytest.raises(ArgumentError, match="other clusters of the test rows"):
-        compare(other, runs["strong"])
+        compare(by_number, runs["strong"])
 
 
-def test_ranks_and_margins_are_over_clusters(runs: dict[str, Result]) -> None:
-    several = compare_runs(runs, margin=0.3)
-    assert several.ranking[0].run == "strong"
-    for comparison in several.comparisons:
-        assert comparison.overall.interval is not None
-        assert "clusters" in comparison.overall.interval.method
-        claims = {claim.run: claim for claim in comparison.non_inferiority}
-        assert all(claim.p_value is not None for claim in claims.values())
+def test_margins_are_over_clusters(runs: dict[str, Result]) -> None:
+    found = compare_runs(runs, margin=0.3)
+
+    assert found.comparisons
+    for comparison in found.comparisons:
+        pair = (comparison.first, comparison.second)
+        assert comparison.overall.interval is not None, pair
+        assert "clusters" in comparison.overall.interval.method, pair
+        for claim in comparison.non_inferiority:
+            assert claim.p_value is not None, claim
+
+
+def test_runs_with_clusters_are_ranked(runs: dict[str, Result]) -> None:
+    assert compare_runs(runs).ranking[0].run == "strong"
     assert rank(runs).runs[0].run == "strong"
 
 
-def test_with_few_clusters_nothing_is_tested() -> None:
-    few = [run(strength, seed, cluster=lambda row: ord(row.texts[0][0]) % 9) for strength, seed in ((0.2, 1), (3.0, 2))]
-    found = compare(*few, margin=0.2)
+def test_a_comparison_over_nine_clusters_is_untested() -> None:
+    first, second = run(0.2, seed=1, cluster=NINE_CLUSTERS), run(3.0, seed=2, cluster=NINE_CLUSTERS)
+
+    found = compare(first, second, margin=0.2)
+
     assert found.overall.outcome == Untested("the test rows are in 9 clusters, expected at least 10")
     assert found.overall.interval is None
-    assert all(claim.p_value is None and not claim.shown for claim in found.non_inferiority)
-    details = few[0].details["letters"]
+    for claim in found.non_inferiority:
+        assert claim.p_value is None
+        assert not claim.shown
+
+
+def test_a_run_on_nine_clusters_has_no_interval_and_no_test_of_a_baseline() -> None:
+    details = run(0.2, seed=1, cluster=NINE_CLUSTERS).details["letters"]
+
     assert "accuracy" not in details.intervals
     assert details.missing["interval of accuracy"] == "the test rows are in 9 clusters, expected at least 10"
     assert details.baselines["normal"].p_value_majority is None
 
 
-def test_scores_that_are_not_measured_over_clusters_are_untested(runs: dict[str, Result]) -> None:
-    found = compare(runs["weak"], runs["strong"], "expected_calibration_error_1")
-    assert isinstance(found.overall.outcome, Untested)
-    assert "coverage over clusters is not measured" in found.overall.outcome.reason
+def test_the_calibration_error_is_untested_over_clusters(runs: dict[str, Result]) -> None:
+    """No simulation has measured the coverage of its interval over clusters."""
+    outcome = compare(runs["weak"], runs["strong"], "expected_calibration_error_1").overall.outcome
+
+    assert isinstance(outcome, Untested)
+    assert "coverage over clusters is not measured" in outcome.reason
+
+
+def test_the_macro_f1_is_tested_over_clusters(runs: dict[str, Result]) -> None:
     assert isinstance(compare(runs["weak"], runs["strong"], "macro_F1").overall.outcome, Tested)
 
 
 # -- draws and templates
 
 
+def generalising_run(strength: float, seed: int, cluster: Any = letter) -> Result:
+    """Return a run over 120 rows, in 25 clusters of letters, with three draws and three templates."""
+    benchmark = Generalisation(datasets=[dataset(cluster)], limit=120, draws=3)
+    return benchmark(model(strength, seed))  # type: ignore[return-value]
+
+
+ROWS_OF_A_CLUSTER = 120 / 25
+
+
 @pytest.fixture(scope="module")
 def generalising() -> tuple[Result, Result]:
-    first, second = (
-        Generalisation(datasets=[dataset()], limit=120, draws=3)(model(strength, seed))
-        for strength, seed in ((0.2, 1), (1.5, 2))
-    )
-    return first, second  # type: ignore[return-value]
+    return generalising_run(0.2, seed=1), generalising_run(1.5, seed=2)
 
 
-def test_components_and_plans_have_clusters_in_the_place_of_rows(generalising: tuple[Result, Result]) -> None:
-    first, second = generalising
+def test_components_have_clusters_in_the_place_of_rows(generalising: tuple[Result, Result]) -> None:
+    first, _ = generalising
+
     effects = effects_of(first, None, ["letters"])["letters"]
-    assert effects.sizes == (25, 3, 3)
-    components = components_of(first)
-    assert components.cluster_rows == pytest.approx(120 / 25)
-    designs = plan(components, half_width=0.12, max_rows=512).designs
-    assert designs[0].clusters is not None
-    assert designs[0].rows == math.ceil(designs[0].clusters * 120 / 25)
+
+    clusters, draws, templates = 25, 3, 3
+    assert effects.sizes == (clusters, draws, templates)
+    assert components_of(first).cluster_rows == pytest.approx(ROWS_OF_A_CLUSTER)
     assert "clusters" in str(variance_components(first))
-    of_difference = components_of(first, second)
-    assert plan(of_difference, difference=0.3, max_rows=512).designs[0].clusters is not None
+
+
+def test_a_plan_states_the_clusters_and_the_rows_in_them(generalising: tuple[Result, Result]) -> None:
+    first, _ = generalising
+
+    design = plan(components_of(first), half_width=0.12, max_rows=512).designs[0]
+
+    assert design.clusters is not None
+    assert design.rows == math.ceil(design.clusters * ROWS_OF_A_CLUSTER)
+
+
+def test_a_plan_of_a_difference_states_clusters(generalising: tuple[Result, Result]) -> None:
+    design = plan(components_of(*generalising), difference=0.3, max_rows=512).designs[0]
+
+    assert design.clusters is not None
+
+
+def test_a_plan_with_too_few_rows_for_ten_clusters_is_refused(generalising: tuple[Result, Result]) -> None:
+    """20 rows are in about 4 clusters, with 4.8 rows in each."""
+    first, _ = generalising
+
     with pytest.raises(ArgumentError, match=r"about 4 clusters of 4\.8 rows, expected at least 10 clusters"):
-        plan(components, half_width=0.12, max_rows=20)
+        plan(components_of(first), half_width=0.12, max_rows=20)
 
 
-def test_clusters_that_one_run_records_are_those_of_the_difference(generalising: tuple[Result, Result]) -> None:
+@pytest.mark.parametrize("without_clusters", ["first", "second"])
+def test_clusters_that_one_run_records_are_those_of_the_difference(
+    generalising: tuple[Result, Result], without_clusters: str
+) -> None:
     first, second = generalising
-    unknown_first, unknown_second = (
-        Generalisation(datasets=[dataset(None)], limit=120, draws=3)(model(strength, seed))
-        for strength, seed in ((0.2, 1), (1.5, 2))
-    )
-    known = compare_generalising(first, second)
-    components = components_of(first, second)
-    for pair in ((unknown_first, second), (first, unknown_second)):
-        found = compare_generalising(*pair)  # type: ignore[arg-type]
-        assert found.overall.interval == known.overall.interval
-        assert found.overall.p_value == known.overall.p_value
-        assert found.scope == known.scope
-        assert components_of(*pair) == components  # type: ignore[arg-type]
+    if without_clusters == "first":
+        pair = (generalising_run(0.2, seed=1, cluster=None), second)
+    else:
+        pair = (first, generalising_run(1.5, seed=2, cluster=None))
+
+    found, expected = compare_generalising(*pair), compare_generalising(first, second)
+
+    assert found.overall.interval == expected.overall.interval
+    assert found.overall.p_value == expected.overall.p_value
+    assert found.scope == expected.scope
+    assert components_of(*pair) == components_of(first, second)
 
 
 def test_plans_of_independent_rows_have_no_clusters() -> None:
@@ -243,79 +335,136 @@ def test_plans_of_independent_rows_have_no_clusters() -> None:
 
 
 def test_a_comparison_over_draws_and_templates_is_not_limited_to_them(generalising: tuple[Result, Result]) -> None:
-    first, second = generalising
-    over_draws = compare_generalising(first, second)
-    assert len(over_draws.scope) == 1
-    assert "25 clusters" in over_draws.scope[0]
-    over_rows = compare(first, second)
-    assert any("The command components has the interval" in sentence for sentence in over_rows.scope)
-    interval, inner = over_draws.overall.interval, over_rows.overall.interval
-    assert interval is not None
-    assert inner is not None
-    assert interval.low <= inner.low
-    assert interval.high >= inner.high
+    """So it names the clusters alone, and the one over rows names the command that has the other interval."""
+    over_draws, over_rows = compare_generalising(*generalising), compare(*generalising)
+
+    (sentence,) = over_draws.scope
+    assert "25 clusters" in sentence
+    assert any("The command components has the interval" in sentence for sentence in over_rows.scope), (
+        f"got {over_rows.scope}"
+    )
 
 
-def test_components_of_few_clusters_are_undefined() -> None:
-    few = Generalisation(datasets=[dataset(lambda row: ord(row.texts[0][0]) % 9)], limit=60, draws=3)(model(0.2, 1))
+def test_the_interval_over_draws_and_templates_holds_that_over_rows(generalising: tuple[Result, Result]) -> None:
+    wide, narrow = compare_generalising(*generalising).overall.interval, compare(*generalising).overall.interval
+
+    assert wide is not None
+    assert narrow is not None
+    assert wide.low <= narrow.low
+    assert wide.high >= narrow.high
+
+
+def test_components_of_nine_clusters_are_undefined() -> None:
+    nine_clusters = generalising_run(0.2, seed=1, cluster=NINE_CLUSTERS)
+
     with pytest.raises(UndefinedMetricError, match="letters: the test rows are in 9 clusters"):
-        variance_components(few)  # type: ignore[arg-type]
+        variance_components(nine_clusters)
 
 
 # -- what an interval is conditional on
 
 
-def test_tables_and_comparisons_say_that_all_rows_share_two_lists(generalising: tuple[Result, Result]) -> None:
-    shared = [run(0.2, seed, cluster=None, sampler="nested-shared", limit=30) for seed in (1, 2)]
-    sentence = "intervals and tests are over test rows and hold for these 2 lists only"
-    assert sentence in str(shared[0])
-    assert sentence in str(compare(*shared))
-    assert sentence in json.dumps(compare(*shared).to_dict())
-    own = [run(0.2, seed, cluster=None, sampler="nested", limit=30) for seed in (1, 2)]
-    assert "lists only" not in str(own[0])
-    assert "lists only" not in str(compare(*own))
-    mixed = compare(shared[0], own[0])
-    assert sentence in str(mixed)
-    no_demonstrations = run(0.2, 1, cluster=None, sampler="nested-shared", k=0, limit=30)
-    assert "lists only" not in str(no_demonstrations)
+ABOUT_TWO_LISTS = "intervals and tests are over test rows and hold for these 2 lists only"
 
 
-def test_reports_and_model_cards_have_the_same_sentences(runs: dict[str, Result]) -> None:
-    shared = run(0.2, 1, cluster=None, sampler="nested-shared", limit=30)
-    (note,) = scope_notes([shared])
-    (entry,) = model_index([shared])
-    assert {evaluation["dataset"]["args"]["intervals"] for evaluation in entry["results"]} == {note}
-    assert note in html.unescape(report_html({"shared": shared}))
+def run_with_sampler(sampler: str, seed: int, **settings: Any) -> Result:
+    """Return a run whose rows share two lists of demonstrations (``nested-shared``), or have their own (``nested``)."""
+    return run(0.2, seed, cluster=None, sampler=sampler, limit=30, **settings)
+
+
+def test_tables_and_comparisons_say_that_all_rows_share_two_lists() -> None:
+    first, second = run_with_sampler("nested-shared", 1), run_with_sampler("nested-shared", 2)
+
+    compared = compare(first, second)
+
+    assert ABOUT_TWO_LISTS in str(first)
+    assert ABOUT_TWO_LISTS in str(compared)
+    assert ABOUT_TWO_LISTS in json.dumps(compared.to_dict())
+
+
+def test_nothing_is_said_of_lists_where_each_row_has_its_own() -> None:
+    first, second = run_with_sampler("nested", 1), run_with_sampler("nested", 2)
+
+    assert "lists only" not in str(first)
+    assert "lists only" not in str(compare(first, second))
+
+
+def test_a_comparison_says_that_the_rows_of_one_run_share_two_lists() -> None:
+    found = compare(run_with_sampler("nested-shared", 1), run_with_sampler("nested", 1))
+
+    assert ABOUT_TWO_LISTS in str(found)
+
+
+def test_nothing_is_said_of_lists_without_demonstrations() -> None:
+    assert "lists only" not in str(run_with_sampler("nested-shared", 1, k=0))
+
+
+def interval_notes_of_card(result: Result) -> set[str]:
+    """Return what a model card says of its intervals; an empty text where it says nothing."""
+    (entry,) = model_index([result])
+    return {evaluation["dataset"]["args"].get("intervals", "") for evaluation in entry["results"]}
+
+
+def test_reports_and_model_cards_say_what_intervals_hold_for() -> None:
+    result = run_with_sampler("nested-shared", 1)
+
+    (note,) = scope_notes([result])
+
+    assert interval_notes_of_card(result) == {note}
+    assert note in html.unescape(report_html({"shared": result}))
+
+
+def test_a_report_says_that_intervals_are_over_clusters(runs: dict[str, Result]) -> None:
     (note,) = scope_notes([runs["weak"]])
+
     assert note in html.unescape(report_html({"clusters": runs["weak"]}))
-    own = run(0.2, 1, cluster=None, limit=30)
-    assert scope_notes([own]) == []
-    (entry,) = model_index([own])
-    assert all("intervals" not in evaluation["dataset"]["args"] for evaluation in entry["results"])
-    assert "Each test row has demonstrations of its own" in html.unescape(report_html({"own": own}))
 
 
-def test_two_lists_that_differ_call_equal_models_different_over_lists() -> None:
-    """The reason for the sentence: the accuracy of a run depends on its lists, and its interval does not know it."""
+def test_intervals_over_rows_with_their_own_demonstrations_need_no_note() -> None:
+    result = run(0.2, seed=1, cluster=None, limit=30)
+
+    assert scope_notes([result]) == []
+    assert interval_notes_of_card(result) == {""}
+    assert "Each test row has demonstrations of its own" in html.unescape(report_html({"own": result}))
+
+
+def test_an_interval_over_rows_that_share_two_lists_rarely_holds_the_accuracy_over_all_lists() -> None:
+    """The reason for the sentence: the accuracy of a run depends on its lists, and its interval does not know it.
+
+    Each of 128 rows is predicted with both lists. A list has a normal effect on the logit of being right, whose mean is
+    0, so that the accuracy over all lists is 0.5.
+    """
     rng = random.Random(0)
+    samples, rows = 300, 128
     covered = 0
-    n = 300
-    for _ in range(n):
-        effects = [rng.gauss(0.0, 0.8) for _ in range(2)]
-        hits = 0
-        for effect in effects:
-            hits += sum(rng.random() < 1.0 / (1.0 + math.exp(-effect)) for _ in range(128))
-        share = hits / 256
-        half_width = 1.96 * math.sqrt(share * (1.0 - share) / 256)
-        covered += abs(share - 0.5) <= half_width
-    assert covered / n < 0.5
+    for _ in range(samples):
+        correct = 0
+        for _ in range(2):
+            effect_of_list = rng.gauss(0.0, 0.8)
+            chance = 1.0 / (1.0 + math.exp(-effect_of_list))
+            correct += sum(rng.random() < chance for _ in range(rows))
+        accuracy = correct / (2 * rows)
+        half_width = 1.96 * math.sqrt(accuracy * (1.0 - accuracy) / (2 * rows))
+        covered += abs(accuracy - 0.5) <= half_width
+
+    assert covered / samples < 0.5  # of 0.95
 
 
-def test_models_and_lists_replaced_by_hand_are_named() -> None:
+@pytest.fixture
+def with_demonstrations_by_hand() -> Result:
     benchmark = Normal(datasets=[dataset(None)], k=1, limit=30)
-    benchmark[0].set_demonstration_sampler([[0]] * len(benchmark[0].triplet_dataset.test))
-    result = benchmark(model(0.2, 1))
-    assert "Demonstrations were set by hand or by the method" in str(result)
+    row_count = len(benchmark[0].triplet_dataset.test)
+    benchmark[0].set_demonstration_sampler([[0]] * row_count)
+    return benchmark(model(0.2, seed=1))  # type: ignore[return-value]
+
+
+def test_demonstrations_that_were_set_by_hand_are_named(with_demonstrations_by_hand: Result) -> None:
+    assert "Demonstrations were set by hand or by the method" in str(with_demonstrations_by_hand)
+
+
+def test_demonstrations_that_were_drawn_in_different_ways_are_named(with_demonstrations_by_hand: Result) -> None:
+    result = with_demonstrations_by_hand
     fields = {**result.signature.fields, "demonstrations": "mixed-123"}
     result.signature = replace(result.signature, fields=fields)
+
     assert "drawn in different ways" in str(result)

@@ -88,7 +88,7 @@ def test_a_larger_limit_adds_test_rows_and_changes_no_prompt() -> None:
     result = benchmark(guessing("a"))
     assert "rows=130" in str(result.signature)
     assert variance_components(result).lines[0].effects.sizes == (130, 2, 2)
-    assert all(finding.status == Recomputed() for finding in verify(result))
+    assert [finding for finding in verify(result) if finding.status != Recomputed()] == []
     with pytest.raises(ArgumentError, match="limit"):
         Generalisation(datasets=["mini"], limit="many")  # type: ignore[arg-type]
 
@@ -133,7 +133,9 @@ def test_a_model_that_knows_one_template_only(results: dict[str, Result]) -> Non
     parts = [line.effects.components for line in lines]
     of_mean = {name: fmean(part[name] for part in parts) for name in parts[0]}
     assert components_of(both).variances == pytest.approx({name: max(0.0, value) for name, value in of_mean.items()})
-    assert any(value != pytest.approx(fmean(max(0.0, part[name]) for part in parts)) for name, value in of_mean.items())
+    assert any(
+        value != pytest.approx(fmean(max(0.0, part[name]) for part in parts)) for name, value in of_mean.items()
+    ), f"got {of_mean.items()}"
     both.details["mini"] = results["one template"].details["mini"]
     difference = components_of(both, results["right"])  # of the data set that both have
     assert difference == components_of(results["one template"], results["right"])
@@ -195,7 +197,7 @@ def test_sources_of_variance_of_a_saved_result_in_table_json_and_figure(
     results["guesses"].save(tmp_path / "a.json")
     loaded = load(tmp_path / "a.json")
     assert isinstance(loaded, Result)
-    assert all(finding.status == Recomputed() for finding in verify(loaded))
+    assert [finding for finding in verify(loaded) if finding.status != Recomputed()] == []
     components = variance_components(loaded)
     assert components == variance_components(results["guesses"])
     (line,) = components.lines

@@ -124,7 +124,8 @@ def test_means_of_rows_are_compared(runs: dict[str, Result]) -> None:
     steps = [sum(first[row]) / 2 - sum(second[row]) for row in sorted(first)]
     assert found.difference == pytest.approx(sum(steps) / len(steps))
     assert (found.rows, found.queries) == (40, (80, 40))
-    assert any("paired by the mean of each test row" in note for note in compare(runs["a"], runs["single"]).notes)
+    notes = compare(runs["a"], runs["single"]).notes
+    assert any("paired by the mean of each test row" in note for note in notes), f"got {notes}"
     assert not compare(runs["a"], runs["b"]).notes
 
 
@@ -209,7 +210,11 @@ def test_a_run_with_other_data_sets_keeps_its_value_and_is_untested_in_a_ranking
     assert places["one data set"].value == runs["one data set"].averaged["accuracy"]
     assert places["a"].value == runs["a"].averaged["accuracy"]
     verdicts = [place.verdict for name, place in places.items() if name != "one data set"]
-    assert all(isinstance(verdict, Untested) and "over other data sets" in verdict.reason for verdict in verdicts)
+    assert [
+        verdict
+        for verdict in verdicts
+        if not (isinstance(verdict, Untested) and "over other data sets" in verdict.reason)
+    ] == []
     (pair,) = (pair for pair in compare_runs(chosen).comparisons if {pair.first, pair.second} == {"a", "one data set"})
     assert [line.dataset for line in pair.lines] == ["one"]
     assert "two (one data set: not in this run)" in pair.left_out
@@ -269,18 +274,26 @@ def test_draws_are_ranked_among_the_runs_that_have_them(runs: dict[str, Result])
     assert after == {**before, "single": None}
 
 
-def test_of_many_runs_those_with_fewer_queries_are_decided_as_by_the_tests_of_all_pairs(
+def test_bounds_of_p_values_decide_as_the_tests_if_runs_have_other_numbers_of_queries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    many = {
-        f"run {n}": predicted(f"run {n}", 0.45 + 0.05 * n, repeats=1 + n % 2, limit=100, sets=("one",))
-        for n in range(10)
-    }
-    exact = rank(many)
+    """Ten runs, the odd ones with two queries for each test row, the even ones with one."""
+    runs = {}
+    for number in range(10):
+        name = f"run {number}"
+        runs[name] = predicted(name, skill=0.45 + 0.05 * number, repeats=1 + number % 2, limit=100, sets=("one",))
+    by_tests = rank(runs)  # few enough runs: all pairs are tested
     for module in (alignment, ranking):
         monkeypatch.setattr(module, "MOST_RUNS", 2)
-    bounded = rank(many)
-    assert [(own.run, own.ranks, type(own.verdict)) for own in bounded.runs] == [
-        (own.run, own.ranks, type(own.verdict)) for own in exact.runs
-    ]
-    assert len({own.ranks for own in exact.runs}) > 3
+    by_bounds = rank(runs)
+
+    assert [place.run for place in by_bounds.runs] == [place.run for place in by_tests.runs]
+    for bounded, tested in zip(by_bounds.runs, by_tests.runs, strict=True):
+        ranks_and_verdict = (bounded.ranks, bounded.verdict.case)
+        expected = (tested.ranks, tested.verdict.case)
+        assert ranks_and_verdict == expected, (
+            f"{tested.run}: bounds of p-values give the ranks and the verdict {ranks_and_verdict}, "
+            f"but the tests of all pairs give {expected}"
+        )
+    different_intervals = {place.ranks for place in by_tests.runs}
+    assert len(different_intervals) > 3, "the ranks of these runs are too similar to test anything"

@@ -173,7 +173,8 @@ def test_duplicates_within_a_cluster_are_no_problem_and_those_of_two_clusters_ar
     }
     assert warned == {"pairs": False, "independent": True}
     apart = Dataset.from_rows(rows, name="apart", cluster=_each_row_its_own(len(rows)))
-    assert any("intervals are too narrow" in text for text in Normal(datasets=[apart])(model).warnings)
+    warnings = Normal(datasets=[apart])(model).warnings
+    assert any("intervals are too narrow" in text for text in warnings), f"got {warnings}"
 
 
 def _each_row_its_own(n_rows: int) -> Any:
@@ -207,7 +208,9 @@ def test_saved_results_are_verified_with_their_clusters(tmp_path: Path, rule: An
     saved.write_text(json.dumps(with_digests(changed)), encoding="utf-8")
     found = verify_file(saved, data_files=[tmp_path])
     findings = [finding for verification in found for finding in verification.findings]
-    assert any(isinstance(finding, Contradicted) and "clusters" in str(finding) for finding in findings)
+    assert any(isinstance(finding, Contradicted) and "clusters" in str(finding) for finding in findings), (
+        f"got {findings}"
+    )
 
 
 def test_a_record_of_a_file_with_other_clusters_is_refused(tmp_path: Path) -> None:

@@ -180,19 +180,24 @@ def saved() -> Path:
 
 def test_verification_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved()
-    assert any(finding.message == "the 8 prompts are the same" for finding in verify_file("r.json"))
+    assert any(finding.message == "the 8 prompts are the same" for finding in verify_file("r.json")), (
+        f"got {verify_file('r.json')}"
+    )
     of_file = {"file", "sha256", "texts", "label", "values", "encoding", "quoting", "columns", "card"}
     assert set(load("r.json").files["a"]) == of_file
     assert str(tmp_path) not in Path("r.json").read_text("utf-8"), "folders are private"
     Path("elsewhere").mkdir()
     Path("a.csv").rename("elsewhere/a.csv")
     findings = verify_file("r.json")
-    assert any("the file a.csv is not here" in line for finding in findings for line in finding.unchecked)
+    unchecked = [line for finding in findings for line in finding.unchecked]
+    assert any("the file a.csv is not here" in line for line in unchecked), f"got {unchecked}"
     assert isinstance(status_of(findings), Unchecked)
     for place in ("elsewhere", "elsewhere/a.csv"):
-        assert any(finding.same for finding in verify_file("r.json", data_files=[place]))
+        assert any(finding.same for finding in verify_file("r.json", data_files=[place])), (
+            f"got {verify_file('r.json', data_files=[place])}"
+        )
     monkeypatch.chdir("elsewhere")
-    assert any(finding.same for finding in verify_file("../r.json"))
+    assert any(finding.same for finding in verify_file("../r.json")), f"got {verify_file('../r.json')}"
     Path("b.csv").write_text("another file\n", encoding="utf-8")
     record = load("../r.json").files["a"]
     assert Dataset.reopen(record, ["b.csv", "a.csv"]).card.name == "a"
@@ -232,7 +237,7 @@ def test_a_forged_record_is_never_recomputed(change: dict[str, Any]) -> None:
     except SchemaError:
         assert change in FORGED
         return
-    assert not any(finding.same for finding in findings)
+    assert [finding for finding in findings if finding.same] == []
     assert isinstance(status_of(findings), Contradicted if change in UNFIT else (Contradicted, Unchecked))
 
 

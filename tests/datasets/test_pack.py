@@ -219,7 +219,7 @@ def test_installers_at_once(small_pack: Any, monkeypatch: pytest.MonkeyPatch) ->
     with ThreadPoolExecutor() as threads:
         done = [threads.submit(pack.install, small_pack.wheel) for _ in range(4)]
     assert [status_of(child) for child in children] == [0] * 4
-    assert all(future.result() == pack.verify() for future in done)
+    assert [future for future in done if future.result() != pack.verify()] == []
     assert states() == ["verified"] * 3
     assert not small_pack.bad_tables()
     assert not small_pack.leftovers()
@@ -435,7 +435,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_plain_rows_come_out(protocol: int) -> None:
     rows = read(pickle.dumps(GOOD, protocol))
     assert rows == [Row(("a text",), 0), Row(("", "two é"), 1)]
-    assert all(type(row) is Row for row in rows)
+    assert [row for row in rows if type(row) is not Row] == []
 
 
 SET = f"__import__('os').environ.__setitem__('{MARK}', '1')"

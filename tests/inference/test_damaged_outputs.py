@@ -244,7 +244,7 @@ def test_whatever_is_accepted_is_an_answer(value: Any) -> None:
         assert whole or text or row or isinstance(value, list)
         if isinstance(answer, list):
             assert len(answer) == len(LABELS)
-            assert all(type(item) is float and math.isfinite(item) for item in answer)
+            assert [item for item in answer if not (type(item) is float and math.isfinite(item))] == []
 
 
 EXTREME = [1e308, -1e308, 1.7976931348623157e308, 5e-324, -0.0, 0.0, 1.0, 1e-300, 2**1023, -(2**1023)]

@@ -216,7 +216,7 @@ def present(store: PredictionStore, worker: int, chunk: int, size: int) -> int:
     """How many rows of a chunk are there; each must be the right one."""
     keys = {query_key(f"{worker} {chunk} {number}", ["a", "b"]): number for number in range(size)}
     found = store.get_many("model", list(keys))
-    assert all(found[k] == [float(worker), float(chunk), float(keys[k])] for k in found)
+    assert [k for k in found if found[k] != [float(worker), float(chunk), float(keys[k])]] == []
     return len(found)
 
 
@@ -226,7 +226,9 @@ def test_several_processes_create_and_write_one_store(path):
     for process in writers:
         process.stdout.close()
     with PredictionStore(path) as store:
-        assert all(present(store, worker, chunk, 20) == 20 for worker in range(4) for chunk in range(12))
+        for worker in range(4):
+            for chunk in range(12):
+                assert present(store, worker, chunk, 20) == 20, f"chunk {chunk} of worker {worker}"
     assert sorted(os.listdir(path.parent)) == [path.name]
 
 
@@ -250,7 +252,9 @@ def test_a_kill_at_any_moment_leaves_whole_chunks(path, rounds):
             assert present(store, worker, len(said), size) in (0, size)  # the last one: all of it or nothing
             assert present(store, worker, len(said) + 1, size) == 0
     with PredictionStore(path) as store:
-        assert all(present(store, worker, chunk, size) == size for worker, n in enumerate(done) for chunk in range(n))
+        for worker, chunk_count in enumerate(done):
+            for chunk in range(chunk_count):
+                assert present(store, worker, chunk, size) == size, f"chunk {chunk} of worker {worker}"
     assert sum(done) > rounds
 
 

@@ -176,7 +176,9 @@ def test_a_run_with_a_store_and_replies(files: Any, tmp_path: Path) -> None:
     assert benchmark(load_kernel(f"llama:{files[0]}"), store=tmp_path / "run.sqlite") == first
     assert kernel.display_name == "llama:SmolLM2-135M-Instruct.Q4_1.gguf"
     replies = benchmark(text_inference(kernel, 3))
-    assert any("of 8 replies" in text and "max_tokens=3" in text for text in replies.warnings)
+    assert any("of 8 replies" in text and "max_tokens=3" in text for text in replies.warnings), (
+        f"got {replies.warnings}"
+    )
 
 
 MEMORY = r"""

@@ -155,7 +155,9 @@ def test_a_task_without_the_metric_says_so(tmp_path: Path) -> None:
         write_json(folder / "b.json", samples, inspect_header(model, 30, task="rivers"))
     results = read_logs(tmp_path / "0", tmp_path / "1", higher_is_better=True)
     comparison = compare(*results.values(), metric="match")
-    assert any("rivers" in line and "the task has no match" in line for line in comparison.left_out)
+    assert any("rivers" in line and "the task has no match" in line for line in comparison.left_out), (
+        f"got {comparison.left_out}"
+    )
 
 
 def test_epochs_that_a_cancelled_run_lacks_count_at_their_worst(tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_rank_and_report_take_logs(tmp_path: Path, capsys: pytest.CaptureFixture
         write_grades(tmp_path / f"{number}.eval", f"model {number}", random_grades(number, share, 200))
     assert main(["rank", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any("model 0" in line and "best" in line for line in lines)
+    assert any("model 0" in line and "best" in line for line in lines), f"got {lines}"
     page = tmp_path / "report.html"
     assert main(["report", str(tmp_path), "-o", str(page)]) == 0
     text = page.read_text("utf-8")
@@ -202,7 +204,7 @@ def test_runs_of_helm_are_compared_and_ranked(tmp_path: Path, capsys: pytest.Cap
     assert line.p_value == pytest.approx(mcnemar(*scores), rel=1e-9)
     assert main(["rank", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any(MODELS[0] in line and "best" in line for line in lines)
+    assert any(MODELS[0] in line and "best" in line for line in lines), f"got {lines}"
 
 
 def test_one_model_on_several_scenarios_of_helm_is_one_result(tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_a_task_of_one_document_has_no_interval(tmp_path: Path) -> None:
     (of_test, of_valid) = result.details.values()
     assert "exact_match" in of_test.intervals
     assert "exact_match" not in of_valid.intervals
-    assert any("one document has a score" in note for note in of_valid.notes)
+    assert any("one document has a score" in note for note in of_valid.notes), f"got {of_valid.notes}"
     assert "has no interval" in result.means.missing["exact_match"]
 
 

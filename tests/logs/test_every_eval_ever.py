@@ -355,7 +355,7 @@ def test_scores_that_are_left_out_have_no_samples(tmp_path: Path) -> None:
     table.write_text("row,score,loss\n" + "".join(f"{row},{row % 2},{row}\n" for row in range(6)), "utf-8")
     (result,) = read_logs(table).values()
     exported = export_result(result, "the prompts are not known")
-    assert any("loss" in reason for reason in exported.left_out)
+    assert any("loss" in reason for reason in exported.left_out), f"got {exported.left_out}"
     aggregate = tmp_path / exported.aggregate_path
     aggregate.parent.mkdir(parents=True)
     aggregate.write_bytes(exported.aggregate)

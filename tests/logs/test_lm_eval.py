@@ -244,7 +244,9 @@ def test_runs_of_one_model_are_named_by_their_folders(tmp_path: Path) -> None:
     results = read_logs(tmp_path)
     assert sorted(results) == ["a (shots0)", "a (shots5)"]
     comparison = compare(*results.values())
-    assert any(str(difference) == "k: 0 and 5" for difference in comparison.differences)
+    assert any(str(difference) == "k: 0 and 5" for difference in comparison.differences), (
+        f"got {comparison.differences}"
+    )
 
 
 def test_tasks_that_ran_one_after_the_other_are_one_result(tmp_path: Path) -> None:
@@ -278,7 +280,9 @@ def test_documents_that_one_run_lacks_by_a_limit_are_not_compared(tmp_path: Path
     )
     comparison = compare(results["a"], results["b"])
     assert comparison.datasets[0].rows == 100
-    assert any("20 of 120 queries of first are not compared" in note for note in comparison.left_out)
+    assert any("20 of 120 queries of first are not compared" in note for note in comparison.left_out), (
+        f"got {comparison.left_out}"
+    )
 
 
 def test_missing_samples_count_at_their_worst(tmp_path: Path) -> None:
@@ -395,7 +399,9 @@ def test_a_metric_without_a_known_range_is_untested_until_the_range_is_stated(tm
 def test_a_value_outside_the_usual_range_of_a_metric_leaves_it_untested(tmp_path: Path) -> None:
     result = only(read_logs(write_evaluation(tmp_path, {"sums": {"rouge1": [37.5, 12.0, 80.0]}}, model="a")))
     assert result.query_scores["rouge1"].low is None
-    assert any("outside its usual range 0 to 1" in note for note in result.details["sums"].notes)
+    assert any("outside its usual range 0 to 1" in note for note in result.details["sums"].notes), (
+        f"got {result.details['sums'].notes}"
+    )
 
 
 def test_keys_in_the_arguments_of_a_model_are_not_copied(tmp_path: Path) -> None:

@@ -376,7 +376,8 @@ def test_scores_by_the_nearest_gold_demonstration(
     forged = json.loads((tmp_path / "result.json").read_text("utf-8"))
     forged_bin = forged["Divided results"]["goemotions"]["experiment"]["nearest_gold"]["2 shots"]["overlap"][0]
     forged_bin["score"] = 0.123
-    assert any(finding.contradicted for finding in verify(Result.from_dict(forged), data_dir=small_files))
+    findings = verify(Result.from_dict(forged), data_dir=small_files)
+    assert any(finding.contradicted for finding in findings), f"got {findings}"
     forged_bin["score"] = "<b>"
     with pytest.raises(SchemaError, match="experiment"):
         Result.from_dict(forged)

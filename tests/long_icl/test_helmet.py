@@ -206,8 +206,9 @@ def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: P
         ({"share": 1.5}, "share: got 1.5, expected a number above 0 and up to 1"),
         ({"datasets": ["banking77"]}, "got 'banking77', expected helmet_banking77, helmet_trec_coarse"),
     ],
+    ids=["unknown length", "falling lengths", "no length", "share above 1", "data set of LongICL"],
 )
-def test_what_helmet_has_not(tables: Path, options: dict[str, Any], message: str) -> None:
+def test_options_that_helmet_does_not_have_are_refused(tables: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         helmet(tables, **options)
 

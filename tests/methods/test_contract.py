@@ -77,7 +77,7 @@ def test_a_method_finds_no_label_of_a_test_row_and_no_kernel(kind: Any, mode: st
     known = [(value.texts, value.label) for value in objects if isinstance(value, Row) and value.texts in texts]
     assert {text for text, _ in known} == texts  # it sees the texts
     assert {label for _, label in known} == {0}
-    assert not any(value is kernel or value is data or value is benchmark[0] for value in objects)
+    assert [value for value in objects if value is kernel or value is data or value is benchmark[0]] == []
     assert len(objects) > 300
 
 
@@ -221,7 +221,7 @@ def test_only_the_member_of_a_group_that_does_not_fit_is_left_out(name: str) -> 
     assert [*parts] == [part for part in suite.members if part != member]
     assert member in parts.skipped[member]
     assert f"left out: {parts.skipped[member]}" in str(parts)
-    assert all(result.complete for result in parts.results())
+    assert [result for result in parts.results() if not result.complete] == []
     other = "topk" if name == "ppl_icl" else "ppl_icl"  # it leaves out another member
     table = ms.run_all(Kernel(), suite, calibration_number=4, methods=["vanilla", name, other])
     assert not [line for finding in verify(table) for line in finding.contradicted]
@@ -272,7 +272,7 @@ def changing_rows(data: Any) -> Any:
     for row, vector in zip(rows, vectors, strict=True):
         row.reverse()
         vector[:] = 0.0
-    assert all(row == other[::-1] for row, other in zip(rows, again, strict=True))
+    assert [(row, other) for row, other in zip(rows, again, strict=True) if row != other[::-1]] == []
     return rows
 
 
@@ -329,7 +329,7 @@ def test_data_cannot_be_changed() -> None:
     def method(data: Any) -> Any:
         before = [query.prompt for query in data.queries]
         view = data.on(instruction="Sort. ").on(demonstrations=[[0, 1] for _ in data.demonstrations])
-        assert all(query.prompt.startswith("Sort. ") for query in view.queries)
+        assert [query for query in view.queries if not query.prompt.startswith("Sort. ")] == []
         assert [query.prompt for query in data.queries] == before
         for name in ("variant", "options", "_experimentor", "demonstrations"):
             with pytest.raises(AttributeError):
@@ -382,7 +382,7 @@ def test_views_in_any_order_have_the_prompts_of_one_view(template: Any) -> None:
     ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
     in_one_call, *in_several_calls = prompts_of_view
     assert len(in_several_calls) >= 24
-    assert all(prompts == in_one_call for prompts in in_several_calls)
+    assert [prompts for prompts in in_several_calls if prompts != in_one_call] == []
     label_affix = "\t" if template == "1012" else " #"
     assert label_affix in in_one_call[0][0]
 

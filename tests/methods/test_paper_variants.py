@@ -155,22 +155,29 @@ def test_k_nn_has_balanced_anchors_and_may_share_demonstrations() -> None:
         assert row == pytest.approx([sum(drawn[place] == label for place in nearest) / 3 for label in range(3)])
 
 
-def test_sa_icl_has_the_authors_candidates() -> None:
-    patterns = random_orders(4, 30, 4, 10, nearest_last=True)
-    for orders in patterns:
-        assert len(set(orders)) == 10
-        assert orders[-1] == (3, 2, 1, 0)  # TopK; their build_instruction writes the nearest last
-        assert max(place for order in orders for place in order) < 30
-    assert max(place for orders in patterns for order in orders for place in order) > 10
-    assert random_orders(2, 30, 4, 10, nearest_last=True) == patterns[:2]
-    few = Dataset.from_rows([((f"text {i}",), i % 2) for i in range(60)], name="few", label_space=["a", "b"])
-    small = Normal(datasets=[few], limit=2, k=2)
-    size = len(small[0].demonstration_set())
-    assert ms.Method("sa_icl", Kernel()).run(small).complete
+def test_sa_icl_draws_orders_of_the_candidates_and_adds_the_order_of_topk_last() -> None:
+    n_queries, n_candidates, k, n_orders = 4, 30, 4, 10
+    orders_of_queries = random_orders(n_queries, n_candidates, k, n_orders, nearest_last=True)
+    for query, orders in enumerate(orders_of_queries):
+        assert len(set(orders)) == n_orders, f"query {query}: {orders}"
+        assert orders[-1] == (3, 2, 1, 0), f"query {query}"  # the authors' build_instruction writes the nearest last
+    drawn = {candidate for orders in orders_of_queries for order in orders for candidate in order}
+    assert drawn <= set(range(n_candidates))
+    assert max(drawn) > 10, "only the nearest candidates are drawn"
+    of_first_two = random_orders(2, n_candidates, k, n_orders, nearest_last=True)
+    assert of_first_two == orders_of_queries[:2], "the orders of a query depend on how many queries follow"
+
+
+def test_sa_icl_needs_as_many_demonstrations_as_candidates() -> None:
+    rows = [((f"text {number}",), number % 2) for number in range(60)]
+    data = Dataset.from_rows(rows, name="few", label_space=["a", "b"])
+    benchmark = Normal(datasets=[data], limit=2, k=2)
+    size = len(benchmark[0].demonstration_set())
+    assert ms.Method("sa_icl", Kernel()).run(benchmark).complete
     with pytest.raises(ArgumentError, match=f"got {size} demonstrations with text, expected at least {size + 1}"):
-        ms.Method("sa_icl", Kernel(), candidates=size + 1).run(small)
+        ms.Method("sa_icl", Kernel(), candidates=size + 1).run(benchmark)
     with pytest.raises(ArgumentError, match="candidates must be an integer of at least 2"):
-        ms.Method("sa_icl", Kernel(), candidates=1).run(small)
+        ms.Method("sa_icl", Kernel(), candidates=1).run(benchmark)
 
 
 def test_a_calibration_is_trained_for_each_template_but_in_the_release_once() -> None:

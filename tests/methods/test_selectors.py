@@ -185,7 +185,9 @@ def test_demonstrations_are_written_and_labelled_by_the_model() -> None:
         expected += Kernel().batch([write(shown, [text])], labels)
     assert rows_of(result) == [pytest.approx(row) for row in expected]
     assert 0 < few < 4
-    assert any(f"{few} of 4 test examples have fewer than 2 self-made" in str(warning) for warning in result.warnings)
+    assert any(
+        f"{few} of 4 test examples have fewer than 2 self-made" in str(warning) for warning in result.warnings
+    ), f"got {result.warnings}"
     assert "|k:0|" in str(result.signature)
     with pytest.raises(ArgumentError, match="Expected k >= 1"):
         Method("self_icl", kernel).run(mini(k=0))

@@ -330,7 +330,7 @@ def test_a_second_run_computes_nothing(variant: str, together: bool, tmp_path: P
     assert again.ran == []
     assert second == first
     for result in second.values():
-        assert all(entry.computed == 0 for entry in result.provenance.predictors)
+        assert [entry for entry in result.provenance.predictors if entry.computed != 0] == []
         assert result.timing["reused_prompts"] > 0
 
 

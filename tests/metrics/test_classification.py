@@ -79,7 +79,7 @@ def test_metrics_equal_scikit_learn_and_numpy(data, bins):
     assert expected_calibration_error_1(truth, rows, bins) == pytest.approx(error, abs=1e-13)
     likelihood = float(array[np.arange(len(rows)), truth].mean())
     assert averaged_truelabel_likelihood(truth, rows) == pytest.approx(likelihood, abs=1e-15)
-    assert all(0 <= metric(truth, rows) <= 1 + 1e-15 for metric in METRICS)
+    assert [metric for metric in METRICS if not (0 <= metric(truth, rows) <= 1 + 1e-15)] == []
     assert data == before
 
 
@@ -427,14 +427,17 @@ def test_rows_without_a_negative_value_that_are_no_probabilities_are_ambiguous(r
         assert normalise(matrix, "logits").probabilities[0] == tuple(softmax(matrix[0]))
 
 
-def test_a_rounding_error_below_zero_is_a_probability_of_zero():
-    for error in (-1e-17, -9e-7):
-        result = normalise([[1.0, error], [0.5, 0.5], [error, 1.0]])
-        assert result.kind == "probabilities"
-        assert [row[0] for row in result.probabilities] == [1.0, 0.5, 0.0]
-        assert normalise([[3.0, error]], kind="probabilities").probabilities == ((1.0, 0.0),)
-        assert check_probabilities([[1.0, error]]) == [[1.0, 0.0]]
-        assert averaged_truelabel_likelihood([1], [[1.0, error]]) == 0.0
+@pytest.mark.parametrize("error", [-1e-17, -9e-7])
+def test_a_rounding_error_below_zero_is_a_probability_of_zero(error):
+    result = normalise([[1.0, error], [0.5, 0.5], [error, 1.0]])
+    assert result.kind == "probabilities"
+    assert result.probabilities == ((1.0, 0.0), (0.5, 0.5), (0.0, 1.0))
+    assert normalise([[3.0, error]], kind="probabilities").probabilities == ((1.0, 0.0),)
+    assert check_probabilities([[1.0, error]]) == [[1.0, 0.0]]
+    assert averaged_truelabel_likelihood([1], [[1.0, error]]) == 0.0
+
+
+def test_a_value_further_below_zero_is_no_rounding_error():
     assert normalise([[1.0, -2e-6], [0.5, 0.5]]).kind == "ambiguous"  # a mixture: row 1 looks like probabilities
     with pytest.raises(OutputError, match=r"column 1 of the predictions is -2e-06"):
         normalise([[1.0, -2e-6]], kind="probabilities")

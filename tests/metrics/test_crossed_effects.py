@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
@@ -30,7 +30,13 @@ TERMS = ["C(r)", "C(d)", "C(t)", "C(r):C(d)", "C(r):C(t)", "C(d):C(t)"]
 
 
 def normal_outcomes(variances: Mapping[str, float], sizes: tuple[int, ...], draw: Any) -> Any:
-    """Sums of normal effects with these variances."""
+    """Return sums of normal effects with these variances, for each row, draw and template.
+
+    Args:
+        variances: The variance of the effects of each source, by its name; 0 if it is absent.
+        sizes: The numbers of rows, draws and templates.
+        draw: A generator of numpy.
+    """
     values = np.zeros(sizes)
     for source, name in SOURCES.items():
         shape = [size if factor in source else 1 for factor, size in enumerate(sizes)]
@@ -39,131 +45,234 @@ def normal_outcomes(variances: Mapping[str, float], sizes: tuple[int, ...], draw
 
 
 def outcomes(rows: int, draws: int, templates: int, seed: int, binary: bool = True) -> Any:
+    """Return outcomes with effects of rows, draws, templates, and rows with templates; by default, 1 if positive."""
     draw = np.random.default_rng(seed)
     variances = {"rows": 1.0, "draws": 0.25, "templates": 0.16, "rows x templates": 1.0, "rest": 0.25}
     total = normal_outcomes(variances, (rows, draws, templates), draw)
     return (total > 0).astype(float) if binary else total
 
 
-@pytest.mark.parametrize("binary", [False, True])
-@pytest.mark.parametrize("sizes", [(6, 4, 3), (5, 2, 2), (3, 3, 5)])
-def test_mean_squares_and_components_are_those_of_an_analysis_of_variance(
-    sizes: tuple[int, int, int], binary: bool
-) -> None:
+def equal_templates(outcome_of_row: Sequence[float], draws: int, templates: int) -> Any:
+    """Return the effects of rows whose outcome is the same with all draws and templates."""
+    return crossed_effects([[[outcome] * templates] * draws for outcome in outcome_of_row])
+
+
+def equal_rows_and_templates(outcome_of_draw: Sequence[float], rows: int = 10, templates: int = 3) -> Any:
+    """Return the effects of draws whose outcome is the same in all rows and with all templates."""
+    return crossed_effects([[[outcome] * templates for outcome in outcome_of_draw]] * rows)
+
+
+def mean_squares_of_statsmodels(values: Any) -> list[float]:
+    """Return the mean squares of the seven sources by an analysis of variance of the outcomes."""
+    row, draw, template = np.indices(values.shape).reshape(3, -1)
+    data = pd.DataFrame({"y": values.reshape(-1), "r": row, "d": draw, "t": template})
+    table = anova_lm(ols(f"y ~ {' + '.join(TERMS)}", data).fit())
+    return [table.loc[term, "sum_sq"] / table.loc[term, "df"] for term in [*TERMS, "Residual"]]
+
+
+CROSSED_SIZES = pytest.mark.parametrize("sizes", [(6, 4, 3), (5, 2, 2), (3, 3, 5)], ids=str)
+"""Numbers of rows, draws and templates."""
+
+
+@CROSSED_SIZES
+@pytest.mark.parametrize("binary", [False, True], ids=["numbers", "0 or 1"])
+def test_mean_squares_are_those_of_an_analysis_of_variance(sizes: tuple[int, int, int], binary: bool) -> None:
+    """Ours are over the number of outcomes."""
     values = outcomes(*sizes, seed=sum(sizes), binary=binary)
+
     effects = crossed_effects(values.tolist())
-    places = np.indices(sizes).reshape(3, -1)
-    data = pd.DataFrame({"y": values.reshape(-1), "r": places[0], "d": places[1], "t": places[2]})
-    full = anova_lm(ols(f"y ~ {' + '.join(TERMS)}", data).fit())
-    squares = [full.loc[term, "sum_sq"] / full.loc[term, "df"] for term in TERMS]
-    squares.append(full.loc["Residual", "sum_sq"] / full.loc["Residual", "df"])
+
     found = [square * values.size for square in effects.mean_squares.values()]
-    assert found == pytest.approx(squares, abs=1e-9)
-    n, draws, templates = sizes
-    rows, draw, template, rd, rt, dt, rest = squares
+    assert found == pytest.approx(mean_squares_of_statsmodels(values), abs=1e-9)
+
+
+@CROSSED_SIZES
+@pytest.mark.parametrize("binary", [False, True], ids=["numbers", "0 or 1"])
+def test_components_are_those_of_an_analysis_of_variance(sizes: tuple[int, int, int], binary: bool) -> None:
+    """The expected mean squares of a crossed design with random effects, solved for the variances."""
+    values = outcomes(*sizes, seed=sum(sizes), binary=binary)
+    rows, draws, templates = sizes
+
+    found = crossed_effects(values.tolist()).components
+
+    r, d, t, rd, rt, dt, rest = mean_squares_of_statsmodels(values)
     expected = {
-        "rows": (rows - rd - rt + rest) / (draws * templates),
-        "draws": (draw - rd - dt + rest) / (n * templates),
-        "templates": (template - rt - dt + rest) / (n * draws),
+        "rows": (r - rd - rt + rest) / (draws * templates),
+        "draws": (d - rd - dt + rest) / (rows * templates),
+        "templates": (t - rt - dt + rest) / (rows * draws),
         "rows x draws": (rd - rest) / templates,
         "rows x templates": (rt - rest) / draws,
-        "draws x templates": (dt - rest) / n,
+        "draws x templates": (dt - rest) / rows,
         "rest": rest,
     }
-    assert effects.components == pytest.approx(expected, abs=1e-9)
-    assert effects.template_means == pytest.approx(values.mean((0, 1)))
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_effects_have_the_mean_of_each_template() -> None:
+    values = outcomes(6, 4, 3, seed=13)
+
+    effects = crossed_effects(values.tolist())
+
+    assert effects.template_means == pytest.approx(values.mean(axis=(0, 1)))
 
 
 def test_components_are_unbiased_also_where_they_are_zero() -> None:
+    """The means over 600 samples are within four standard errors of the true variances."""
     draw = np.random.default_rng(5)
     variances = {"rows": 0.49, "templates": 0.25, "rows x draws": 0.16, "rest": 0.36}
-    samples = [normal_outcomes(variances, (8, 4, 3), draw) for _ in range(600)]
-    found = [list(crossed_effects(values.tolist()).components.values()) for values in samples]
+    found = []
+    for _ in range(600):
+        values = normal_outcomes(variances, (8, 4, 3), draw)
+        found.append(list(crossed_effects(values.tolist()).components.values()))
+
     truth = [variances.get(name, 0.0) for name in SOURCES.values()]
-    errors = np.std(found, axis=0) / math.sqrt(len(found))
-    assert np.all(np.abs(np.mean(found, axis=0) - truth) < 4 * errors)
+    standard_errors = np.std(found, axis=0) / math.sqrt(len(found))
+    assert np.all(np.abs(np.mean(found, axis=0) - truth) < 4 * standard_errors)
 
 
 def mean_square(values: Any, source: tuple[int, ...], weights: list[Any]) -> float:
-    """The mean square of a source, over the number of outcomes, where levels have weights."""
-    shares = [own / own.sum() for own in weights]
+    """Return the mean square of a source, over the number of outcomes, where levels have weights.
 
-    def average(part: tuple[int, ...]) -> Any:
-        found = values
+    The effect of a source is the alternating sum of the weighted averages over the factors that each of its subsets
+    lacks: of rows and draws, for example, ``average(rows, draws) - average(rows) - average(draws) + average()``.
+    """
+    shares = [of_factor / of_factor.sum() for of_factor in weights]
+
+    def along(factor: int) -> list[int]:
+        """Return the shape of an array that varies along one factor only."""
+        return [-1 if axis == factor else 1 for axis in range(3)]
+
+    def average(kept: tuple[int, ...]) -> Any:
+        averaged = values
         for factor in range(3):
-            if factor not in part:
-                shape = [-1 if place == factor else 1 for place in range(3)]
-                found = (found * shares[factor].reshape(shape)).sum(factor, keepdims=True)
-        return found
+            if factor not in kept:
+                averaged = (averaged * shares[factor].reshape(along(factor))).sum(factor, keepdims=True)
+        return averaged
 
-    parts = [part for part in [(), *SOURCES] if set(part) <= set(source)]
-    effects = sum((-1) ** (len(source) - len(part)) * average(part) for part in parts)
+    effects = 0.0
+    for subset in [(), *SOURCES]:
+        if set(subset) <= set(source):
+            effects = effects + (-1) ** (len(source) - len(subset)) * average(subset)
     for factor in source:
-        shape = [-1 if place == factor else 1 for place in range(3)]
-        effects = effects * np.sqrt(shares[factor]).reshape(shape)
+        effects = effects * np.sqrt(shares[factor]).reshape(along(factor))
     freedom = math.prod(values.shape[factor] - 1 for factor in source)
-    return float((effects**2).sum()) / freedom
+    return float((effects**2).sum()) / freedom  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_variances_of_mean_squares_against_derivatives_by_weights_and_beta_effects(seed: int) -> None:
-    sizes = (7, 4, 3)
-    values = outcomes(*sizes, seed)
-    found = crossed_effects(values.tolist())
+CROSSED = (7, 4, 3)
+"""The numbers of rows, draws and templates of the following tests."""
+
+
+def slopes_by_weight(values: Any, source: tuple[int, ...], factor: int) -> list[float]:
+    """Return the derivative of a mean square by the weight of each level of a factor, from two points."""
+    step = 1e-5
+    slopes = []
+    for level in range(CROSSED[factor]):
+        more, less = ([np.ones(size) for size in CROSSED] for _ in range(2))
+        more[factor][level] += step
+        less[factor][level] -= step
+        slopes.append((mean_square(values, source, more) - mean_square(values, source, less)) / (2 * step))
+    return slopes
+
+
+def observed_variance(values: Any, source: tuple[int, ...]) -> float:
+    """Return the variance of a mean square by the influences of all levels; 0 for draws and for templates alone.
+
+    A slope is the influence of a level over the number of levels. Few levels count more, by the quantile of Student's t
+    over that of the normal distribution.
+    """
+    if source in ((1,), (2,)):
+        return 0.0
+    variance = 0.0
+    for factor, size in enumerate(CROSSED):
+        factor_for_few_levels = (student_quantile(0.95, size) / 1.959964) ** 2
+        variance += factor_for_few_levels * float(np.var(slopes_by_weight(values, source, factor), ddof=1)) * size
+    return variance
+
+
+def theoretical_variance(values: Any, source: tuple[int, ...], square: float, freedom: float) -> float:
+    """Return the variance of a mean square of effects with a beta distribution: of chi-square, and by the excess
+    kurtosis of the effects if it is positive."""
     mean = float(values.mean())
-    for source, square in found.mean_squares.items():
-        assert mean_square(values, source, [np.ones(size) for size in sizes]) == pytest.approx(square)
-        observed = 0.0
-        for factor, size in enumerate(sizes):
-            slopes = []
-            for level in range(size):
-                ends = []
-                for step in (1e-5, -1e-5):
-                    weights = [np.ones(own) for own in sizes]
-                    weights[factor][level] += step
-                    ends.append(mean_square(values, source, weights))
-                slopes.append((ends[0] - ends[1]) / 2e-5)
-            if source not in ((1,), (2,)):  # a slope is the influence over the number of levels
-                quantile = student_quantile(0.95, size) / 1.959964
-                observed += quantile**2 * np.var(slopes, ddof=1) * size
-        levels = math.prod(sizes[factor] for factor in source)
-        total = max(1e-3, mean * (1 - mean) / max(1e-20, square * levels) - 1)
-        excess = max(0.0, float(beta.stats(mean * total, (1 - mean) * total, moments="k")))
-        theory = square**2 * (2 / found.degrees_of_freedom[source] + excess / levels)
-        assert found.mean_square_variances[source] == pytest.approx(max(theory, observed), rel=1e-5)
+    levels = math.prod(CROSSED[factor] for factor in source)
+    concentration = max(1e-3, mean * (1 - mean) / max(1e-20, square * levels) - 1)
+    kurtosis = float(beta.stats(mean * concentration, (1 - mean) * concentration, moments="k"))
+    return square**2 * (2 / freedom + max(0.0, kurtosis) / levels)
 
 
-def test_intervals_of_components_are_undefined_or_cover_them() -> None:
+@pytest.mark.parametrize("source", SOURCES, ids=SOURCES.values())
+@pytest.mark.parametrize("seed", range(4))
+def test_the_variance_of_a_mean_square_is_the_larger_one_of_theory_and_observation(
+    seed: int, source: tuple[int, ...]
+) -> None:
+    values = outcomes(*CROSSED, seed)
+
+    found = crossed_effects(values.tolist())
+
+    square, freedom = found.mean_squares[source], found.degrees_of_freedom[source]
+    assert mean_square(values, source, [np.ones(size) for size in CROSSED]) == pytest.approx(square)
+    expected = max(theoretical_variance(values, source, square, freedom), observed_variance(values, source))
+    assert found.mean_square_variances[source] == pytest.approx(expected, rel=1e-5)
+
+
+def test_intervals_of_components_cover_them() -> None:
+    """Intervals of 95 % over 150 samples; the limits are over the number of levels of a source."""
     draw = np.random.default_rng(8)
-    truth = {"rows": 0.1**2, "draws": 0.05**2, "draws x templates": 0.03**2, "rest": 0.05**2}
+    variances = {"rows": 0.1**2, "draws": 0.05**2, "draws x templates": 0.03**2, "rest": 0.05**2}
+    sizes = (12, 5, 4)
     covered = []
     for _ in range(150):
-        values = 0.5 + normal_outcomes(truth, (12, 5, 4), draw)
-        limits = crossed_effects(values.tolist()).intervals()
-        sizes = [math.prod(values.shape[factor] for factor in source) for source in SOURCES]
-        ends = [(own[0] * size, own[1] * size) for own, size in zip(limits.values(), sizes, strict=True) if own]
-        covered.append([low <= truth.get(name, 0.0) <= high for name, (low, high) in zip(limits, ends, strict=True)])
-    assert np.mean(covered, axis=0) == pytest.approx(0.97, abs=0.031)
-    few = crossed_effects(outcomes(9, 2, 3, 1).tolist()).intervals()
-    assert [name for name, own in few.items() if own is None] == ["draws"]
+        values = 0.5 + normal_outcomes(variances, sizes, draw)
+        intervals = crossed_effects(values.tolist()).intervals()
+        of_sample = []
+        for source, name in SOURCES.items():
+            levels = math.prod(sizes[factor] for factor in source)
+            interval = intervals[name]
+            assert interval is not None
+            low, high = interval
+            of_sample.append(low * levels <= variances.get(name, 0.0) <= high * levels)
+        covered.append(of_sample)
+
+    assert np.mean(covered, axis=0) == pytest.approx(0.97, abs=0.031)  # 0.939 to 1
+
+
+def test_the_component_of_two_draws_has_no_interval() -> None:
+    intervals = crossed_effects(outcomes(rows=9, draws=2, templates=3, seed=1).tolist()).intervals()
+
+    assert [name for name, interval in intervals.items() if interval is None] == ["draws"]
+
+
+def test_only_sources_that_vary_have_an_interval() -> None:
+    intervals = equal_templates([0, 1, 1, 0, 1], draws=4, templates=3).intervals()
+
+    assert [name for name, interval in intervals.items() if interval is not None] == ["rows"]
+
+
+def test_the_mean_over_data_sets_has_their_mean_squares_over_the_square_of_their_number() -> None:
+    """The variance of a mean of three is a ninth of the sum, and the variance of that variance an eighty-first."""
     designs = [crossed_effects(outcomes(9, 3, 4, seed).tolist()) for seed in (1, 2, 3)]
-    of_mean = [
-        sum(design.mean_square_variances[0,] for design in designs),
-        sum(design.mean_squares[0,] for design in designs),
-    ]
-    assert [mean_effects(designs).mean_square_variances[0,], mean_effects(designs).mean_squares[0,]] == pytest.approx(
-        [of_mean[0] / 81, of_mean[1] / 9]
-    )
-    same = crossed_effects([[[value] * 3] * 4 for value in (0, 1, 1, 0, 1)]).intervals()
-    assert [name for name, own in same.items() if own is not None] == ["rows"]
+    of_rows = (0,)
+
+    of_mean = mean_effects(designs)
+
+    squares = [design.mean_squares[of_rows] for design in designs]
+    variances = [design.mean_square_variances[of_rows] for design in designs]
+    assert of_mean.mean_squares[of_rows] == pytest.approx(sum(squares) / 3**2)
+    assert of_mean.mean_square_variances[of_rows] == pytest.approx(sum(variances) / 3**4)
 
 
 def test_interval_of_one_mean_square_is_that_of_a_chi_square() -> None:
-    """Draws without any other effect: variances of normal samples."""
-    of_draw = [0.42, 0.55, 0.48, 0.57]
-    (low, high) = crossed_effects([[[value] * 3 for value in of_draw]] * 10).intervals(0.9)["draws"] or (0, 0)
-    variance = float(np.var(of_draw, ddof=1)) / 4
-    assert (low, high) == pytest.approx((variance * 3 / chi2.ppf(0.95, 3), variance * 3 / chi2.ppf(0.05, 3)))
+    """Draws without any other effect: the interval of the variance of a normal sample, with 3 degrees of freedom.
+
+    The limits are over the number of draws.
+    """
+    outcome_of_draw = [0.42, 0.55, 0.48, 0.57]
+
+    interval = equal_rows_and_templates(outcome_of_draw).intervals(0.9)["draws"]
+
+    assert interval is not None
+    sum_of_squares = 3 * float(np.var(outcome_of_draw, ddof=1)) / len(outcome_of_draw)
+    assert interval == pytest.approx((sum_of_squares / chi2.ppf(0.95, 3), sum_of_squares / chi2.ppf(0.05, 3)))
 
 
 @pytest.mark.parametrize("freedom", [0.5, 1, 2, 3.7, 12, 49, 51, 300, 1e6])
@@ -174,14 +283,23 @@ def test_chi_square_quantiles(freedom: float) -> None:
         assert chi_square_quantile(probability, freedom) == pytest.approx(expected, rel=tolerance)
 
 
-def test_variance_between_levels_is_never_below_that_of_draws_or_of_templates() -> None:
-    for seed in range(40):
-        effects = crossed_effects(outcomes(8, 4, 3, seed).tolist())
-        squares = effects.mean_squares
-        variance, freedom = effects.variance_of_levels
-        parts = squares[1,] - squares[0, 1], squares[2,] - squares[0, 2]  # each with the interaction of both
-        assert variance >= max(*parts, sum(parts) - max(0.0, squares[1, 2] - squares[0, 1, 2])) - 1e-15
-        assert 2 <= freedom <= 5 or variance == 0
+@pytest.mark.parametrize("seed", range(40))
+def test_variance_between_levels_is_never_below_that_of_draws_or_of_templates(seed: int) -> None:
+    """That of draws, and that of templates, each have the interaction of both, which counts once in their sum."""
+    effects = crossed_effects(outcomes(8, 4, 3, seed).tolist())
+    rows_draws, rows_templates, draws_templates, rest = (0, 1), (0, 2), (1, 2), (0, 1, 2)
+    squares = effects.mean_squares
+
+    variance, freedom = effects.variance_of_levels
+
+    of_draws = squares[1,] - squares[rows_draws]
+    of_templates = squares[2,] - squares[rows_templates]
+    of_interaction = max(0.0, squares[draws_templates] - squares[rest])
+    rounding = 1e-15
+    assert variance >= of_draws - rounding
+    assert variance >= of_templates - rounding
+    assert variance >= of_draws + of_templates - of_interaction - rounding
+    assert 2 <= freedom <= 5 or variance == 0
 
 
 def test_variance_between_levels_counts_the_interaction_of_draws_and_templates_once() -> None:
@@ -219,34 +337,63 @@ def test_more_data_sets_are_more_draws_but_no_more_templates(datasets: int) -> N
 
 
 def test_interval_of_draws_only_is_that_of_a_mean_of_draws() -> None:
-    """Without other effects the draws are a sample of four numbers."""
-    of_draw = [0.2, 0.5, 0.4, 0.7]
-    effects = crossed_effects([[[value] * 3 for value in of_draw]] * 10)
-    mean, deviation = float(np.mean(of_draw)), float(np.std(of_draw, ddof=1))
-    interval = generalise(mean, Interval(mean, mean, 0.95, ""), effects, difference=True)
-    reach = student_quantile(0.95, 4) * deviation / 2
-    assert (interval.low, interval.high) == pytest.approx((mean - reach, mean + reach))
+    """Without other effects the draws are a sample of four numbers, with an interval by Student's t."""
+    outcome_of_draw = [0.2, 0.5, 0.4, 0.7]
+    mean, deviation = float(np.mean(outcome_of_draw)), float(np.std(outcome_of_draw, ddof=1))
+    without_width = Interval(mean, mean, 0.95, "")
+
+    interval = generalise(mean, without_width, equal_rows_and_templates(outcome_of_draw), difference=True)
+
+    half_width = student_quantile(0.95, 4) * deviation / math.sqrt(4)
+    assert (interval.low, interval.high) == pytest.approx((mean - half_width, mean + half_width))
+
+
+def test_an_interval_of_a_difference_ends_at_one() -> None:
+    effects = equal_rows_and_templates([0.2, 0.5, 0.4, 0.7])
+
     assert generalise(0.95, Interval(0.9, 1.0, 0.95, ""), effects, difference=True).high == 1.0
 
 
 def test_near_an_end_the_interval_is_wider_towards_the_middle() -> None:
-    effects = crossed_effects([[[value] * 3 for value in (0.99, 0.95, 0.97, 0.97)]] * 10)
-    interval = generalise(0.97, Interval(0.96, 0.98, 0.95, ""), effects)
-    symmetric = generalise(0.97, Interval(0.96, 0.98, 0.95, ""), effects, difference=True)
-    assert interval.low < symmetric.low
-    assert interval.high == min(1.0, symmetric.high)
-    assert generalise(1.0, Interval(0.9, 1.0, 0.95, ""), crossed_effects([[[1, 1], [1, 1]]] * 3)).low == 0.9
+    """That of a score; that of a difference, which is symmetric, has the same upper limit."""
+    effects = equal_rows_and_templates([0.99, 0.95, 0.97, 0.97])
+    over_rows = Interval(0.96, 0.98, 0.95, "")
+
+    of_score = generalise(0.97, over_rows, effects)
+    of_difference = generalise(0.97, over_rows, effects, difference=True)
+
+    assert of_score.low < of_difference.low
+    assert of_score.high == min(1.0, of_difference.high)
+
+
+def test_a_score_that_is_always_one_keeps_the_interval_over_rows() -> None:
+    always_right = crossed_effects([[[1, 1], [1, 1]]] * 3)
+
+    assert generalise(1.0, Interval(0.9, 1.0, 0.95, ""), always_right).low == 0.9
 
 
 def test_p_value_is_the_level_at_which_the_interval_ends_at_zero() -> None:
-    effects = crossed_effects(outcomes(20, 4, 3, 3).tolist())
+    """The interval over rows at the level 1 - p is that of a normal estimate whose two-sided p-value is ``fixed_p``."""
+    effects = crossed_effects(outcomes(20, 4, 3, seed=3).tolist())
     difference, fixed_p = 0.9, 1e-6
+
     p = generalising_p_value(difference, fixed_p, effects)
+
     assert fixed_p < p < 1
     quantile = NormalDist().inv_cdf
-    reach = difference / quantile(fixed_p / 2) * quantile(p / 2)
-    rows = Interval(difference - reach, difference + reach, 1 - p, "")
-    assert generalise(difference, rows, effects, difference=True).low == pytest.approx(0.0, abs=1e-6)
+    standard_error = -difference / quantile(fixed_p / 2)
+    half_width = -standard_error * quantile(p / 2)
+    over_rows = Interval(difference - half_width, difference + half_width, 1 - p, "")
+    assert generalise(difference, over_rows, effects, difference=True).low == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_difference_of_zero_has_the_p_value_one() -> None:
+    effects = crossed_effects(outcomes(20, 4, 3, seed=3).tolist())
+
     assert generalising_p_value(0.0, 0.5, effects) == 1.0
-    without = crossed_effects([[[value] * 2] * 2 for value in (0.0, 1.0, 1.0)])
-    assert generalising_p_value(0.4, 0.03, without) == pytest.approx(0.03)
+
+
+def test_without_effects_of_draws_and_templates_the_p_value_is_that_over_rows() -> None:
+    effects = equal_templates([0.0, 1.0, 1.0], draws=2, templates=2)
+
+    assert generalising_p_value(0.4, 0.03, effects) == pytest.approx(0.03)

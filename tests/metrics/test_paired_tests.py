@@ -340,23 +340,45 @@ def test_the_largest_possible_step_is_reached() -> None:
     assert certain.lowest_after_row == 0.0
 
 
+def macro_f1_without(left_out: int, truth: Sequence[int], guesses: Sequence[int], rows: Sequence[int], n: int) -> float:
+    """The macro F1 over n labels without the queries of one test row; a label without a query counts 0."""
+    pairs = [(label, guess) for label, guess, row in zip(truth, guesses, rows, strict=True) if row != left_out]
+    f1_by_label = []
+    for label in range(n):
+        hits = pairs.count((label, label))
+        size = sum(true == label for true, _ in pairs) + sum(guess == label for _, guess in pairs)
+        f1_by_label.append(2 * hits / size if size else 0.0)
+    return float(np.mean(f1_by_label))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_bias_of_macro_f1_is_that_of_the_jackknife(seed: int) -> None:
-    truth, runs, rows = simulated(seed, 2 + seed, 30)
-    guesses = guesses_of(runs)
-    parts = cases(truth, runs, rows, 30, 2 + seed)["macro_F1"]
-    for part, guess in zip(parts, guesses, strict=True):
-        own, without = STATISTICS["macro_F1"].of_run(Sample(truth, rows, 30, 2 + seed), guess), []
-        for left in range(30):
-            kept = [place for place, row in enumerate(rows) if row != left]
-            hits = [[truth[i] == label == guess[i] for i in kept] for label in range(2 + seed)]
-            sizes = [sum((truth[i] == label) + (guess[i] == label) for i in kept) for label in range(2 + seed)]
-            f1s = [2 * sum(hit) / size if size else 0.0 for hit, size in zip(hits, sizes, strict=True)]
-            without.append(np.mean(f1s))
-            if all(truth[i] == guess[i] for i, row in enumerate(rows) if row == left):  # what the row adds
-                assert own.rows[left] == pytest.approx(part.value - without[left])
-        assert part.upward_bias - part.downward_bias == pytest.approx(29 * (np.mean(without) - part.value), abs=1e-12)
-        assert min(part.upward_bias, part.downward_bias) == 0.0
+    n_rows, n_labels = 30, 2 + seed
+    truth, runs, rows = simulated(seed, n_labels, n_rows)
+    of_runs = cases(truth, runs, rows, n_rows, n_labels)["macro_F1"]
+    for run, own, guesses in zip(("first run", "second run"), of_runs, guesses_of(runs), strict=True):
+        without_row = [macro_f1_without(row, truth, guesses, rows, n_labels) for row in range(n_rows)]
+        expected = (n_rows - 1) * (np.mean(without_row) - own.value)
+        bias = own.upward_bias - own.downward_bias
+        assert bias == pytest.approx(expected, abs=1e-12), (
+            f"{run}, {n_labels} labels: the bias of macro F1 is {bias:.6f}, that of the jackknife {expected:.6f}"
+        )
+        assert min(own.upward_bias, own.downward_bias) == 0.0, f"{run}: a bias has one direction"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_row_with_correct_predictions_adds_to_macro_f1_what_is_missing_without_it(seed: int) -> None:
+    n_rows, n_labels = 30, 2 + seed
+    truth, runs, rows = simulated(seed, n_labels, n_rows)
+    checked_count = 0
+    for run, guesses in zip(("first run", "second run"), guesses_of(runs), strict=True):
+        own = STATISTICS["macro_F1"].of_run(Sample(truth, rows, n_rows, n_labels), guesses)
+        wrong_rows = {row for row, label, guess in zip(rows, truth, guesses, strict=True) if label != guess}
+        for row in set(range(n_rows)) - wrong_rows:
+            checked_count += 1
+            missing = own.value - macro_f1_without(row, truth, guesses, rows, n_labels)
+            assert own.rows[row] == pytest.approx(missing), f"{run}, test row {row}"
+    assert checked_count > 0, "no test row has correct predictions only"
 
 
 @pytest.mark.parametrize("seed", range(2))

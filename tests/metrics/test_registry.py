@@ -85,16 +85,24 @@ def test_a_statistic_says_which_of_its_methods_is_missing():
 # --- metrics of the user ---------------------------------------------------------------------------------------------
 
 
+def metrics_with_constant(value):
+    return metric_set({"brier": Metric("brier", lambda truth, rows: value, range=(0.0, 2.0))})
+
+
+def test_a_value_at_the_end_of_the_range_of_its_metric_is_a_score():
+    assert metrics_with_constant(2).score(TRUTH, PROBABILITIES)["brier"] == Score(2.0)
+
+
 @pytest.mark.parametrize("value", [-0.01, 2.5])
 def test_a_value_outside_the_range_of_its_metric_ends_the_run(value):
-    def with_value(value):
-        return metric_set({"brier": Metric("brier", lambda truth, rows: value, range=(0.0, 2.0))})
-
-    assert with_value(2).score(TRUTH, PROBABILITIES)["brier"] == Score(2.0)
     with pytest.raises(ArgumentError, match=rf"'brier' returned {value}, .* 0 to 2"):
-        with_value(value).score(TRUTH, PROBABILITIES)
-    with pytest.raises(ArgumentError, match="row 1 of the predictions"):  # it would count as the first of its labels
-        metric_set("standard").score([0, 1], [[0.0, 1.0], [1.0, 1.0]], hard=True)
+        metrics_with_constant(value).score(TRUTH, PROBABILITIES)
+
+
+def test_hard_predictions_must_have_one_label_in_each_row():
+    two_labels = [1.0, 1.0]  # it would count as the first of its labels
+    with pytest.raises(ArgumentError, match="row 1 of the predictions"):
+        metric_set("standard").score([0, 1], [[0.0, 1.0], two_labels], hard=True)
 
 
 def test_every_score_of_a_benchmark_has_a_record():
@@ -299,7 +307,7 @@ def test_a_mean_of_query_scores_has_an_interval_around_its_value(brier_runs: lis
     for result in brier_runs:
         value, interval = result["Averaged results"]["brier"], result.details["mini"].intervals["brier"]
         assert 0.0 <= interval.low < value < interval.high <= 2.0
-        assert not any("brier" in key for key in result.details["mini"].missing)
+        assert [key for key in result.details["mini"].missing if "brier" in key] == []
         assert result.means.intervals["brier"].low == pytest.approx(interval.low)
 
 

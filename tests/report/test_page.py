@@ -758,7 +758,7 @@ def test_prompts_are_those_of_the_run_and_their_parts_are_its_demonstrations(
     pool = benchmark[0].demonstration_set()
     texts = {text for place in range(len(pool)) for text in pool.row(place).texts}
     for _, *demonstrations, _ in found:
-        assert all(any(text in one for text in texts) for one in demonstrations)
+        assert [one for one in demonstrations if not any(text in one for text in texts)] == []
 
 
 def test_every_query_is_there_with_its_prediction_and_probabilities() -> None:
@@ -802,9 +802,9 @@ def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
     runs = {"a": StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)), "b": edited}
     (own,) = data_of(page_of(runs))["sets"]
     first, second = (own["runs"][number]["queries"].values() for number in "01")
-    assert all(prompt >= 0 for *_, prompt in first)
-    assert all(prompt == -1 for *_, prompt in second)
-    assert all((scores is None) == (kept.step is None) for _, _, scores, _ in second)
+    assert [prompt for *_, prompt in first if prompt < 0] == []
+    assert [prompt for *_, prompt in second if prompt != -1] == []
+    assert [scores for _, _, scores, _ in second if (scores is None) != (kept.step is None)] == []
 
 
 @pytest.fixture(scope="module")
@@ -876,8 +876,8 @@ def test_a_run_that_stopped_early_is_marked_where_it_is_exported_with_its_interv
     assert f"${value:.4f}$ [{interval.low:.3f}, {interval.high:.3f}] (stopped early)" in text
     (card,) = model_index([early])
     for evaluation in card["results"]:
-        assert all(metric["name"].endswith(" (stopped early)") for metric in evaluation["metrics"])
-        assert all(metric["args"]["stopped_early"] for metric in evaluation["metrics"])
+        assert [metric for metric in evaluation["metrics"] if not metric["name"].endswith(" (stopped early)")] == []
+        assert [metric for metric in evaluation["metrics"] if not metric["args"]["stopped_early"]] == []
     assert f"{value:.4f} (stopped early)" in unescape(report_html({"early": early}))
 
 

@@ -85,7 +85,7 @@ def test_every_output_of_a_result_with_such_a_text(make: Callable[[str], Result]
     assert loaded == result
     loaded.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == file.read_bytes()
-    assert not any(finding.same is False for finding in verify(loaded))
+    assert [finding for finding in verify(loaded) if finding.same is False] == []
     for shown in (str(loaded), loaded._repr_html_()):
         shown.encode("utf-8")
     if make is not has_a_metric:
@@ -114,7 +114,9 @@ def test_data_frames_have_valid_texts(tmp_path: Path) -> None:
     result = fails_with("Great \ud83d")
     for level in ("score", "query"):
         result.to_pandas(level).to_parquet(tmp_path / f"{level}.parquet")  # type: ignore[arg-type]
-    assert any("Great \\ud83d" in str(reason) for reason in result.to_pandas("query")["reason"])
+    assert any("Great \\ud83d" in str(reason) for reason in result.to_pandas("query")["reason"]), (
+        f"got {result.to_pandas('query')['reason']}"
+    )
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -131,7 +133,9 @@ def test_a_store_keeps_the_model_and_its_replies(text: str, tmp_path: Path) -> N
         assert main(list(map(str, command))) == 0
     lines = (tmp_path / "answers.jsonl").read_text("utf-8").splitlines()
     assert lines
-    assert any(text in str(json.loads(line)) or repr(text)[1:-1] in str(json.loads(line)) for line in lines)
+    assert any(text in str(json.loads(line)) or repr(text)[1:-1] in str(json.loads(line)) for line in lines), (
+        f"got {lines}"
+    )
 
 
 # -- any text in any field

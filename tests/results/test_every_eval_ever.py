@@ -98,23 +98,35 @@ def test_a_sample_has_the_question_the_prompt_the_labels_and_the_prediction() ->
 
 
 @pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
-def test_a_sample_is_correct_if_its_prediction_is_the_true_label_whatever_metric_scores_it(unparsed: str) -> None:
-    """A high score of a wrong prediction is no correct sample, and a missing prediction is none in any metric."""
+def test_a_sample_of_a_reply_is_correct_if_its_label_is_the_true_one(unparsed: str) -> None:
+    """Every fifth reply has no label, so it is not correct, however it counts in the score."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=10, unparsed=unparsed)
-    labels = {query.id: query.query.label_space[query.query.row % 3] for query in identified_queries(benchmark)}
-    replies = {key: {"reply": "?" if number % 5 == 0 else label} for number, (key, label) in enumerate(labels.items())}
-    results = [
-        score_predictions(benchmark, replies, model_name="org/name"),
-        normal(metrics={"share": StaICC.MeanOf(lambda label, row: 0.5 + row[label] / 2)}),
-    ]
-    for result in results:
-        assert isinstance(result, Result)
-        correct = {(str(query.row), query.repeat): query.correct is True for query in result.queries()}
-        assert len(set(correct.values())) == 2
-        samples = list(scored_samples(result, {}))
-        assert samples
-        for sample in samples:
-            assert sample.is_correct is correct[sample.sample_id, sample.repeat], sample
+    replies = {}
+    for number, identified in enumerate(identified_queries(benchmark)):
+        label = identified.query.label_space[identified.query.row % 3]
+        replies[identified.id] = {"reply": "?" if number % 5 == 0 else label}
+    result = score_predictions(benchmark, replies, model_name="org/name")
+    assert isinstance(result, Result)
+    check_correct_samples(result)
+
+
+def test_a_high_score_of_a_wrong_prediction_is_no_correct_sample() -> None:
+    result = normal(metrics={"share": StaICC.MeanOf(lambda label, row: 0.5 + row[label] / 2)})
+    check_correct_samples(result)
+
+
+def check_correct_samples(result: Result) -> None:
+    """Check that the samples of a result are correct where its queries are, and that some are and some are not."""
+    query_is_correct = {(str(query.row), query.repeat): query.correct is True for query in result.queries()}
+    assert set(query_is_correct.values()) == {True, False}
+    samples = list(scored_samples(result, {}))
+    assert {(sample.sample_id, sample.repeat) for sample in samples} == query_is_correct.keys()
+    for sample in samples:
+        expected = query_is_correct[sample.sample_id, sample.repeat]
+        assert sample.is_correct is expected, (
+            f"{sample.metric} of test row {sample.sample_id}, repeat {sample.repeat}: is_correct is "
+            f"{sample.is_correct}, expected {expected} (score {sample.score}, reason {sample.reason!r})"
+        )
 
 
 def test_a_sample_of_a_log_is_correct_only_with_the_best_possible_score(tmp_path: Path) -> None:

@@ -715,7 +715,7 @@ def test_titles_have_the_names_of_the_classes() -> None:
     parts = StaICC.TripletBias(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
     titles = [line for line in str(parts).splitlines() if line.endswith("Bias")]
     assert titles == ["ContextualBias", "DomainBias", "PosteriorBias"]
-    assert all(hasattr(StaICC, title) for title in titles)
+    assert [title for title in titles if not hasattr(StaICC, title)] == []
 
 
 @pytest.mark.parametrize(

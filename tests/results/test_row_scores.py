@@ -83,9 +83,9 @@ def test_queries_with_one_name_have_the_same_demonstrations(benchmark: Any, samp
         key = (row["template"], texts)
         texts_by_name.setdefault((row["demonstrations"], row["template"]), set()).add(texts)
         names_by_texts.setdefault(key, set()).add(row["demonstrations"])
-    assert all(len(texts) == 1 for texts in texts_by_name.values())
+    assert [texts for texts in texts_by_name.values() if len(texts) != 1] == []
     if sampler == "nested-shared" or benchmark is Generalisation:
-        assert all(len(names) == 1 for names in names_by_texts.values())
+        assert [names for names in names_by_texts.values() if len(names) != 1] == []
         assert len(names_by_texts) < len(result.queries())
 
 
@@ -106,7 +106,7 @@ def test_each_template_has_a_name() -> None:
         if row["row"] == 0:
             instructions_by_template.setdefault(row["template"], set()).add(query.prompt)
     assert len(instructions_by_template) == 9
-    assert all(len(prompts) == 1 for prompts in instructions_by_template.values())
+    assert [prompts for prompts in instructions_by_template.values() if len(prompts) != 1] == []
 
 
 @pytest.mark.parametrize("benchmark", [ContextualBias, DomainBias])
@@ -121,7 +121,7 @@ def test_what_is_not_known_is_none() -> None:
     rows = list(row_scores(Normal(datasets=["mini"], limit=40)(unsure, on_error="collect")))
     missing = [row for row in rows if row["accuracy"] is None]
     assert missing
-    assert all(row["likelihood"] is None for row in missing)
+    assert [row for row in missing if row["likelihood"] is not None] == []
     labels = list(row_scores(Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)))
     assert {row["likelihood"] for row in labels} == {None}
     assert {row["demonstrations"] for row in row_scores(DomainBias(datasets=["mini"], limit=4)(model))} == {None}

@@ -133,7 +133,7 @@ def test_a_long_key_is_in_no_file_message_or_log(server, monkeypatch, caplog, tm
     assert len(caplog.records) > 10
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     if "headers" not in way:
-        assert any("[key]" in text for text in said)
+        assert any("[key]" in text for text in said), f"got {said}"
     for text in said:
         for line in text.splitlines():
             assert not leaks(KEY, line), line
