@@ -10,7 +10,7 @@ import re
 import tracemalloc
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -41,25 +41,27 @@ from StaICC.report.latex_tables import latex_scores
 from StaICC.report.page import report_html
 from StaICC.results.experiment_table import experiment_rows
 from StaICC.results.result import Result
-from StaICC.results.result import load as load_result
 from tests.long_icl.conftest import SINGLE, make
 
 EVERY = ("context", "length", "shots", "order", "position", "controls", "retrieval")
 
 
 def benchmark(folder: Path, experiment: Any, name: str = "goemotions", **options: Any) -> LongICL:
+    """A benchmark of one experiment on one small data set."""
     return make(folder, [name], experiment=experiment, **{"limit": "default", **options})
 
 
-def one(folder: Path, experiment: Any, name: str = "goemotions", limit: int = 3, **options: Any) -> Any:
+def experimentor_of(folder: Path, experiment: Any, name: str = "goemotions", limit: int = 3, **options: Any) -> Any:
+    """The experimentor of one experiment on one small data set."""
     return benchmark(folder, experiment, name, limit=limit, **options)[0]
 
 
-def rounds_of(folder: Path, name: str = "goemotions", number: int = 5, **options: Any) -> LongICLExperimentor:
+def published_rounds(folder: Path, name: str = "goemotions", number: int = 5, **options: Any) -> LongICLExperimentor:
+    """The experimentor of one round of the published protocol: no experiment."""
     return make(folder, [name], [number], 3, **options)[0]
 
 
-def shown(prompt: str, name: str = "goemotions") -> list[tuple[str, str]]:
+def demonstrations_in(prompt: str, name: str = "goemotions") -> list[tuple[str, str]]:
     """Text and label of each demonstration in a prompt, read without the library."""
     cue, answer = {
         "goemotions": ("comment: ", "\nemotion category: "),
@@ -69,9 +71,10 @@ def shown(prompt: str, name: str = "goemotions") -> list[tuple[str, str]]:
     return [(text, label.strip()) for text, label in (part.split(answer) for part in parts)]
 
 
-def rows_of(result: Result, name: str = "goemotions") -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = result.divided[name]["experiment"]["conditions"]
-    return found
+def condition_rows(result: Result, name: str = "goemotions") -> dict[str, dict[str, float]]:
+    """Scores, intervals and tests of each condition of an experiment."""
+    rows: dict[str, dict[str, float]] = result.divided[name]["experiment"]["conditions"]
+    return rows
 
 
 def test_levels_that_are_too_many_and_levels_that_do_not_rise_have_different_messages() -> None:
@@ -89,159 +92,341 @@ def test_levels_that_are_too_many_and_levels_that_do_not_rise_have_different_mes
 
 @pytest.mark.parametrize("instruct", [False, True])
 @pytest.mark.parametrize("name", SINGLE)
-def test_budgets_are_filled_with_nested_contexts(small_files: Path, name: str, instruct: bool) -> None:
-    budgets = (1500, 1024 * 2, 3000)
-    own = one(small_files, Experiment("context", budgets), name, instruct=instruct)
-    longest = rounds_of(small_files, name, instruct=instruct).context(5)
-    contexts = [own.context(key) for key in own.rounds]
-    assert list(own.contexts) == ["1500", "2K", "3000"][: len(contexts)]
-    for budget, context, longer in zip(budgets, contexts, [*contexts[1:], longest], strict=False):
-        assert longer.startswith(context)  # nested, and in the published order
+def test_contexts_of_larger_budgets_begin_with_those_of_smaller_ones(
+    small_files: Path, name: str, instruct: bool
+) -> None:
+    budgets = (1500, 2048, 3000)
+    experimentor = experimentor_of(small_files, Experiment("context", budgets), name, instruct=instruct)
+    contexts = [experimentor.context(key) for key in experimentor.rounds]
+    published_context = published_rounds(small_files, name, instruct=instruct).context(5)
+
+    names_of_available = ["1500", "2K", "3000"][: len(contexts)]  # a data set may be too small for the last ones
+    assert list(experimentor.contexts) == names_of_available
+    for shorter, longer in itertools.pairwise([*contexts, published_context]):
+        assert longer.startswith(shorter)
+    for budget, context in zip(budgets, contexts, strict=False):
         assert reference_tokens(context) == math.ceil(len(context.encode()) / 4) <= budget
-    if name == "tacred":
-        return
-    train = [row.item() for row in own.data.train]
-    order = [train[place] for turn in turns_of([item.gold[0] for item in train]) for place in turn]
-    for condition, budget in zip(own.contexts.values(), budgets, strict=False):
+
+
+def published_order(experimentor: Any) -> list[Any]:
+    """The demonstrations of all labels in turns, as the published protocol shows them."""
+    items = [row.item() for row in experimentor.data.train]
+    turns = turns_of([item.gold[0] for item in items])
+    return [items[index] for turn in turns for index in turn]
+
+
+WITHOUT_TACRED = [name for name in SINGLE if name != "tacred"]
+"""The data sets whose demonstrations show all labels in turns; TACRED has a rule of its own."""
+
+
+@pytest.mark.parametrize("instruct", [False, True])
+@pytest.mark.parametrize("name", WITHOUT_TACRED)
+def test_a_budget_has_no_room_for_one_more_demonstration(small_files: Path, name: str, instruct: bool) -> None:
+    budgets = (1500, 2048, 3000)
+    experimentor = experimentor_of(small_files, Experiment("context", budgets), name, instruct=instruct)
+    demonstrations = published_order(experimentor)
+
+    for condition, budget in zip(experimentor.contexts.values(), budgets, strict=False):
         count = condition.demonstrations
-        assert condition.context == write_context(own.card, order[:count], instruct=instruct)
-        longer = write_context(own.card, order[: count + 1], instruct=instruct)
-        assert len(longer.text.encode()) > 4 * budget  # no further one fits
-    sizes = [len(write_context(own.card, order[:count], instruct=instruct).text.encode()) for count in range(40)]
-    count = next(count for count in range(1, 40) if sizes[count] % 4 == 0)
-    exact = one(small_files, Experiment("context", (sizes[count] // 4,)), name, instruct=instruct)
+        one_more = write_context(experimentor.card, demonstrations[: count + 1], instruct=instruct)
+        assert condition.context == write_context(experimentor.card, demonstrations[:count], instruct=instruct)
+        assert len(one_more.text.encode()) > 4 * budget  # four bytes are one reference token
+
+
+@pytest.mark.parametrize("instruct", [False, True])
+@pytest.mark.parametrize("name", WITHOUT_TACRED)
+def test_a_context_may_have_exactly_the_size_of_its_budget(small_files: Path, name: str, instruct: bool) -> None:
+    experimentor = experimentor_of(small_files, Experiment("context", (1500,)), name, instruct=instruct)
+    demonstrations = published_order(experimentor)
+    budget_by_count = {}
+    for count in range(1, 40):
+        context = write_context(experimentor.card, demonstrations[:count], instruct=instruct)
+        size = len(context.text.encode())
+        if size % 4 == 0:  # its reference tokens are four bytes each, without a rest
+            budget_by_count[count] = size // 4
+    count, budget = next(iter(budget_by_count.items()))
+
+    exact = experimentor_of(small_files, Experiment("context", (budget,)), name, instruct=instruct)
+
     assert [condition.demonstrations for condition in exact.contexts.values()] == [count]
 
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_shots_are_the_published_rounds(small_files: Path, name: str) -> None:
-    own = one(small_files, Experiment("shots", (0, 1, 2, 5, 7)), name)
+    own = experimentor_of(small_files, Experiment("shots", (0, 1, 2, 5, 7)), name)
     for number in (1, 2, 5):
-        assert own.context(f"{number} shots") == rounds_of(small_files, name, number).context(number)
+        assert own.context(f"{number} shots") == published_rounds(small_files, name, number).context(number)
     assert own.contexts["0 shots"] == SharedContext(PromptParts(task_card(name).template.plain, (), ""), 0)
     assert own.queries.unavailable.keys() == {"7 shots"}
     assert "got 7 shots" in own.queries.unavailable["7 shots"]
     assert "6 demonstrations of every label" in own.queries.unavailable["7 shots"]
 
 
-def test_orders_have_the_same_demonstrations(small_files: Path) -> None:
-    own, again, other = (one(small_files, Experiment("order", (3,), shots=2, seed=seed)) for seed in (0, 0, 1))
-    orders = {str(name): shown(own.context(name)) for name in own.rounds}
-    published = orders["published"]
-    assert list(orders) == ["published", *(f"{kind} {n}" for kind in ("rotation", "shuffle") for n in (1, 2, 3))]
-    assert [order for order in orders.values() if sorted(order) != sorted(published)] == []
-    assert len(set(map(tuple, orders.values()))) == 7
-    assert orders["rotation 2"] == published[28:] + published[:28]
-    assert again.contexts == own.contexts
+def order_experimentor(folder: Path, seed: int = 0) -> Any:
+    """Three rotations and three shuffles of two shots for each of 28 labels: of 56 demonstrations."""
+    return experimentor_of(folder, Experiment("order", (3,), shots=2, seed=seed))
+
+
+def test_orders_are_different_and_have_the_same_demonstrations(small_files: Path) -> None:
+    experimentor = order_experimentor(small_files)
+    orders = {str(name): demonstrations_in(experimentor.context(name)) for name in experimentor.rounds}
+
+    rotations = ["rotation 1", "rotation 2", "rotation 3"]
+    shuffles = ["shuffle 1", "shuffle 2", "shuffle 3"]
+    assert list(orders) == ["published", *rotations, *shuffles]
+    for name, order in orders.items():
+        assert sorted(order) == sorted(orders["published"]), name
+    different_orders = {tuple(order) for order in orders.values()}
+    assert len(different_orders) == 7
+
+
+def test_the_second_of_three_rotations_begins_in_the_middle(small_files: Path) -> None:
+    experimentor = order_experimentor(small_files)
+    published = demonstrations_in(experimentor.context("published"))
+    middle = 28  # of 56 demonstrations
+
+    assert demonstrations_in(experimentor.context("rotation 2")) == published[middle:] + published[:middle]
+
+
+def test_the_seed_changes_shuffles_and_no_rotation(small_files: Path) -> None:
+    first = order_experimentor(small_files, seed=0)
+    same_seed = order_experimentor(small_files, seed=0)
+    other_seed = order_experimentor(small_files, seed=1)
+
+    assert same_seed.contexts == first.contexts
+    first_shuffles = [first.context(f"shuffle {number}") for number in (1, 2, 3)]
     for number in (1, 2, 3):
-        assert other.context(f"rotation {number}") == own.context(f"rotation {number}")
-        assert other.context(f"shuffle {number}") not in [own.context(f"shuffle {n}") for n in (1, 2, 3)]
+        assert other_seed.context(f"rotation {number}") == first.context(f"rotation {number}")
+        assert other_seed.context(f"shuffle {number}") not in first_shuffles
 
 
 @pytest.mark.parametrize(("parts", "shots", "seed"), [(2, 1, 0), (5, 3, 0), (5, 3, 1), (28, 2, 1)])
 def test_every_label_is_in_every_part_once(small_files: Path, parts: int, shots: int, seed: int) -> None:
-    own = one(small_files, Experiment("position", (parts,), shots, seed))
-    blocks = blocks_of(own.card.labels, parts, seed)
-    sizes = Counter(blocks.values())
-    assert max(sizes.values()) - min(sizes.values()) <= 1
-    places: dict[str, list[int]] = {}
-    for order, name in enumerate(own.rounds):
-        labels = [label for _, label in shown(own.context(name))]
-        assert Counter(labels) == dict.fromkeys(own.card.labels, shots)
+    """A Latin square: over all orders of the blocks of labels, each block is in each part of the context once."""
+    experimentor = experimentor_of(small_files, Experiment("position", (parts,), shots, seed))
+    blocks = blocks_of(experimentor.card.labels, parts, seed)
+    labels_in_block = Counter(blocks.values())
+    assert max(labels_in_block.values()) - min(labels_in_block.values()) <= 1
+
+    parts_of_label: dict[str, list[int]] = {}
+    for order, name in enumerate(experimentor.rounds):
+        remaining = [label for _, label in demonstrations_in(experimentor.context(name))]
+        assert Counter(remaining) == dict.fromkeys(experimentor.card.labels, shots)
         for part in range(parts):
             block = (part - order) % parts
-            inside, labels = labels[: sizes[block] * shots], labels[sizes[block] * shots :]
-            for label in set(inside):
-                assert inside.count(label) == shots  # all of its demonstrations
-                places.setdefault(label, []).append(part)
-    assert [parts_of_label for parts_of_label in places.values() if sorted(parts_of_label) != [*range(parts)]] == []
+            part_size = labels_in_block[block] * shots
+            in_part, remaining = remaining[:part_size], remaining[part_size:]
+            for label in set(in_part):
+                assert in_part.count(label) == shots, f"{label}: not all of its demonstrations are in one part"
+                parts_of_label.setdefault(label, []).append(part)
+
+    for label, its_parts in parts_of_label.items():
+        assert sorted(its_parts) == [*range(parts)], label
 
 
-def test_length_is_told_from_labels(small_files: Path) -> None:
-    """With 28 labels, 256 tokens show some of them. A copier is as good as its coverage, at any length."""
-    budgets = (256, 1024, 1500)
-    own = benchmark(small_files, Experiment("length", budgets), limit=None)
-    base, *others = (shown(own[0].context(name)) for name in ("256", "1K padded", "1K same labels"))
-    assert others[0] == base
-    assert others[1][: len(base)] == base
-    labels = {label for _, label in base}
-    assert {label for _, label in others[1]} == labels
-    assert len(others[1]) > len(base)
-    padded, same = (own[0].context(f"1K {kind}") for kind in ("padded", "same labels"))
-    assert len(padded.encode()) == len(same.encode()) <= 4 * 1024
-    assert "demonstrations of the" in own[0].queries.unavailable["1500 same labels"]
-    assert len(own[0].context("1500 padded").encode()) == 4 * 1500  # possible without further demonstrations
-    result = own(copies)
-    gold = [item.gold[0] for item in own[0].test_items]
-    share = sum(label in labels for label in gold) / len(gold)
-    assert 0 < share < 0.9
-    for name, row in rows_of(result).items():
+def length_benchmark(folder: Path) -> LongICL:
+    """Contexts of 256 tokens show some of the 28 labels; longer ones are padded, or show more of the same labels."""
+    return benchmark(folder, Experiment("length", (256, 1024, 1500)), limit=None)
+
+
+def test_longer_contexts_of_the_length_experiment_show_no_further_label(small_files: Path) -> None:
+    experimentor = length_benchmark(small_files)[0]
+    shortest = demonstrations_in(experimentor.context("256"))
+    padded = demonstrations_in(experimentor.context("1K padded"))
+    same_labels = demonstrations_in(experimentor.context("1K same labels"))
+
+    assert padded == shortest
+    assert same_labels[: len(shortest)] == shortest
+    assert len(same_labels) > len(shortest)
+    assert {label for _, label in same_labels} == {label for _, label in shortest}
+
+
+def test_both_contexts_of_a_length_have_the_same_size(small_files: Path) -> None:
+    experimentor = length_benchmark(small_files)[0]
+    padded = experimentor.context("1K padded").encode()
+    same_labels = experimentor.context("1K same labels").encode()
+
+    assert len(padded) == len(same_labels) <= 4 * 1024
+
+
+def test_a_length_with_too_few_demonstrations_of_its_labels_is_padded_only(small_files: Path) -> None:
+    experimentor = length_benchmark(small_files)[0]
+
+    assert "demonstrations of the" in experimentor.queries.unavailable["1500 same labels"]
+    assert len(experimentor.context("1500 padded").encode()) == 4 * 1500
+
+
+def test_a_copying_model_is_as_good_as_the_share_of_labels_shown_at_any_length(small_files: Path) -> None:
+    benchmark = length_benchmark(small_files)
+    experimentor = benchmark[0]
+    labels = {label for _, label in demonstrations_in(experimentor.context("256"))}
+    gold = [item.gold[0] for item in experimentor.test_items]
+    is_shown = [float(label in labels) for label in gold]
+    share_shown = sum(is_shown) / len(gold)
+    assert 0 < share_shown < 0.9
+
+    result = benchmark(copies)
+
+    for name, row in condition_rows(result).items():
+        demonstrations = experimentor.contexts[name].demonstrations
         assert row["labels_shown"] == len(labels)
-        assert row["share_shown"] == pytest.approx(share)
-        assert row["per_shown_label"] == pytest.approx(own[0].contexts[name].demonstrations / len(labels))
-        assert (row["score_shown"], row["score_not_shown"]) == (1.0, 0.0)
+        assert row["share_shown"] == pytest.approx(share_shown)
+        assert row["per_shown_label"] == pytest.approx(demonstrations / len(labels))
+        assert row["score_shown"] == 1.0
+        assert row["score_not_shown"] == 0.0
         assert row["difference"] in (None, 0.0)
         assert row["p_value"] in (None, 1.0)
-        assert row["band_low"] <= row["score_low"] <= row["score"] <= row["score_high"] <= row["band_high"]
-        hits, level = [float(label in labels) for label in gold], 1 - 0.05 / len(rows_of(result))
-        assert row["band_low"] == pytest.approx(row["score"] - ratio_part(hits, [1.0] * len(hits), level).below)
     assert result.divided["goemotions"]["experiment"]["compared"]["1K same labels"] == "1K padded"
     assert "1K same labels from 1K padded" in str(result)
-    # The published order shows more labels in more tokens: the same model "improves with length".
-    published = rows_of(benchmark(small_files, Experiment("context", (256, 1024)), limit=None)(copies))
-    for row in published.values():
+
+
+def test_the_band_of_all_lengths_is_corrected_for_their_number(small_files: Path) -> None:
+    """The band is an interval at the level 1 - .05 / lengths (Bonferroni)."""
+    benchmark = length_benchmark(small_files)
+    labels = {label for _, label in demonstrations_in(benchmark[0].context("256"))}
+    hits = [float(item.gold[0] in labels) for item in benchmark[0].test_items]  # of a model that copies
+
+    rows = condition_rows(benchmark(copies))
+
+    level = 1 - 0.05 / len(rows)
+    distance_below = ratio_part(hits, [1.0] * len(hits), level).below
+    for row in rows.values():
+        assert row["band_low"] <= row["score_low"] <= row["score"] <= row["score_high"] <= row["band_high"]
+        assert row["band_low"] == pytest.approx(row["score"] - distance_below)
+
+
+def test_in_the_published_order_a_copying_model_seems_to_improve_with_length(small_files: Path) -> None:
+    """The published order shows more labels in more tokens, which the length experiment keeps apart."""
+    rows = condition_rows(benchmark(small_files, Experiment("context", (256, 1024)), limit=None)(copies))
+
+    for row in rows.values():
         assert row["score"] == pytest.approx(row["share_shown"])
-    assert published["1K"]["difference_low"] > 0
+    assert rows["1K"]["difference_low"] > 0
 
+
+def test_a_model_that_long_prompts_disturb_loses_with_padding(small_files: Path) -> None:
     def disturbed(prompt: str, label_space: list[str]) -> str:
-        return copies(prompt, label_space) if len(prompt) < 1500 else label_space[0]
+        is_long = len(prompt) >= 1500
+        return label_space[0] if is_long else copies(prompt, label_space)
 
-    rows = rows_of(own(disturbed))
+    rows = condition_rows(length_benchmark(small_files)(disturbed))
+
     assert rows["1K padded"]["p_value"] < 0.05
     assert rows["1K padded"]["difference_high"] < 0
-    assert rows["1K same labels"]["difference"] == 0.0
+    assert rows["1K same labels"]["difference"] == 0.0  # from the padded one, which is as long
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(0, 0), (0, 6), (3, 9), (5, 5), (40, 2)])
 def test_the_test_of_a_difference_is_that_of_all_signs_of_the_changed_items(gained: int, lost: int) -> None:
     """The outcomes that are as extreme as the observed one count in part, more extreme ones in full."""
-    right, wrong = (Tally(("a",), (), ("a",) * correct) for correct in (1, 0))
+    right, wrong = Tally(("a",), (), ("a",)), Tally(("a",), (), ())
     before = [wrong] * gained + [right] * lost + [right, wrong]
     after = [right] * gained + [wrong] * lost + [right, wrong]
-    count, distance = gained + lost, abs(gained - lost)
-    more_extreme = sum(math.comb(count, up) for up in range(count + 1) if abs(2 * up - count) > distance)
-    observed = 2 * math.comb(count, max(gained, lost))
-    observed_share = 1 - 0.0214 * math.sqrt(count + 2)
-    expected = min(1.0, (more_extreme + observed_share * observed) / 2**count)
-    assert mcnemar_p_value(before, after) == pytest.approx(expected)
+
+    p_value = mcnemar_p_value(before, after)
+
+    changed = gained + lost
+    more_extreme_signs = 0
+    for positive in range(changed + 1):
+        if abs(positive - (changed - positive)) > abs(gained - lost):
+            more_extreme_signs += math.comb(changed, positive)
+    equally_extreme_signs = 2 * math.comb(changed, max(gained, lost))
+    counted_part = 1 - 0.0214 * math.sqrt(len(before))  # docs/error_rates.md: w = 0.0214 sqrt(n) for n items
+    expected = (more_extreme_signs + counted_part * equally_extreme_signs) / 2**changed
+    assert p_value == pytest.approx(min(1.0, expected))
 
 
-def test_controls(small_files: Path) -> None:
-    own = one(small_files, Experiment("controls", shots=2))
-    normal, shuffled, symbols = (shown(own.context(name)) for name in ("normal", "shuffled labels", "symbols"))
-    assert own.context("normal") == rounds_of(small_files, number=2).context(2)
-    assert [text for text, _ in shuffled] == [text for text, _ in normal] == [text for text, _ in symbols]
-    assert Counter(label for _, label in shuffled) == Counter(label for _, label in normal)
-    assert sum(a == b for (_, a), (_, b) in zip(normal, shuffled, strict=True)) < 10
-    names = own.contexts["symbols"].label_names
-    assert len(set(names)) == 28
-    renamed = {a: b for (_, a), (_, b) in zip(normal, symbols, strict=True)}
-    assert dict(zip(own.card.labels, names, strict=True)) == renamed
-    assert not {label for _, label in symbols} & set(own.card.labels)
-    assert {query.label_space for query in own.round_queries("symbols")} == {names}
-    assert own.context("zero shots") == own.card.template.plain
-    for name in ("irrelevant text", "symbols", "random labels", "shuffled labels"):
-        assert len(own.context(name).encode()) == len(own.context("normal").encode())
-    drawn = [label for _, label in shown(own.context("random labels"))]
-    assert set(drawn) <= set(own.card.labels)
-    assert Counter(drawn) != Counter(label for _, label in normal)
-    assert [text for text, _ in shown(own.context("random labels"))] == [text for text, _ in normal]
-    assert not shown(own.context("irrelevant text"))
-    others = [one(small_files, Experiment("controls", shots=2, seed=seed)) for seed in range(1, 5)]
-    assert {other.context("normal") for other in others} == {own.context("normal")}  # random labels are no longer
-    instructed = one(small_files, Experiment("controls", shots=1), instruct=True)
-    assert ", ".join(instructed.contexts["symbols"].label_names) in instructed.context("symbols")
-    assert ", ".join(own.card.labels) in instructed.context("irrelevant text")
+def controls_experimentor(folder: Path, seed: int = 0) -> Any:
+    """All control conditions with two shots for each label."""
+    return experimentor_of(folder, Experiment("controls", shots=2, seed=seed))
+
+
+def texts_and_labels(experimentor: Any, condition: str) -> tuple[list[str], list[str]]:
+    """The texts and the labels of the demonstrations of a condition, in the order of its context."""
+    demonstrations = demonstrations_in(experimentor.context(condition))
+    return [text for text, _ in demonstrations], [label for _, label in demonstrations]
+
+
+def test_the_normal_condition_is_the_published_context(small_files: Path) -> None:
+    experimentor = controls_experimentor(small_files)
+
+    assert experimentor.context("normal") == published_rounds(small_files, number=2).context(2)
+
+
+def test_zero_shots_are_the_template_alone(small_files: Path) -> None:
+    experimentor = controls_experimentor(small_files)
+
+    assert experimentor.context("zero shots") == experimentor.card.template.plain
+
+
+@pytest.mark.parametrize("condition", ["shuffled labels", "symbols", "random labels"])
+def test_controls_of_labels_keep_the_texts(small_files: Path, condition: str) -> None:
+    experimentor = controls_experimentor(small_files)
+    normal_texts, _ = texts_and_labels(experimentor, "normal")
+    texts, _ = texts_and_labels(experimentor, condition)
+
+    assert texts == normal_texts
+
+
+def test_irrelevant_text_has_no_demonstration(small_files: Path) -> None:
+    experimentor = controls_experimentor(small_files)
+
+    assert demonstrations_in(experimentor.context("irrelevant text")) == []
+
+
+@pytest.mark.parametrize("condition", ["irrelevant text", "symbols", "random labels", "shuffled labels"])
+def test_controls_with_a_context_are_as_long_as_the_normal_one(small_files: Path, condition: str) -> None:
+    experimentor = controls_experimentor(small_files)
+
+    assert len(experimentor.context(condition).encode()) == len(experimentor.context("normal").encode())
+
+
+def test_shuffled_labels_are_the_same_labels_in_other_places(small_files: Path) -> None:
+    experimentor = controls_experimentor(small_files)
+    _, normal = texts_and_labels(experimentor, "normal")
+    _, shuffled = texts_and_labels(experimentor, "shuffled labels")
+
+    assert Counter(shuffled) == Counter(normal)
+    unchanged = sum(before == after for before, after in zip(normal, shuffled, strict=True))
+    assert unchanged < 10  # of 56
+
+
+def test_random_labels_are_drawn_anew_from_all_labels(small_files: Path) -> None:
+    experimentor = controls_experimentor(small_files)
+    _, normal = texts_and_labels(experimentor, "normal")
+    _, drawn = texts_and_labels(experimentor, "random labels")
+
+    assert set(drawn) <= set(experimentor.card.labels)
+    assert Counter(drawn) != Counter(normal)
+
+
+def test_symbols_rename_each_label_to_one_new_name(small_files: Path) -> None:
+    experimentor = controls_experimentor(small_files)
+    _, normal = texts_and_labels(experimentor, "normal")
+    _, symbols = texts_and_labels(experimentor, "symbols")
+    label_names = experimentor.contexts["symbols"].label_names
+
+    assert len(set(label_names)) == 28
+    renamed = dict(zip(normal, symbols, strict=True))
+    assert renamed == dict(zip(experimentor.card.labels, label_names, strict=True))
+    assert [renamed[label] for label in normal] == symbols  # in all demonstrations of the label
+    assert not set(symbols) & set(experimentor.card.labels)
+    assert {query.label_space for query in experimentor.round_queries("symbols")} == {label_names}
+
+
+def test_the_normal_context_is_the_same_with_each_seed(small_files: Path) -> None:
+    """Also where the random labels of a seed are longer than the labels of the normal context."""
+    contexts = {controls_experimentor(small_files, seed).context("normal") for seed in range(5)}
+
+    assert len(contexts) == 1
+
+
+def test_the_instruction_lists_the_label_names_of_its_condition(small_files: Path) -> None:
+    experimentor = experimentor_of(small_files, Experiment("controls", shots=1), instruct=True)
+
+    symbols = experimentor.contexts["symbols"].label_names
+    assert ", ".join(symbols) in experimentor.context("symbols")
+    assert ", ".join(experimentor.card.labels) in experimentor.context("irrelevant text")
 
 
 WORDS = ["red", "blue", "green", "fast", "slow", "late", "lost", "paid", "card", "bank", "door"]
@@ -265,40 +450,101 @@ def okapi(query: str, texts: list[str]) -> list[float]:
 
 @pytest.fixture
 def words(small: Path) -> Path:
-    """BANKING77 of the published format with texts of a few words each."""
+    """BANKING77 of the published format with texts of one to five common words and a number."""
     for split, step in (("train", 3), ("test", 7)):
         path = small / f"banking77_{split}.csv"
-        head, *lines = path.read_text("utf-8").splitlines()
-        for place, line in enumerate(lines):
-            text = " ".join(WORDS[(place * step + turn * turn) % len(WORDS)] for turn in range(1 + place % 5))
-            lines[place] = f"{text} {place},{line.rpartition(',')[2]}"
-        path.write_text("\n".join([head, *lines]) + "\n", "utf-8", newline="")
+        header, *lines = path.read_text("utf-8").splitlines()
+        new_lines = [header]
+        for row, line in enumerate(lines):
+            word_count = 1 + row % 5
+            row_words = [WORDS[(row * step + place * place) % len(WORDS)] for place in range(word_count)]
+            _, _, label = line.rpartition(",")
+            new_lines.append(f"{' '.join(row_words)} {row},{label}")
+        path.write_text("\n".join(new_lines) + "\n", "utf-8", newline="")
     return small
 
 
+def retrieval_experimentor(folder: Path, shots: int, limit: int = 12) -> Any:
+    """Contexts of 1 and 5 of the demonstrations (``shots`` of each of 77 labels); all of them cannot be retrieved."""
+    return experimentor_of(folder, Experiment("retrieval", (1, 5, 77 * shots), shots), "banking77", limit)
+
+
+def banking_demonstrations(context: str) -> list[tuple[str, str]]:
+    """Text and label of each demonstration in a context of BANKING77."""
+    return demonstrations_in(context, "banking77")
+
+
 @pytest.mark.parametrize("shots", [1, 2])
-def test_the_most_similar_demonstrations_come_last(words: Path, shots: int) -> None:
-    own = one(words, Experiment("retrieval", (1, 5, 77 * shots), shots), "banking77", 12)
-    few = one(words, Experiment("retrieval", (1, 5), shots), "banking77", 3)
-    pool = shown(own.context("full context"), "banking77")
-    assert own.context("full context") == one(words, Experiment("shots", (shots,)), "banking77").context(
-        f"{shots} shots"
-    )
-    assert len(pool) == 77 * shots
-    for place, item in enumerate(own.test_items):
-        scores = okapi(item.texts[0], [text for text, _ in pool])
-        best = sorted(range(len(pool)), key=lambda number: (-round(scores[number], 9), number))
-        for number in (1, 5):
-            context = own.context(f"{number} retrieved", place)
-            assert shown(context, "banking77") == [pool[position] for position in reversed(best[:number])]
-            assert place >= 3 or few.context(f"{number} retrieved", place) == context  # other items do not matter
-    assert len({own.context("5 retrieved", place) for place in range(12)}) > 6
-    drawn = [shown(own.context("5 random", place), "banking77") for place in range(12)]
-    assert [order for order in drawn if len({*order} & {*pool}) != 5] == []
-    assert {pool.index(first) for first, *_ in drawn} != {pool.index(last) for *_, last in drawn}
-    assert {own.contexts[f"{number} random"].compared for number in (1, 5)} == {"1 retrieved", "5 retrieved"}
-    assert own.contexts["5 retrieved"].compared == ""  # compared with the full context
-    assert own.queries.unavailable.keys() == {f"{77 * shots} {kind}" for kind in ("retrieved", "random")}
+def test_the_full_context_has_all_shots_of_the_published_round(words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(words, shots)
+    published = experimentor_of(words, Experiment("shots", (shots,)), "banking77")
+
+    assert experimentor.context("full context") == published.context(f"{shots} shots")
+    assert len(banking_demonstrations(experimentor.context("full context"))) == 77 * shots
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("shots", [1, 2])
+def test_the_most_similar_demonstrations_come_last(words: Path, shots: int, count: int) -> None:
+    experimentor = retrieval_experimentor(words, shots)
+    pool = banking_demonstrations(experimentor.context("full context"))
+    pool_texts = [text for text, _ in pool]
+
+    for item_index, item in enumerate(experimentor.test_items):
+        scores = okapi(item.texts[0], pool_texts)
+        best_first = sorted(range(len(pool)), key=lambda index: (-round(scores[index], 9), index))
+        expected = [pool[index] for index in reversed(best_first[:count])]
+        retrieved = banking_demonstrations(experimentor.context(f"{count} retrieved", item_index))
+        assert retrieved == expected, f"item {item_index}"
+
+
+@pytest.mark.parametrize("shots", [1, 2])
+def test_most_items_have_retrieved_contexts_of_their_own(words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(words, shots, limit=12)
+    contexts = {experimentor.context("5 retrieved", item_index) for item_index in range(12)}
+
+    assert len(contexts) > 6
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("shots", [1, 2])
+def test_retrieval_for_an_item_does_not_depend_on_further_items(words: Path, shots: int, count: int) -> None:
+    twelve_items = retrieval_experimentor(words, shots, limit=12)
+    three_items = retrieval_experimentor(words, shots, limit=3)
+
+    for item_index in range(3):
+        context = three_items.context(f"{count} retrieved", item_index)
+        assert context == twelve_items.context(f"{count} retrieved", item_index), f"item {item_index}"
+
+
+@pytest.mark.parametrize("shots", [1, 2])
+def test_random_demonstrations_are_five_of_the_pool_in_any_order(words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(words, shots, limit=12)
+    pool = banking_demonstrations(experimentor.context("full context"))
+    drawn = [banking_demonstrations(experimentor.context("5 random", item_index)) for item_index in range(12)]
+
+    for item_index, demonstrations in enumerate(drawn):
+        assert len(set(demonstrations) & set(pool)) == 5, f"item {item_index}"
+    first_ones = {pool.index(demonstrations[0]) for demonstrations in drawn}
+    last_ones = {pool.index(demonstrations[-1]) for demonstrations in drawn}
+    assert first_ones != last_ones
+
+
+def test_random_contexts_are_compared_with_retrieved_ones_and_those_with_the_full_context(words: Path) -> None:
+    experimentor = retrieval_experimentor(words, shots=1)
+
+    assert experimentor.contexts["1 random"].compared == "1 retrieved"
+    assert experimentor.contexts["5 random"].compared == "5 retrieved"
+    reference_condition = ""
+    assert experimentor.contexts["5 retrieved"].compared == reference_condition
+
+
+@pytest.mark.parametrize("shots", [1, 2])
+def test_all_demonstrations_of_the_pool_cannot_be_retrieved(words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(words, shots)
+
+    pool_size = 77 * shots
+    assert experimentor.queries.unavailable.keys() == {f"{pool_size} retrieved", f"{pool_size} random"}
 
 
 # -- scores
@@ -306,69 +552,102 @@ def test_the_most_similar_demonstrations_come_last(words: Path, shots: int) -> N
 
 def in_last_fifth(prompt: str, label_space: list[str]) -> str:
     """Is right if the demonstrations of the true label, which these texts contain, are in the last fifth."""
-    *before, (query, _) = shown(prompt)
+    *before, (query, _) = demonstrations_in(prompt)
     labels = [label for _, label in before]
     gold = re.findall(r"of (\w+)", query)[0]
-    place = (labels.index(gold) + labels[::-1].index(gold) * -1 + len(labels) - 1) / 2 / len(labels)
-    return gold if place >= 0.8 else label_space[0]
+    positions = [position for position, label in enumerate(labels) if label == gold]
+    middle = (positions[0] + positions[-1]) / 2
+    return gold if middle / len(labels) >= 0.8 else label_space[0]
 
 
-def test_a_known_effect_is_found(small_files: Path) -> None:
+def test_an_effect_of_the_last_fifth_is_found(small_files: Path) -> None:
     result = benchmark(small_files, Experiment("position", shots=2), limit=None)(in_last_fifth)
-    rows = rows_of(result)
-    assert list(rows) == [f"part {part}" for part in range(1, 6)]
-    always = 3 / 72  # the first label is right where it is the true one
-    *others, last = rows.values()
-    assert last["score"] == pytest.approx(1.0, abs=always)
-    for row in others:
-        assert row["score"] <= always
+
+    rows = condition_rows(result)
+    assert list(rows) == ["part 1", "part 2", "part 3", "part 4", "part 5"]
+    right_by_chance = 3 / 72  # the first label, which is the prediction elsewhere, is the true one of 3 items
+    *other_parts, last_part = rows.values()
+    assert last_part["score"] == pytest.approx(1.0, abs=right_by_chance)
+    for row in other_parts:
+        assert row["score"] <= right_by_chance
         assert row["difference_high"] < 0
-    assert last["difference"] == pytest.approx(last["score"] - sum(row["score"] for row in others) / 4)
-    assert 0.6 < last["difference_low"] < last["difference"] <= last["difference_high"]
-    assert result.divided["goemotions"]["experiment"]["p_value"] == 1 / 2000
+    mean_of_others = sum(row["score"] for row in other_parts) / 4
+    assert last_part["difference"] == pytest.approx(last_part["score"] - mean_of_others)
+    assert 0.6 < last_part["difference_low"] < last_part["difference"] <= last_part["difference_high"]
+
+
+def test_the_smallest_p_value_of_the_position_test_is_one_of_its_permutations(small_files: Path) -> None:
+    result = benchmark(small_files, Experiment("position", shots=2), limit=None)(in_last_fifth)
+
+    permutations = 2000  # with the observed assignment
+    assert result.divided["goemotions"]["experiment"]["p_value"] == 1 / permutations
     assert "test of no effect of the part of the context: p = 0.0005." in str(result)
 
 
-def exact_p_value(correct: dict[str, list[int]], blocks: dict[str, int]) -> float:
-    """Over all assignments of labels to the slots of the design."""
+def spread_of_parts(correct: dict[str, list[int]], block_of_label: dict[str, int]) -> float:
+    """The sum of squares of the numbers of correct items of all parts of the context.
 
-    def statistic(assigned: tuple[int, ...]) -> float:
-        orders = len(next(iter(correct.values())))
-        parts = [
-            sum(correct[label][(part - block) % orders] for label, block in zip(correct, assigned, strict=True))
-            for part in range(orders)
-        ]
-        mean = sum(parts) / orders
-        return round(sum((part - mean) ** 2 for part in parts), 9)
+    In the order number ``order``, the labels of a block are in the part ``(block + order) % parts``.
+    """
+    parts = len(next(iter(correct.values())))
+    correct_in_part = [0] * parts
+    for label, correct_by_order in correct.items():
+        for order, count in enumerate(correct_by_order):
+            part = (block_of_label[label] + order) % parts
+            correct_in_part[part] += count
+    mean = sum(correct_in_part) / parts
+    return round(sum((count - mean) ** 2 for count in correct_in_part), 9)
 
-    observed = statistic(tuple(blocks[label] for label in correct))
-    every = [statistic(one) for one in itertools.permutations(blocks[label] for label in correct)]
-    return sum(value >= observed for value in every) / len(every)
+
+def exact_p_value(correct: dict[str, list[int]], block_of_label: dict[str, int]) -> float:
+    """The share of all assignments of labels to blocks whose parts are spread as much as the observed ones."""
+    observed = spread_of_parts(correct, block_of_label)
+    blocks = [block_of_label[label] for label in correct]
+    as_extreme = 0
+    assignments = 0
+    for permutation in itertools.permutations(blocks):
+        assigned = dict(zip(correct, permutation, strict=True))
+        as_extreme += spread_of_parts(correct, assigned) >= observed
+        assignments += 1
+    return as_extreme / assignments
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_p_value_is_that_of_all_assignments(seed: int) -> None:
     draw = random.Random(seed)
     labels = "abcdefg"
-    blocks = blocks_of(labels, 3, seed)
-    correct = {
-        label: [
-            int(draw.random() < (0.9 if (blocks[label] + order) % 3 == 2 else 0.4)) * (1 + (label == "a"))
-            for order in range(3)
-        ]
-        for label in labels
-    }
+    blocks = blocks_of(labels, parts=3, seed=seed)
+    correct: dict[str, list[int]] = {}
+    for label in labels:
+        items_of_label = 2 if label == "a" else 1
+        correct[label] = []
+        for order in range(3):
+            part = (blocks[label] + order) % 3
+            chance = 0.9 if part == 2 else 0.4  # the model is better on the last part
+            correct[label].append(items_of_label if draw.random() < chance else 0)
+
+    permutations = 4000
+    p_value = position_p_value(correct, blocks, permutations)
+
     exact = exact_p_value(correct, blocks)
-    found = position_p_value(correct, blocks, 4000)
-    assert abs(found - exact) < 4 * math.sqrt(max(exact * (1 - exact), 1e-3) / 4000)
-    assert found == position_p_value(correct, blocks, 4000)
+    standard_error = math.sqrt(max(exact * (1 - exact), 1e-3) / permutations)
+    assert abs(p_value - exact) < 4 * standard_error
+    assert position_p_value(correct, blocks, permutations) == p_value, "the same permutations each time"
 
 
 def copies(prompt: str, label_space: list[str]) -> str:
     """The label of the demonstration that shares the most words; without demonstrations, the first label."""
-    *before, (query, _) = shown(prompt)
-    words = set(query.split())
-    return max(before, key=lambda one: len(words & set(one[0].split())))[1] if before else label_space[0]
+    *demonstrations, (query, _) = demonstrations_in(prompt)
+    if not demonstrations:
+        return label_space[0]
+    query_words = set(query.split())
+
+    def shared_words(demonstration: tuple[str, str]) -> int:
+        text, _ = demonstration
+        return len(query_words & set(text.split()))
+
+    _, label = max(demonstrations, key=shared_words)
+    return label
 
 
 def knows(prompt: str, label_space: list[str]) -> str:
@@ -380,241 +659,548 @@ def constant(prompt: str, label_space: list[str]) -> str:
     return label_space[5]
 
 
-def test_controls_separate_three_models(small_files: Path) -> None:
-    own = benchmark(small_files, Experiment("controls", shots=2), limit=None)
-    copying, prior, fixed = (rows_of(own(function)) for function in (copies, knows, constant))
-    # Copying: right with any names, and only as far as the demonstrations are.
-    assert copying["normal"]["score"] == copying["symbols"]["score"] == 1.0
-    assert copying["symbols"]["difference"] == 0.0
-    few = rows_of(benchmark(small_files, Experiment("controls", shots=2), limit=9)(copies)).values()
-    lost = [round(9 * (1 - row["score"])) for row in few]  # all of them right in "normal"
-    observed_share = 1 - 0.0214 * math.sqrt(9)
-    expected = holm([min(1.0, observed_share * 2.0 ** (1 - count)) if count else 1.0 for count in lost[1:]])
-    assert [row["p_value"] for row in few] == [None, *map(pytest.approx, expected)]
+def controls_benchmark(folder: Path, limit: int | None = None) -> LongICL:
+    """All control conditions with two shots for each label."""
+    return benchmark(folder, Experiment("controls", shots=2), limit=limit)
+
+
+def test_a_copying_model_is_right_with_any_label_names_and_only_with_right_demonstrations(small_files: Path) -> None:
+    rows = condition_rows(controls_benchmark(small_files)(copies))
+
+    assert rows["normal"]["score"] == rows["symbols"]["score"] == 1.0
+    assert rows["symbols"]["difference"] == 0.0
     for name in ("zero shots", "shuffled labels", "random labels", "irrelevant text"):
-        assert copying[name]["score"] < 0.2
-        assert copying[name]["difference_high"] < -0.5
-    # Prior knowledge: right whatever the context is, except with names that it cannot know.
-    assert {name: row["score"] for name, row in prior.items()} == {name: float(name != "symbols") for name in prior}
-    assert prior["symbols"]["difference_high"] < -0.9
-    assert prior["shuffled labels"]["difference"] == 0.0
-    # Constant: the share of one label, everywhere.
-    (score,) = {row["score"] for row in fixed.values()}
-    assert 0 < score <= 3 / 72
-    assert [row for row in fixed.values() if row.get("difference") not in (None, 0.0)] == []
+        assert rows[name]["score"] < 0.2, name
+        assert rows[name]["difference_high"] < -0.5, name
 
 
-@pytest.mark.parametrize(
-    ("experiment", "name"),
-    [*((experiment, "goemotions") for experiment in EVERY), ("context", "tacred"), ("position", "tacred")],
-)
-def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, experiment: str, name: str) -> None:
-    levels = {"shots": (0, 1, 4)}.get(experiment, (1024, 1500, 2048) if experiment in ("context", "length") else ())
-    options = {} if levels else {"shots": 2, "seed": 3}
-    own = benchmark(small_files, Experiment(experiment, levels, **options), name, limit=20)
-    calls: list[str] = []
+def test_a_model_with_prior_knowledge_is_right_except_with_symbols(small_files: Path) -> None:
+    rows = condition_rows(controls_benchmark(small_files)(knows))
 
-    def function(prompt: str, label_space: list[str]) -> str:
-        calls.append(prompt)
-        return label_space[len(prompt) % 7]
+    scores = {name: row["score"] for name, row in rows.items()}
+    assert scores.pop("symbols") == 0.0
+    assert scores == dict.fromkeys(scores, 1.0)
+    assert rows["symbols"]["difference_high"] < -0.9
+    assert rows["shuffled labels"]["difference"] == 0.0
 
-    result = own(function, store=tmp_path / "store.sqlite", model_name="m")
-    assert len(calls) == result.details[name].distinct == len(set(own[0].prompt_set()))
-    answers = [function(query.prompt, list(query.label_space)) for query in own[0].all_queries()]
-    assert own(preentered_prediction=[answers]).divided == result.divided
-    result.save(tmp_path / "result.json")
-    loaded = load_result(tmp_path / "result.json")
-    assert isinstance(loaded, Result)
-    assert [found.contradicted for found in verify(loaded, data_dir=small_files)] == [(), ()]
-    forged = json.loads((tmp_path / "result.json").read_text("utf-8"))
-    row = next(iter(forged["Divided results"][name]["experiment"]["conditions"].values()))
-    row["score_low"] -= 0.001
-    findings = verify(Result.from_dict(forged), data_dir=small_files)
-    assert any(finding.contradicted for finding in findings), f"got {findings}"
-    row["score_low"] = "<b>"
+
+def test_a_constant_model_has_the_share_of_its_label_in_all_conditions(small_files: Path) -> None:
+    rows = condition_rows(controls_benchmark(small_files)(constant))
+
+    (score,) = {row["score"] for row in rows.values()}
+    assert 0 < score <= 3 / 72  # 3 of 72 items have the label
+    for name, row in rows.items():
+        assert row.get("difference") in (None, 0.0), name
+
+
+def test_p_values_of_controls_are_exact_and_corrected_by_holm(small_files: Path) -> None:
+    """All nine items are right in the normal condition: each change is a loss, and p is twice 2^-losses."""
+    items = 9
+    first_row, *control_rows = condition_rows(controls_benchmark(small_files, limit=items)(copies)).values()
+
+    counted_part = 1 - 0.0214 * math.sqrt(items)  # docs/error_rates.md: w = 0.0214 sqrt(n) for n items
+    p_values = []
+    for row in control_rows:
+        losses = round(items * (1 - row["score"]))
+        p_value = counted_part * 2 * 0.5**losses if losses else 1.0
+        p_values.append(min(1.0, p_value))
+    assert first_row["p_value"] is None
+    assert [row["p_value"] for row in control_rows] == pytest.approx(holm(p_values))
+
+
+class ExperimentRun(NamedTuple):
+    """A run of one experiment on 20 items of one small data set."""
+
+    experiment: str
+    name: str
+    benchmark: LongICL
+    result: Result
+    prompts: list[str]
+    """The prompts that the model was called with."""
+    folder: Path
+    """The folder of the data."""
+
+
+EXPERIMENTS_WITH_LEVELS = {
+    "context": Experiment("context", (1024, 1500, 2048)),
+    "length": Experiment("length", (1024, 1500, 2048)),
+    "shots": Experiment("shots", (0, 1, 4)),
+    "order": Experiment("order", shots=2, seed=3),
+    "position": Experiment("position", shots=2, seed=3),
+    "controls": Experiment("controls", shots=2, seed=3),
+    "retrieval": Experiment("retrieval", shots=2, seed=3),
+}
+RUNS = [*((experiment, "goemotions") for experiment in EVERY), ("context", "tacred"), ("position", "tacred")]
+
+
+def label_by_length(prompt: str, label_space: list[str]) -> str:
+    """One of the first seven labels, by the length of the prompt."""
+    return label_space[len(prompt) % 7]
+
+
+@pytest.fixture(scope="module", params=RUNS, ids="-".join)
+def experiment_run(
+    request: pytest.FixtureRequest, small_files: Path, tmp_path_factory: pytest.TempPathFactory
+) -> ExperimentRun:
+    experiment, name = request.param
+    experiment_benchmark = benchmark(small_files, EXPERIMENTS_WITH_LEVELS[experiment], name, limit=20)
+    prompts: list[str] = []
+
+    def model(prompt: str, label_space: list[str]) -> str:
+        prompts.append(prompt)
+        return label_by_length(prompt, label_space)
+
+    store = tmp_path_factory.mktemp("experiment") / "store.sqlite"
+    result = experiment_benchmark(model, store=store, model_name="m")
+    return ExperimentRun(experiment, name, experiment_benchmark, result, prompts, small_files)
+
+
+def saved(run: ExperimentRun, folder: Path) -> dict[str, Any]:
+    """The saved result of a run, as read from its JSON file."""
+    run.result.save(folder / "result.json")
+    record: dict[str, Any] = json.loads((folder / "result.json").read_text("utf-8"))
+    return record
+
+
+def first_condition(record: dict[str, Any], name: str) -> dict[str, Any]:
+    """The row of the first condition in a saved result."""
+    conditions: dict[str, dict[str, Any]] = record["Divided results"][name]["experiment"]["conditions"]
+    return next(iter(conditions.values()))
+
+
+def test_each_distinct_prompt_is_run_once(experiment_run: ExperimentRun) -> None:
+    run = experiment_run
+    distinct_prompts = set(run.benchmark[0].prompt_set())
+
+    assert sorted(run.prompts) == sorted(distinct_prompts)
+    assert run.result.details[run.name].distinct == len(distinct_prompts)
+
+
+def test_entered_predictions_have_the_results_of_a_run(experiment_run: ExperimentRun) -> None:
+    run = experiment_run
+    predictions = [label_by_length(query.prompt, list(query.label_space)) for query in run.benchmark[0].all_queries()]
+
+    assert run.benchmark(preentered_prediction=[predictions]).divided == run.result.divided
+
+
+def test_a_saved_experiment_is_verified(experiment_run: ExperimentRun, tmp_path: Path) -> None:
+    loaded = Result.from_dict(saved(experiment_run, tmp_path))
+
+    findings = verify(loaded, data_dir=experiment_run.folder)
+    assert [finding.contradicted for finding in findings] == [(), ()]
+
+
+def test_a_changed_limit_in_a_saved_experiment_is_contradicted(experiment_run: ExperimentRun, tmp_path: Path) -> None:
+    record = saved(experiment_run, tmp_path)
+    first_condition(record, experiment_run.name)["score_low"] -= 0.001
+
+    findings = verify(Result.from_dict(record), data_dir=experiment_run.folder)
+    contradicted = [message for finding in findings for message in finding.contradicted]
+    assert contradicted
+
+
+def test_a_text_in_place_of_a_limit_is_refused_on_loading(experiment_run: ExperimentRun, tmp_path: Path) -> None:
+    record = saved(experiment_run, tmp_path)
+    first_condition(record, experiment_run.name)["score_low"] = "<b>"
+
     with pytest.raises(SchemaError, match="experiment"):
-        Result.from_dict(forged)
-    other = own(lambda prompt, label_space: [*label_space[:5], "?"][len(prompt) % 6], model_name="other")
-    compared = {line.dataset: line.values for line in compare(result, other).claims}
-    assert list(compared) == [str(key) for key in own[0].rounds]
-    for key, scores in compared.items():
-        assert scores == pytest.approx((result.divided[name][key], other.divided[name][key]))
-    values, conditions = result.divided[name], rows_of(result, name)
-    head, rows = experiment_rows(loaded)
-    assert [row[0] for row in rows] == [f"{name}, {key}" for key in conditions]
-    for (key, row), cells in zip(conditions.items(), rows, strict=True):
-        if experiment != "position":
-            assert row["score"] == pytest.approx(values[key], abs=1e-7)
-            interval = result.details[name].intervals[key]
-            assert (row["score_low"], row["score_high"]) == (interval.low, interval.high)
-        assert row["score_low"] <= row["score"] <= row["score_high"]
-        assert dict(zip(head, cells, strict=True))["score"].startswith(f"{row['score']:.4f} [")
-    assert values["mean"] is result.averaged["mean"] is None
-    assert "no common mean" in result.details[name].missing["mean"]
-    shown = {row[2]: row[3] for row in experiment_chart({"mine": loaded}).rows}
-    assert shown == {key: f"{row['score']:.4f}" for key, row in conditions.items()}
-    assert f"Experiment: {experiment}" in report_html({"mine": loaded})
-    assert [found for found in compare_with_published(result) if not (found.reason and not found.figures)] == []
+        Result.from_dict(record)
 
 
-def test_experiments_are_compared_condition_by_condition(small_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that is right in one condition only is better there, and nothing is said about the others."""
-    own = benchmark(small_files, "controls", limit=60)
-    conditions = [condition.name for condition in own[0].conditions()]
+def test_compare_has_the_scores_of_each_condition(experiment_run: ExperimentRun) -> None:
+    run = experiment_run
 
-    def right_in(names: list[str]) -> Result:
-        given = [
-            query.label if condition.name in names else (query.label + 1) % 28
-            for condition in own[0].conditions()
-            for query in condition.queries
-        ]
-        return own(preentered_prediction=[given])
+    def other_model(prompt: str, label_space: list[str]) -> str:
+        predictions = [*label_space[:5], "?"]  # "?" is no label
+        return predictions[len(prompt) % 6]
 
-    runs = {"one": right_in(conditions[:1]), "none": right_in([]), "all": right_in(conditions)}
-    found = compare(runs["one"], runs["none"], margin=0.2)
-    said = [text for text in found.conclusion() if "better" in text]
-    assert said[0] == f"{conditions[0]}: first is better (p < 0.0001)"
-    assert said[1:] == [f"{name}: neither run is shown to be better (p = 1)" for name in conditions[1:]]
-    assert (found.mean, [line.dataset for line in found.claims]) == (None, conditions)
+    other = run.benchmark(other_model, model_name="other")
+    scores = {line.dataset: line.values for line in compare(run.result, other).claims}
+
+    assert list(scores) == [str(key) for key in run.benchmark[0].rounds]
+    for condition, pair in scores.items():
+        expected = (run.result.divided[run.name][condition], other.divided[run.name][condition])
+        assert pair == pytest.approx(expected), condition
+
+
+def test_condition_scores_and_limits_are_those_of_the_result(experiment_run: ExperimentRun) -> None:
+    run = experiment_run
+    scores, intervals = run.result.divided[run.name], run.result.details[run.name].intervals
+
+    for condition, row in condition_rows(run.result, run.name).items():
+        assert row["score_low"] <= row["score"] <= row["score_high"], condition
+        if run.experiment != "position":  # its conditions are parts of contexts, its results whole contexts
+            assert row["score"] == pytest.approx(scores[condition], abs=1e-7), condition
+            assert row["score_low"] == intervals[condition].low, condition
+            assert row["score_high"] == intervals[condition].high, condition
+
+
+def test_the_table_of_a_loaded_experiment_has_a_row_for_each_condition(
+    experiment_run: ExperimentRun, tmp_path: Path
+) -> None:
+    run = experiment_run
+    conditions = condition_rows(run.result, run.name)
+
+    columns, table_rows = experiment_rows(Result.from_dict(saved(run, tmp_path)))
+
+    assert [cells[0] for cells in table_rows] == [f"{run.name}, {condition}" for condition in conditions]
+    for row, cells in zip(conditions.values(), table_rows, strict=True):
+        score_cell = dict(zip(columns, cells, strict=True))["score"]
+        assert score_cell.startswith(f"{row['score']:.4f} ["), cells[0]
+
+
+def test_an_experiment_has_no_common_mean(experiment_run: ExperimentRun) -> None:
+    run = experiment_run
+
+    assert run.result.divided[run.name]["mean"] is None
+    assert run.result.averaged["mean"] is None
+    assert "no common mean" in run.result.details[run.name].missing["mean"]
+
+
+def test_the_chart_has_the_score_of_each_condition(experiment_run: ExperimentRun, tmp_path: Path) -> None:
+    run = experiment_run
+    loaded = Result.from_dict(saved(run, tmp_path))
+
+    chart_scores = {}
+    for _, _, condition, score, *_ in experiment_chart({"mine": loaded}).rows:
+        chart_scores[condition] = score
+
+    conditions = condition_rows(run.result, run.name)
+    assert chart_scores == {condition: f"{row['score']:.4f}" for condition, row in conditions.items()}
+
+
+def test_the_report_of_a_loaded_experiment_names_it(experiment_run: ExperimentRun, tmp_path: Path) -> None:
+    loaded = Result.from_dict(saved(experiment_run, tmp_path))
+
+    assert f"Experiment: {experiment_run.experiment}" in report_html({"mine": loaded})
+
+
+def test_an_experiment_is_compared_with_no_published_figure(experiment_run: ExperimentRun) -> None:
+    for comparison in compare_with_published(experiment_run.result):
+        assert comparison.reason
+        assert not comparison.figures
+
+
+def wrong_label(label: int) -> int:
+    """Another one of the 28 labels of GoEmotions."""
+    return (label + 1) % 28
+
+
+class ControlRuns(NamedTuple):
+    """Runs of the controls on 60 items that are right in the first condition only, in none, and in all."""
+
+    conditions: list[str]
+    in_first: Result
+    in_none: Result
+    in_all: Result
+
+    @property
+    def all_three(self) -> dict[str, Result]:
+        return {"one": self.in_first, "none": self.in_none, "all": self.in_all}
+
+
+@pytest.fixture(scope="module")
+def control_runs(small_files: Path) -> ControlRuns:
+    controls = benchmark(small_files, "controls", limit=60)
+    conditions = [condition.name for condition in controls[0].conditions()]
+
+    def run_that_is_right_in(names: list[str]) -> Result:
+        predictions = []
+        for condition in controls[0].conditions():
+            is_right = condition.name in names
+            predictions += [query.label if is_right else wrong_label(query.label) for query in condition.queries]
+        return controls(preentered_prediction=[predictions])
+
+    return ControlRuns(
+        conditions,
+        in_first=run_that_is_right_in(conditions[:1]),
+        in_none=run_that_is_right_in([]),
+        in_all=run_that_is_right_in(conditions),
+    )
+
+
+def test_a_run_is_better_only_in_the_condition_in_which_it_is_right(control_runs: ControlRuns) -> None:
+    comparison = compare(control_runs.in_first, control_runs.in_none)
+
+    first, *others = control_runs.conditions
+    conclusions = [text for text in comparison.conclusion() if "better" in text]
+    assert conclusions == [
+        f"{first}: first is better (p < 0.0001)",
+        *(f"{name}: neither run is shown to be better (p = 1)" for name in others),
+    ]
+
+
+def test_a_comparison_of_experiments_has_no_overall_difference(control_runs: ControlRuns) -> None:
+    comparison = compare(control_runs.in_first, control_runs.in_none)
+
+    assert comparison.mean is None
+    assert [line.dataset for line in comparison.claims] == control_runs.conditions
     with pytest.raises(ArgumentError, match="no overall difference"):
-        _ = found.overall
-    not_worse = {(claim.condition, claim.run) for claim in found.non_inferiority if claim.shown}
-    assert (conditions[0], "first") in not_worse
-    assert (conditions[0], "second") not in not_worse
-    for claim in found.non_inferiority:
-        alone = compare(runs["one"], runs["none"], claim.condition, margin=0.2).non_inferiority
-        (expected,) = (other.p_value for other in alone if other.run == claim.run)
-        assert claim.p_value == min(1.0, (expected or 0.0) * len(conditions))
+        _ = comparison.overall
+
+
+def test_the_better_run_only_is_shown_to_be_not_worse(control_runs: ControlRuns) -> None:
+    comparison = compare(control_runs.in_first, control_runs.in_none, margin=0.2)
+
+    not_worse = {(claim.condition, claim.run) for claim in comparison.non_inferiority if claim.shown}
+    first_condition_name = control_runs.conditions[0]
+    assert (first_condition_name, "first") in not_worse
+    assert (first_condition_name, "second") not in not_worse
+
+
+def test_non_inferiority_is_corrected_for_the_number_of_conditions(control_runs: ControlRuns) -> None:
+    """The p-value of all conditions together is that of one condition alone, times their number (Bonferroni)."""
+    comparison = compare(control_runs.in_first, control_runs.in_none, margin=0.2)
+
+    assert comparison.non_inferiority
+    for claim in comparison.non_inferiority:
+        one_condition = compare(control_runs.in_first, control_runs.in_none, claim.condition, margin=0.2)
+        (p_value_alone,) = [other.p_value for other in one_condition.non_inferiority if other.run == claim.run]
+        expected = min(1.0, (p_value_alone or 0.0) * len(control_runs.conditions))
+        assert claim.p_value == expected, f"{claim.condition}, {claim.run}"
+
+
+def test_several_runs_are_corrected_for_the_number_of_conditions(control_runs: ControlRuns) -> None:
+    """The corrected p-value is that of one condition alone (Holm over pairs), times the number of conditions."""
+    runs = control_runs.all_three
     several = compare_runs(runs)
-    assert several.ranking == ()
+
+    corrected_alone = {}
+    for condition in control_runs.conditions:
+        for pair in compare_runs(runs, condition).comparisons:
+            corrected_alone[pair.first, pair.second, condition] = pair.overall.holm or 0.0
     for pair in several.comparisons:
         for line in pair.claims:
-            of_condition = compare_runs(runs, line.dataset).comparisons
-            (pair_alone,) = (
-                other for other in of_condition if (other.first, other.second) == (pair.first, pair.second)
-            )
-            assert line.holm == min(1.0, (pair_alone.overall.holm or 0.0) * len(conditions))
-    text = str(several)
-    assert (
-        "p (corrected): corrected for pairs of runs and directions (Holm), and for the conditions (Bonferroni)" in text
-    )
+            key = (pair.first, pair.second, line.dataset)
+            assert line.holm == min(1.0, corrected_alone[key] * len(control_runs.conditions)), key
+
+
+def test_few_runs_are_said_to_be_corrected_by_holm(control_runs: ControlRuns) -> None:
+    text = str(compare_runs(control_runs.all_three))
+
+    of_scores = "corrected for pairs of runs and directions (Holm), and for the conditions (Bonferroni)"
+    assert f"p (corrected): {of_scores}" in text
     assert "p (corrected): for all interactions and directions (Holm)" in text
     assert "p (Holm)" not in text  # no table has such a column
-    with pytest.raises(ArgumentError, match="expected one of"):
-        rank(runs)
-    assert [place.run for place in rank(runs, conditions[0]).runs][-1] == "none"
-    for text in (latex_scores(runs), report_html(runs)):
-        assert [name for name in conditions if f"LongICL: {name}" not in text] == []
-    for form in FORMATS:
-        text = format_comparisons([several], form).replace("\\", "")
-        assert all(name in text for name in conditions), form
-    monkeypatch.setattr(alignment, "MOST_RUNS", 2)
-    text = str(compare_runs(runs))
+
+
+def test_many_runs_are_said_to_be_corrected_by_bonferroni(
+    control_runs: ControlRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alignment, "MOST_RUNS", 2)  # three runs are too many for Holm then
+
+    text = str(compare_runs(control_runs.all_three))
+
     assert "p (corrected): corrected for all pairs of runs and for the conditions (Bonferroni)" in text
     assert "p (corrected): for the interactions of all pairs of runs (Bonferroni)" in text
     assert "Holm" not in text
 
 
-def test_report_and_latex_correct_for_the_conditions_as_compare_does(small_files: Path) -> None:
-    """A run gains seven items in one of six conditions: p is 0.016 there, and 0.094 corrected for the conditions."""
-    own = benchmark(small_files, "controls", limit=60)
-    conditions = [condition.name for condition in own[0].conditions()]
+def test_experiments_are_ranked_by_one_condition_only(control_runs: ControlRuns) -> None:
+    runs = control_runs.all_three
 
-    def right_on(gained: int) -> Result:
-        labels = []
-        for condition in own[0].conditions():
-            for place, query in enumerate(condition.queries):
-                right = place < 30 or (condition.name == conditions[0] and place < 30 + gained)
-                labels.append(query.label if right else (query.label + 1) % 28)
-        return own(preentered_prediction=[labels])
+    assert compare_runs(runs).ranking == ()
+    with pytest.raises(ArgumentError, match="expected one of"):
+        rank(runs)
+    ranked = [place.run for place in rank(runs, control_runs.conditions[0]).runs]
+    assert ranked[-1] == "none"
 
-    runs = {"more": right_on(7), "less": right_on(0)}
+
+def test_tables_of_several_experiments_have_all_conditions(control_runs: ControlRuns) -> None:
+    runs = control_runs.all_three
+    comparison = compare_runs(runs)
+
+    for name in control_runs.conditions:
+        assert f"LongICL: {name}" in latex_scores(runs), name
+        assert f"LongICL: {name}" in report_html(runs), name
+        for form in FORMATS:
+            text = format_comparisons([comparison], form).replace("\\", "")
+            assert name in text, f"{name}: {form}"
+
+
+class GainInOneCondition(NamedTuple):
+    """Two runs of the controls, of which one gains seven items in the first of six conditions.
+
+    The p-value is 0.016 there, and 0.094 if it is corrected for the conditions.
+    """
+
+    runs: dict[str, Result]
+    condition: str
+    corrected_p_value: float
+
+
+@pytest.fixture(scope="module")
+def gain_in_one_condition(small_files: Path) -> GainInOneCondition:
+    controls = benchmark(small_files, "controls", limit=60)
+    first_name = controls[0].conditions()[0].name
+
+    def run_with_right_items(in_first_condition: int, in_others: int) -> Result:
+        predictions = []
+        for condition in controls[0].conditions():
+            right_items = in_first_condition if condition.name == first_name else in_others
+            for index, query in enumerate(condition.queries):
+                predictions.append(query.label if index < right_items else wrong_label(query.label))
+        return controls(preentered_prediction=[predictions])
+
+    runs = {"more": run_with_right_items(37, 30), "less": run_with_right_items(30, 30)}
     line = compare(runs["more"], runs["less"]).datasets[0]
     assert line.p_value is not None
     assert line.p_value < 0.05 < line.holm
-    table_row = next(row for row in latex_scores(runs).splitlines() if row.startswith(f"LongICL: {conditions[0]} "))
-    assert r"\underline" in table_row
-    assert "corrected for all of them" in latex_scores(runs)
-    page = report_html(runs)
-    assert f"not a significant difference (p = {line.holm:.3g})" in page
-    assert "p = 0.0156" not in page.split("What changed between two runs")[0]
+    return GainInOneCondition(runs, first_name, line.holm)
 
 
-@pytest.mark.parametrize(
-    ("experiment", "expected_undefined"),
-    [
-        # Each prompt of this experiment has the demonstrations of all rounds, so a failure of one is in all conditions.
-        (Experiment("position", shots=1), None),
-        (Experiment("shots", (0, 1, 2)), ["1 shots"]),
-    ],
-    ids=["position", "shots"],
-)
-def test_a_failed_condition_is_undefined(
-    small_files: Path, experiment: Experiment, expected_undefined: list[str] | None
+def test_latex_underlines_what_is_not_significant_after_the_correction(
+    gain_in_one_condition: GainInOneCondition,
 ) -> None:
-    own = benchmark(small_files, experiment, limit=20)
-    failing_round = own[0].rounds[1]
-    failing_context = own[0].context(failing_round)
+    table = latex_scores(gain_in_one_condition.runs)
 
-    def function(prompt: str, label_space: list[str]) -> int:
-        rest = len(prompt) - len(failing_context)
-        if prompt.startswith(failing_context) and rest < 60 * 2:  # no demonstration follows, only the query
+    row_start = f"LongICL: {gain_in_one_condition.condition} "
+    (row,) = [line for line in table.splitlines() if line.startswith(row_start)]
+    assert r"\underline" in row
+    assert "corrected for all of them" in table
+
+
+def test_the_report_has_the_p_value_after_the_correction(gain_in_one_condition: GainInOneCondition) -> None:
+    page = report_html(gain_in_one_condition.runs)
+
+    assert f"not a significant difference (p = {gain_in_one_condition.corrected_p_value:.3g})" in page
+    before_single_comparisons, _, _ = page.partition("What changed between two runs")
+    assert "p = 0.0156" not in before_single_comparisons
+
+
+def run_with_a_failed_condition(folder: Path, experiment: Experiment) -> tuple[LongICLExperimentor, Result]:
+    """A run whose model fails on all prompts of the second context."""
+    benchmark_of_experiment = benchmark(folder, experiment, limit=20)
+    experimentor = benchmark_of_experiment[0]
+    failing_context = experimentor.context(experimentor.rounds[1])
+
+    def model(prompt: str, label_space: list[str]) -> int:
+        query_length = len(prompt) - len(failing_context)  # a longer rest is that of a longer context
+        if prompt.startswith(failing_context) and query_length < 120:
             raise ValueError("the server is gone")
         return 0
 
-    result = own(function, on_error="collect")
-    values = result.divided["goemotions"]
-    rows = rows_of(result)
-    undefined = [name for name, row in rows.items() if row["score"] is None]
-    assert undefined == (expected_undefined or list(rows))
-    for name in undefined:
-        assert rows[name]["difference"] is None, name
-        assert rows[name]["score_low"] is None, name
-    assert values[str(failing_round)] is None
-    assert values["experiment"].get("p_value") is None
+    return experimentor, benchmark_of_experiment(model, on_error="collect")
+
+
+FAILED_EXPERIMENTS = [Experiment("position", shots=1), Experiment("shots", (0, 1, 2))]
+
+
+@pytest.mark.parametrize("experiment", FAILED_EXPERIMENTS, ids=["position", "shots"])
+def test_scores_of_a_failed_context_are_undefined(small_files: Path, experiment: Experiment) -> None:
+    experimentor, result = run_with_a_failed_condition(small_files, experiment)
+
+    failed_context = str(experimentor.rounds[1])
+    assert result.divided["goemotions"][failed_context] is None
+    assert result.divided["goemotions"]["experiment"].get("p_value") is None
     assert "PARTIAL" in str(result)
     assert experiment_chart(result).rows
 
 
+def undefined_conditions(result: Result) -> list[str]:
+    """The conditions without a score; they have no difference and no limits then."""
+    undefined = []
+    for name, row in condition_rows(result).items():
+        if row["score"] is None:
+            assert row["difference"] is None, name
+            assert row["score_low"] is None, name
+            undefined.append(name)
+    return undefined
+
+
+def test_a_failed_condition_is_undefined_and_no_other(small_files: Path) -> None:
+    _, result = run_with_a_failed_condition(small_files, Experiment("shots", (0, 1, 2)))
+
+    assert undefined_conditions(result) == ["1 shots"]
+
+
+def test_all_parts_are_undefined_if_one_of_their_contexts_failed(small_files: Path) -> None:
+    """Each part of the context has items of all contexts."""
+    _, result = run_with_a_failed_condition(small_files, Experiment("position", shots=1))
+
+    assert undefined_conditions(result) == list(condition_rows(result))
+
+
 @pytest.mark.parametrize(("gained", "lost"), [(12, 0), (0, 12), (4, 4)])
 def test_missing_replies_count_at_their_worst_for_each_direction_of_a_difference(gained: int, lost: int) -> None:
-    """The p-value is at least that of any replies in the place of the missing ones."""
-    right, wrong = (Tally(("a",), (), ("a",) * correct) for correct in (1, 0))
-    before = [wrong] * gained + [right] * lost + [right, wrong, right, None]
-    after = [right] * gained + [wrong] * lost + [right, wrong, None, right]
-    of_replies = [
-        mcnemar_p_value([*before[:-1], first], [*after[:-2], second, right])
-        for first, second in itertools.product([right, wrong], repeat=2)
-    ]
-    assert mcnemar_p_value(before, after) == pytest.approx(max(of_replies))
+    """The p-value is the largest one of all replies in the place of the missing ones."""
+    right, wrong = Tally(("a",), (), ("a",)), Tally(("a",), (), ())
+    before = [wrong] * gained + [right] * lost + [right, wrong, right]
+    after = [right] * gained + [wrong] * lost + [right, wrong]
+
+    p_value = mcnemar_p_value([*before, None], [*after, None, right])
+
+    p_values_of_replies = []
+    for reply_before, reply_after in itertools.product([right, wrong], repeat=2):
+        p_values_of_replies.append(mcnemar_p_value([*before, reply_before], [*after, reply_after, right]))
+    assert p_value == pytest.approx(max(p_values_of_replies))
 
 
-def test_what_is_said_of_differences_holds_whatever_missing_replies_would_have_been(small_files: Path) -> None:
-    """Excluded replies are those of hard items here: the score of the rest rises, no prediction changes."""
-    own = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
-    gold = [item.gold[0] for item in own[0].test_items]
-    right = [label if place < 25 else gold[place - 1] for place, label in enumerate(gold)]
-    result = own(preentered_prediction=[right + [answer if place < 30 else "?" for place, answer in enumerate(right)]])
-    first, second = rows_of(result).values()
-    assert (first["score"], second["score"], second["items"]) == (25 / 40, 25 / 30, 30)
+def predictions_with_25_hits(experimentor: Any) -> list[str]:
+    """Predictions for 40 items: the first 25 are right, each other one has the label of the item before it."""
+    gold = [item.gold[0] for item in experimentor.test_items]
+    return gold[:25] + gold[24:39]
+
+
+def run_with_missing_replies(folder: Path) -> Result:
+    """25 of 40 items are right in both conditions, but the last ten, which are wrong, have no reply in the second.
+
+    The score of the remaining replies rises in the second condition, although no prediction changes.
+    """
+    shots = benchmark(folder, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
+    predictions = predictions_with_25_hits(shots[0])
+    no_label = "?"
+    result: Result = shots(preentered_prediction=[[*predictions, *predictions[:30], *[no_label] * 10]])
+    return result
+
+
+def test_scores_are_of_the_items_with_a_reply(small_files: Path) -> None:
+    first, second = condition_rows(run_with_missing_replies(small_files)).values()
+
+    assert first["score"] == 25 / 40
+    assert second["score"] == 25 / 30
+    assert second["items"] == 30
+
+
+def test_a_difference_by_missing_replies_alone_is_not_significant(small_files: Path) -> None:
+    result = run_with_missing_replies(small_files)
+    _, second = condition_rows(result).values()
+
     assert second["difference"] == pytest.approx(25 / 30 - 25 / 40)
     assert second["difference_low"] < 0.0 < second["difference_high"]
     assert second["p_value"] == 1.0
     assert "missing replies count at their worst for each direction" in " ".join(str(result).split())
-    guessing = result.details["goemotions"].baselines  # of all queries: those that are left out count as wrong
-    assert [baselines.queries for baselines in guessing.values()] == [40, 40]
-    expected = sum(math.comb(40, hits) * 27 ** (40 - hits) for hits in range(25, 41)) / 28**40
-    assert guessing["1 shots"].p_value == pytest.approx(expected, rel=1e-9, abs=0)
-    parts = benchmark(small_files, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
-    missing = parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]])
-    assert [
-        row for row in rows_of(missing).values() if not (row["difference_low"] < 0.0 < row["difference_high"])
-    ] == []
-    assert missing.divided["goemotions"]["experiment"]["p_value"] is None
-    assert "the effect of the part of the context is untested" in str(missing)
-    complete = parts(preentered_prediction=[[*right, *right]])
-    assert {row["difference"] for row in rows_of(complete).values()} == {0.0}
-    assert complete.divided["goemotions"]["experiment"]["p_value"] == 1.0
+
+
+def test_missing_replies_are_wrong_ones_in_the_test_against_guessing(small_files: Path) -> None:
+    """The p-value is the chance of 25 or more hits in 40 guesses among 28 labels."""
+    baselines = run_with_missing_replies(small_files).details["goemotions"].baselines
+
+    assert [of_condition.queries for of_condition in baselines.values()] == [40, 40]
+    ways_of_as_many_hits = sum(math.comb(40, hits) * 27 ** (40 - hits) for hits in range(25, 41))
+    assert baselines["1 shots"].p_value == pytest.approx(ways_of_as_many_hits / 28**40, rel=1e-9, abs=0)
+
+
+def test_the_effect_of_the_position_is_untested_with_missing_replies(small_files: Path) -> None:
+    position = benchmark(small_files, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
+    predictions = predictions_with_25_hits(position[0])
+
+    result = position(preentered_prediction=[[*predictions, *predictions[:30], *["?"] * 10]])
+
+    for name, row in condition_rows(result).items():
+        assert row["difference_low"] < 0.0 < row["difference_high"], name
+    assert result.divided["goemotions"]["experiment"]["p_value"] is None
+    assert "the effect of the part of the context is untested" in str(result)
+
+
+def test_equal_predictions_with_all_replies_show_no_effect_of_the_position(small_files: Path) -> None:
+    position = benchmark(small_files, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
+    predictions = predictions_with_25_hits(position[0])
+
+    result = position(preentered_prediction=[[*predictions, *predictions]])
+
+    assert {row["difference"] for row in condition_rows(result).values()} == {0.0}
+    assert result.divided["goemotions"]["experiment"]["p_value"] == 1.0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -622,21 +1208,31 @@ def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_o
     small_files: Path, seed: int
 ) -> None:
     """Both conditions are right on 70 % of the items; the second has no label in 60 % of its wrong replies."""
-    own = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
+    shots = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
+    gold = [item.gold[0] for item in shots[0].test_items]
     draw = random.Random(seed)
-    gold = [item.gold[0] for item in own[0].test_items]
-    other = sorted(set(gold))[:2]
-    wrong = [other[0] if label != other[0] else other[1] for label in gold]
-    first = [label if draw.random() < 0.7 else miss for label, miss in zip(gold, wrong, strict=True)]
-    second = [label if draw.random() < 0.7 else miss for label, miss in zip(gold, wrong, strict=True)]
-    lost = [
-        answer if answer == label or draw.random() > 0.6 else "?" for answer, label in zip(second, gold, strict=True)
-    ]
-    row = rows_of(own(preentered_prediction=[[*first, *lost]]))["1 shots"]
-    complete = rows_of(own(preentered_prediction=[[*first, *second]]))["1 shots"]
-    assert row["difference_low"] <= complete["difference"] <= row["difference_high"]
-    assert row["difference_low"] < 0.0
-    assert row["p_value"] >= complete["p_value"]
+
+    def predict() -> list[str]:
+        """Right in 70 %; the wrong label is one that the data set has."""
+        label, other_label = sorted(set(gold))[:2]
+        predictions = []
+        for true_label in gold:
+            miss = other_label if true_label == label else label
+            predictions.append(true_label if draw.random() < 0.7 else miss)
+        return predictions
+
+    first, second = predict(), predict()
+    second_with_missing = []
+    for prediction, true_label in zip(second, gold, strict=True):
+        is_missing = prediction != true_label and draw.random() <= 0.6
+        second_with_missing.append("?" if is_missing else prediction)
+
+    with_missing = condition_rows(shots(preentered_prediction=[[*first, *second_with_missing]]))["1 shots"]
+    complete = condition_rows(shots(preentered_prediction=[[*first, *second]]))["1 shots"]
+
+    assert with_missing["difference_low"] <= complete["difference"] <= with_missing["difference_high"]
+    assert with_missing["difference_low"] < 0.0
+    assert with_missing["p_value"] >= complete["p_value"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,14 +23,14 @@ from StaICC.long_icl import nearest_baseline
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.condition_scores import ScoredItems
 from StaICC.long_icl.effective_length import effective_length
+from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.order_spread import noncentral_chi_square_probability, order_spread
 from StaICC.long_icl.scoring import Tally
 from StaICC.prompting.bm25 import BM25Index
 from StaICC.results.result import Result
-from StaICC.results.result import load as load_result
 from tests.long_icl.conftest import make
-from tests.long_icl.test_experiments import benchmark, copies, okapi, one, rows_of, shown
+from tests.long_icl.test_experiments import benchmark, condition_rows, copies, demonstrations_in, experimentor_of, okapi
 
 CARD = task_card("goemotions")
 LABEL = CARD.labels[0]
@@ -50,158 +50,250 @@ def right(count: int, total: int) -> list[Tally | None]:
 # -- the baseline of the nearest demonstration
 
 
+def label_of_most_similar(query: str, demonstrations: list[tuple[str, Any]]) -> Any:
+    """The label of the demonstration that is the most similar to a query by Okapi BM25, the first one of equals."""
+    similarities = okapi(query, [text for text, _ in demonstrations])
+    most_similar = similarities.index(max(similarities))
+    _, label = demonstrations[most_similar]
+    return label
+
+
 def test_the_nearest_baseline_is_that_of_okapi_bm25(small_files: Path) -> None:
-    own = make(small_files, ["goemotions"], [1, 3], limit=20)
-    result = own(lambda prompt, label_space: 0)
-    scores = []
-    for number in (1, 3):
-        demonstrations = shown(own[0].context(number))[:-1] or shown(own[0].context(number))
-        correct = 0
-        for item in own[0].test_items:
-            similar = okapi(item.texts[0], [text for text, _ in demonstrations])
-            correct += demonstrations[similar.index(max(similar))][1] == item.gold[0]
-        scores.append(correct / 20)
-        assert result.divided["goemotions"]["rounds"][f"{number}R"]["nearest"] == pytest.approx(correct / 20)
-    assert result.divided["goemotions"]["nearest"] == pytest.approx(sum(scores) / 2)
+    rounds = (1, 3)
+    benchmark_of_rounds = make(small_files, ["goemotions"], rounds, limit=20)
+    experimentor = benchmark_of_rounds[0]
+
+    result = benchmark_of_rounds(lambda prompt, label_space: 0)
+
+    accuracies = []
+    for number in rounds:
+        demonstrations = demonstrations_in(experimentor.context(number))
+        hits = [
+            label_of_most_similar(item.texts[0], demonstrations) == item.gold[0] for item in experimentor.test_items
+        ]
+        accuracies.append(sum(hits) / 20)
+        assert result.divided["goemotions"]["rounds"][f"{number}R"]["nearest"] == pytest.approx(accuracies[-1])
+    assert result.divided["goemotions"]["nearest"] == pytest.approx(sum(accuracies) / 2)
     assert "nearest" in str(result)
-    several_labels = make(small_files, ["few_nerd"], [1], limit=5)(lambda prompt, label_space: "x")
-    assert several_labels.divided["few_nerd"]["nearest"] is None
-    assert several_labels.details["few_nerd"].missing["nearest"] == "demonstrations have several labels"
 
 
-def test_a_copier_is_as_good_as_the_nearest_baseline_in_every_shared_context(small_files: Path) -> None:
-    for name in ("controls", "shots", "retrieval"):
-        experiment = Experiment(name, (0, 1, 2)) if name == "shots" else Experiment(name, shots=2)
-        result = benchmark(small_files, experiment, limit=30)(copies)
-        records = result.divided["goemotions"]["rounds"]
-        for condition, row in rows_of(result).items():
-            nearest = records[condition]["nearest"]
-            if condition in ("zero shots", "irrelevant text", "0 shots") or name == "retrieval":
-                assert (nearest is None) == (condition != "full context")  # no demonstrations, or none that all share
-            else:
-                assert nearest == row["score"]
-        assert "nearest" not in result.divided["goemotions"]
+def test_demonstrations_with_several_labels_have_no_nearest_baseline(small_files: Path) -> None:
+    result = make(small_files, ["few_nerd"], [1], limit=5)(lambda prompt, label_space: "x")
+
+    assert result.divided["few_nerd"]["nearest"] is None
+    assert result.details["few_nerd"].missing["nearest"] == "demonstrations have several labels"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "without_demonstrations"),
+    [
+        (Experiment("controls", shots=2), {"zero shots", "irrelevant text"}),
+        (Experiment("shots", (0, 1, 2)), {"0 shots"}),
+    ],
+    ids=["controls", "shots"],
+)
+def test_a_copier_is_as_good_as_the_nearest_baseline_in_every_shared_context(
+    small_files: Path, experiment: Experiment, without_demonstrations: set[str]
+) -> None:
+    result = benchmark(small_files, experiment, limit=30)(copies)
+
+    records = result.divided["goemotions"]["rounds"]
+    for condition, row in condition_rows(result).items():
+        expected = None if condition in without_demonstrations else row["score"]
+        assert records[condition]["nearest"] == expected, condition
+    assert "nearest" not in result.divided["goemotions"]  # conditions have no common mean
+
+
+def test_only_a_context_that_all_items_share_has_a_nearest_baseline(small_files: Path) -> None:
+    result = benchmark(small_files, Experiment("retrieval", shots=2), limit=30)(copies)
+
+    records = result.divided["goemotions"]["rounds"]
+    with_baseline = [name for name in condition_rows(result) if records[name]["nearest"] is not None]
+    assert with_baseline == ["full context"]
+    assert "nearest" not in result.divided["goemotions"]
 
 
 def test_conditions_with_the_same_demonstrations_share_their_comparison(
     small_files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Orders and labels of demonstrations change no similarity, only which of equally similar ones is first."""
-    compared: list[tuple[str, ...]] = []
+    """Orders of demonstrations change no similarity, only which of equally similar ones is first."""
+    indexed_texts: list[tuple[str, ...]] = []
 
     class CountedIndex(BM25Index):
         def __init__(self, texts: Sequence[str]) -> None:
-            compared.append(tuple(texts))
+            indexed_texts.append(tuple(texts))
             super().__init__(texts)
 
     monkeypatch.setattr(nearest_baseline, "BM25Index", CountedIndex)
-    made = one(small_files, Experiment("order", shots=2), limit=8)
-    result = benchmark(small_files, Experiment("order", shots=2), limit=8)(lambda prompt, label_space: 0)
+    orders = Experiment("order", shots=2)
+    experimentor = experimentor_of(small_files, orders, limit=8)
+
+    result = benchmark(small_files, orders, limit=8)(lambda prompt, label_space: 0)
+
     records = result.divided["goemotions"]["rounds"]
     assert len(records) > 2
-    assert len(compared) == 1
-    for number, contexts in made.contexts.items():
-        texts = contexts.texts_of(0)
-        correct = 0
-        for item in made.test_items:
-            similar = okapi(item.texts[0], texts)
-            correct += contexts.shown_labels(0)[similar.index(max(similar))] == item.gold
-        assert records[number]["nearest"] == pytest.approx(correct / 8)
+    assert len(indexed_texts) == 1
+    for name, context in experimentor.contexts.items():
+        demonstrations = list(zip(context.texts_of(0), context.shown_labels(0), strict=True))
+        hits = [label_of_most_similar(item.texts[0], demonstrations) == item.gold for item in experimentor.test_items]
+        assert records[name]["nearest"] == pytest.approx(sum(hits) / 8), name
 
 
-@pytest.mark.parametrize("experiment", [None, Experiment("order", shots=2)])
-def test_demonstrations_that_prompts_lost_are_not_compared(small_files: Path, experiment: Experiment | None) -> None:
-    """A copier that reads only the last demonstrations is as good as the baseline, whichever ones it lost."""
+def copies_what_it_reads(prompt: str, label_space: list[str]) -> Text:
+    """A copier that reads only the last zero to three demonstrations, by the length of the query."""
+    *demonstrations, (query, _) = demonstrations_in(prompt)
+    readable = len(query) % 4
+    dropped = len(demonstrations) - readable
+    if readable == 0:
+        return Text("none of the labels", dropped=dropped)
+    return Text(label_of_most_similar(query, demonstrations[dropped:]), dropped=dropped)
 
-    def copies_last(prompt: str, label_space: list[str]) -> Text:
-        *demonstrations, (query, _) = shown(prompt)
-        dropped = len(demonstrations) - len(query) % 4  # of some prompts all
-        demonstrations = demonstrations[dropped:]
-        if not demonstrations:
-            return Text("none of the labels", dropped=dropped)
-        similar = okapi(query, [text for text, _ in demonstrations])
-        return Text(demonstrations[similar.index(max(similar))][1], dropped=dropped)
 
-    if experiment is None:
-        result = make(small_files, ["goemotions"], [1, 2], limit=20)(copies_last)
-    else:
-        result = benchmark(small_files, experiment, limit=20)(copies_last)
+def test_demonstrations_that_prompts_lost_are_not_compared_in_rounds(small_files: Path) -> None:
+    result = make(small_files, ["goemotions"], [1, 2], limit=20)(copies_what_it_reads)
+
     values = result.divided["goemotions"]
-    records = list(values["rounds"].values())
-    for record in records:
-        assert record["dropped"] > 0
-        assert record["nearest"] == record["score"]["accuracy"]
-    if experiment is None:
-        assert values["nearest"] == pytest.approx(sum(record["nearest"] for record in records) / 2)
+    for name, record in values["rounds"].items():
+        assert record["dropped"] > 0, name
+        assert record["nearest"] == record["score"]["accuracy"], name
+    baselines = [record["nearest"] for record in values["rounds"].values()]
+    assert values["nearest"] == pytest.approx(sum(baselines) / 2)
+
+
+def test_demonstrations_that_prompts_lost_are_not_compared_in_experiments(small_files: Path) -> None:
+    result = benchmark(small_files, Experiment("order", shots=2), limit=20)(copies_what_it_reads)
+
+    for name, record in result.divided["goemotions"]["rounds"].items():
+        assert record["dropped"] > 0, name
+        assert record["nearest"] == record["score"]["accuracy"], name
 
 
 # -- equal budgets
 
 
-def test_retrieved_and_hybrid_contexts_fill_the_budget_of_the_fixed_ones(small_files: Path) -> None:
-    own = one(small_files, Experiment("budget", (512, 1024, 9000)), limit=8)
-    assert list(own.contexts) == [
-        f"{size} {kind}" for size in ("512", "1K") for kind in ("fixed", "retrieved", "hybrid")
-    ]
-    assert own.queries.unavailable.keys() == {f"9000 {kind}" for kind in ("fixed", "retrieved", "hybrid")}
-    context_of_budget = one(small_files, Experiment("context", (512, 1024)), limit=8)
-    pool = shown(make(small_files, ["goemotions"], [5], 8)[0].context(5))
-    largest = max(len(f"comment: {text}\nemotion category: {label}\n".encode()) for text, label in pool) + 2
-    for size, name in ((512, "512"), (1024, "1K")):
-        assert own.context(f"{name} fixed") == context_of_budget.context(name)
-        prefix = len(shown(own.context(f"{name} fixed"))) * 3 // 4
-        prefixes = set()
-        for index, item in enumerate(own.test_items):
-            for kind in ("retrieved", "hybrid"):
-                context = own.context(f"{name} {kind}", index)
-                assert 4 * size - largest < len(context.encode()) <= 4 * size
-                demonstrations = shown(context)
-                assert len(set(demonstrations)) == len(demonstrations)  # none is shown twice
-                assert f" of {item.gold[0]} " in demonstrations[-1][0] + " "  # the most similar one is last
-            prefixes.add(tuple(shown(own.context(f"{name} hybrid", index))[:prefix]))
-        assert len(prefixes) == 1  # which a prefix cache computes once
-        assert len({own.context(f"{name} retrieved", index) for index in range(8)}) > 4
-    assert own.contexts["1K hybrid"].compared == own.contexts["1K retrieved"].compared == "1K fixed"
+BUDGETS = {"512": 512, "1K": 1024}
+"""Reference tokens of each budget by its name; a reference token is four bytes."""
 
 
-def test_no_further_similar_demonstration_fits_into_the_budget(small_files: Path) -> None:
-    """Neither of retrieved nor of hybrid contexts, whose similar ones also get the bytes that the fixed ones leave."""
-    own = one(small_files, Experiment("budget", (512, 1024)), limit=3)
-    rows = [(row.item().texts[0], row.item().gold[0]) for row in own.data.train]
-    for index, item in enumerate(own.test_items):
-        scores = [round(score, 9) for score in okapi(item.texts[0], [text for text, _ in rows])]
-        most_similar_first = sorted(range(len(rows)), key=lambda row, scores=scores: -scores[row])
-        for size, name in ((512, "512"), (1024, "1K")):
-            for kind in ("retrieved", "hybrid"):
-                context = own.context(f"{name} {kind}", index)
-                demonstrations = shown(context)
-                text, label = next(rows[row] for row in most_similar_first if rows[row] not in demonstrations)
-                next_one = f"comment: {text}\nemotion category: {label}\n"
-                assert next_one.replace(text, demonstrations[0][0]).replace(label, demonstrations[0][1]) in context
-                free_bytes = 4 * size - len(context.encode())
-                assert 0 <= free_bytes < len(next_one.encode()), f"{name} {kind}: {text!r} fits, too"
+def budget_experimentor(folder: Path, limit: int = 8) -> LongICLExperimentor:
+    """Fixed, retrieved and hybrid contexts of 512 and 1,024 tokens; for 9,000, there are too few demonstrations."""
+    experimentor: LongICLExperimentor = experimentor_of(folder, Experiment("budget", (512, 1024, 9000)), limit=limit)
+    return experimentor
+
+
+def written(text: str, label: str) -> str:
+    """A demonstration of GoEmotions as prompts show it."""
+    return f"comment: {text}\nemotion category: {label}\n"
+
+
+def test_each_budget_has_a_fixed_a_retrieved_and_a_hybrid_context(small_files: Path) -> None:
+    experimentor = budget_experimentor(small_files)
+
+    of_512 = ["512 fixed", "512 retrieved", "512 hybrid"]
+    of_1024 = ["1K fixed", "1K retrieved", "1K hybrid"]
+    assert list(experimentor.contexts) == [*of_512, *of_1024]
+    assert experimentor.queries.unavailable.keys() == {"9000 fixed", "9000 retrieved", "9000 hybrid"}
+
+
+def test_retrieved_and_hybrid_contexts_are_compared_with_the_fixed_one(small_files: Path) -> None:
+    contexts = budget_experimentor(small_files).contexts
+
+    assert contexts["1K hybrid"].compared == "1K fixed"
+    assert contexts["1K retrieved"].compared == "1K fixed"
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_the_fixed_context_is_that_of_the_context_experiment(small_files: Path, name: str) -> None:
+    context_experiment = experimentor_of(small_files, Experiment("context", (512, 1024)), limit=8)
+
+    assert budget_experimentor(small_files).context(f"{name} fixed") == context_experiment.context(name)
+
+
+@pytest.mark.parametrize("kind", ["retrieved", "hybrid"])
+@pytest.mark.parametrize("name", BUDGETS)
+def test_retrieved_and_hybrid_contexts_fill_their_budget(small_files: Path, name: str, kind: str) -> None:
+    """There is no room for the largest demonstration; the most similar one is last, none is shown twice."""
+    experimentor = budget_experimentor(small_files)
+    pool = demonstrations_in(make(small_files, ["goemotions"], [5], 8)[0].context(5))
+    largest_demonstration = max(len(written(text, label).encode()) for text, label in pool)
+    budget_bytes = 4 * BUDGETS[name]
+
+    for index, item in enumerate(experimentor.test_items):
+        context = experimentor.context(f"{name} {kind}", index)
+        assert budget_bytes - largest_demonstration - 2 < len(context.encode()) <= budget_bytes, f"item {index}"
+        demonstrations = demonstrations_in(context)
+        assert len(set(demonstrations)) == len(demonstrations), f"item {index}"
+        last_text, _ = demonstrations[-1]
+        assert f" of {item.gold[0]} " in last_text + " ", f"item {index}"
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_hybrid_contexts_share_three_quarters_which_a_prefix_cache_computes_once(small_files: Path, name: str) -> None:
+    experimentor = budget_experimentor(small_files, limit=8)
+    fixed_count = len(demonstrations_in(experimentor.context(f"{name} fixed")))
+    prefix_count = fixed_count * 3 // 4
+
+    prefixes = set()
+    for index in range(8):
+        demonstrations = demonstrations_in(experimentor.context(f"{name} hybrid", index))
+        prefixes.add(tuple(demonstrations[:prefix_count]))
+    assert len(prefixes) == 1
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_retrieved_contexts_differ_between_items(small_files: Path, name: str) -> None:
+    experimentor = budget_experimentor(small_files, limit=8)
+    contexts = {experimentor.context(f"{name} retrieved", index) for index in range(8)}
+
+    assert len(contexts) > 4
+
+
+@pytest.mark.parametrize("kind", ["retrieved", "hybrid"])
+@pytest.mark.parametrize("name", BUDGETS)
+def test_no_further_similar_demonstration_fits_into_the_budget(small_files: Path, name: str, kind: str) -> None:
+    """The similar ones of hybrid contexts also get the bytes that the fixed ones leave."""
+    experimentor = experimentor_of(small_files, Experiment("budget", (512, 1024)), limit=3)
+    training_items = [row.item() for row in experimentor.data.train]
+    pool = [(item.texts[0], item.gold[0]) for item in training_items]
+    pool_texts = [text for text, _ in pool]
+
+    for index, item in enumerate(experimentor.test_items):
+        similarities = [round(similarity, 9) for similarity in okapi(item.texts[0], pool_texts)]
+        context = experimentor.context(f"{name} {kind}", index)
+        demonstrations = demonstrations_in(context)
+        assert written(*demonstrations[0]) in context, "demonstrations are written as this test writes them"
+        not_shown = [row for row, demonstration in enumerate(pool) if demonstration not in demonstrations]
+        most_similar = max(not_shown, key=lambda row, values=similarities: values[row])  # the first one of equals
+        free_bytes = 4 * BUDGETS[name] - len(context.encode())
+        next_size = len(written(*pool[most_similar]).encode())
+        assert 0 <= free_bytes < next_size, f"item {index}: {pool[most_similar]} fits, too"
 
 
 # -- effective length
 
 
 @pytest.mark.parametrize(
-    ("counts", "length", "bounds"),
+    ("hits", "length", "bounds"),
     [
         ((90, 88, 20, 10), "b", ("b", "b")),
         ((90, 90, 90, 90), "d", ("d", "d")),
         ((90, 20, 90, 20), "c", ("c", "c")),
-        ((90, 78, 75, 10), "b", ("a", "c")),  # 76.5 is the threshold: not enough items to decide
+        ((90, 78, 75, 10), "b", ("a", "c")),  # 85 % of 90 is 76.5: too few items to decide on 78 and 75
     ],
 )
 def test_the_effective_length_is_the_largest_that_keeps_the_share(
-    counts: tuple[int, ...], length: str, bounds: tuple[str, str]
+    hits: tuple[int, ...], length: str, bounds: tuple[str, str]
 ) -> None:
-    tallies = {name: right(count, 100) for name, count in zip("abcd", counts, strict=True)}
-    found = effective_length(items(100), tallies, guessing_score=0.1, share=0.85, level=0.95)
-    assert (found["length"], (found["low"], found["high"])) == (length, bounds)
-    without = effective_length(items(100), tallies, guessing_score=0.1, share=0.85, level=None)
-    assert (without["length"], without["low"], without["high"]) == (length, None, None)
+    """Of 100 items each, so many are right in the contexts a, b, c, d, from the shortest to the longest."""
+    tallies = {name: right(count, 100) for name, count in zip("abcd", hits, strict=True)}
+
+    with_bounds = effective_length(items(100), tallies, guessing_score=0.1, share=0.85, level=0.95)
+    assert with_bounds["length"] == length
+    assert (with_bounds["low"], with_bounds["high"]) == bounds
+
+    without_bounds = effective_length(items(100), tallies, guessing_score=0.1, share=0.85, level=None)
+    assert without_bounds["length"] == length
+    assert (without_bounds["low"], without_bounds["high"]) == (None, None)
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 10])
@@ -292,146 +384,312 @@ def test_the_noncentral_chi_square_distribution_is_that_of_scipy() -> None:
     stats = pytest.importorskip("scipy.stats")
     draw = random.Random(0)
     for _ in range(50):
-        freedom, noncentrality = draw.uniform(0.5, 20), draw.choice([0.0, draw.uniform(0, 5), draw.uniform(5, 500)])
+        freedom = draw.uniform(0.5, 20)
+        noncentrality = draw.choice([0.0, draw.uniform(0, 5), draw.uniform(5, 500)])
         x = draw.uniform(0, 2 * (freedom + noncentrality))
-        expected = stats.ncx2.cdf(x, freedom, noncentrality) if noncentrality else stats.chi2.cdf(x, freedom)
-        assert noncentral_chi_square_probability(x, freedom, noncentrality) == pytest.approx(expected, abs=1e-9)
+
+        probability = noncentral_chi_square_probability(x, freedom, noncentrality)
+
+        if noncentrality == 0.0:
+            expected = stats.chi2.cdf(x, freedom)
+        else:
+            expected = stats.ncx2.cdf(x, freedom, noncentrality)
+        assert probability == pytest.approx(expected, abs=1e-9), (x, freedom, noncentrality)
 
 
 def test_the_deviation_is_that_of_the_analysis_of_variance() -> None:
+    """Three orders with 60 items each, without replication: the variance of orders is (between - residual) / items."""
     draw = random.Random(1)
     hits = [[draw.random() < chance for _ in range(60)] for chance in (0.3, 0.5, 0.9)]
-    tallies = {str(order): [RIGHT if hit else WRONG for hit in of_order] for order, of_order in enumerate(hits)}
-    found = order_spread(items(60), tallies, 0.95)
-    means = [sum(of_order) / 60 for of_order in hits]
-    item_means = [sum(of_item) / 3 for of_item in zip(*hits, strict=True)]
-    mean = sum(means) / 3
-    between = 60 * sum((value - mean) ** 2 for value in means) / 2
-    residual = sum(
-        (hits[order][item] - means[order] - item_means[item] + mean) ** 2 for order in range(3) for item in range(60)
-    ) / (2 * 59)
-    assert found["deviation"] == pytest.approx(math.sqrt((between - residual) / 60))
-    assert found["observed_range"] == pytest.approx(max(means) - min(means))
-    assert found["range"] / found["observed_range"] == pytest.approx(found["deviation"] / found["observed_deviation"])
+    tallies = {}
+    for order in range(3):
+        tallies[str(order)] = [RIGHT if hit else WRONG for hit in hits[order]]
+
+    spread = order_spread(items(60), tallies, 0.95)
+
+    order_means = [sum(hits[order]) / 60 for order in range(3)]
+    item_means = [(hits[0][item] + hits[1][item] + hits[2][item]) / 3 for item in range(60)]
+    mean = sum(order_means) / 3
+    between = 60 * sum((order_mean - mean) ** 2 for order_mean in order_means) / (3 - 1)
+    squared_residuals = 0.0
+    for order in range(3):
+        for item in range(60):
+            squared_residuals += (hits[order][item] - order_means[order] - item_means[item] + mean) ** 2
+    residual = squared_residuals / ((3 - 1) * (60 - 1))
+    observed_range = max(order_means) - min(order_means)
+    assert spread["deviation"] == pytest.approx(math.sqrt((between - residual) / 60))
+    assert spread["observed_range"] == pytest.approx(observed_range)
+    kept_share = spread["deviation"] / spread["observed_deviation"]
+    assert spread["range"] == pytest.approx(observed_range * kept_share)
 
 
 def test_equal_predictions_in_all_orders_have_no_spread_and_an_upper_limit() -> None:
-    found = order_spread(items(50), {name: right(30, 50) for name in "abc"}, 0.95)
-    assert (found["deviation"], found["deviation_low"], found["range"], found["range_low"]) == (0.0, 0.0, 0.0, 0.0)
-    assert 0.0 < found["deviation_high"] < found["range_high"] < 0.2
-    undefined = order_spread(items(50), {"a": right(30, 50), "b": []}, 0.95)
-    assert (undefined["deviation"], undefined["note"]) == (None, "an order has no score, or misses replies")
+    spread = order_spread(items(50), {name: right(30, 50) for name in "abc"}, 0.95)
+
+    for name in ("deviation", "deviation_low", "range", "range_low"):
+        assert spread[name] == 0.0, name
+    assert 0.0 < spread["deviation_high"] < spread["range_high"] < 0.2
+
+
+def test_the_spread_is_undefined_if_an_order_has_no_score() -> None:
+    spread = order_spread(items(50), {"a": right(30, 50), "b": []}, 0.95)
+
+    assert spread["deviation"] is None
+    assert spread["note"] == "an order has no score, or misses replies"
 
 
 # -- gold demonstrations
 
 
-def test_scores_by_the_nearest_gold_demonstration(
-    small_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def reads_last_ten(prompt: str, label_space: list[str]) -> str:
+    """Is right if one of the last ten demonstrations has the true label, which these texts contain."""
+    *demonstrations, (query, _) = demonstrations_in(prompt)
+    true_label = re.findall(r"of (\w+)", query)[0]
+    read_labels = [label for _, label in demonstrations[-10:]]
+    return true_label if true_label in read_labels else "nothing"
+
+
+class NearestGoldRun(NamedTuple):
+    """A run on two shots for each label, by a model that reads the last ten demonstrations."""
+
+    experimentor: LongICLExperimentor
+    result: Result
+
+    @property
+    def bins(self) -> dict[str, list[dict[str, Any]]]:
+        """Scores by the distance in demonstrations, in tokens, and by the share of common words."""
+        experiment = self.result.divided["goemotions"]["experiment"]
+        bins: dict[str, list[dict[str, Any]]] = experiment["nearest_gold"]["2 shots"]
+        return bins
+
+    def gold_demonstrations(self, item: Any) -> dict[int, str]:
+        """The texts of the demonstrations with the label of an item, by their positions."""
+        demonstrations = demonstrations_in(self.experimentor.context("2 shots"))
+        return {position: text for position, (text, label) in enumerate(demonstrations) if label == item.gold[0]}
+
+
+@pytest.fixture(scope="module")
+def nearest_gold_run(small_files: Path) -> NearestGoldRun:
+    shots = benchmark(small_files, Experiment("shots", (2,)), limit=None)
+    return NearestGoldRun(shots[0], shots(reads_last_ten))
+
+
+def test_scores_are_grouped_by_the_distance_of_the_nearest_gold_demonstration(
+    nearest_gold_run: NearestGoldRun,
 ) -> None:
-    own = benchmark(small_files, Experiment("shots", (2,)), limit=None)
-
-    def last_ten(prompt: str, label_space: list[str]) -> str:
-        """Is right if one of the last ten demonstrations has the true label."""
-        *before, (query, _) = shown(prompt)
-        gold = re.findall(r"of (\w+)", query)[0]
-        return gold if gold in [label for _, label in before[-10:]] else "nothing"
-
-    result = own(last_ten)
-    bins = result.divided["goemotions"]["experiment"]["nearest_gold"]["2 shots"]
-    demonstrations = shown(own[0].context("2 shots"))
+    """A distance of 0 is that of the last demonstration."""
+    experimentor = nearest_gold_run.experimentor
+    last_position = len(demonstrations_in(experimentor.context("2 shots"))) - 1
     distances = []
-    overlaps = []
-    for item in own[0].test_items:
-        gold = [index for index, (_, label) in enumerate(demonstrations) if label == item.gold[0]]
-        distances.append(len(demonstrations) - 1 - gold[-1])
-        words = set(re.findall(r"\w+", item.texts[0].lower()))
-        shares = [len(words & set(re.findall(r"\w+", demonstrations[index][0].lower()))) / len(words) for index in gold]
-        overlaps.append(max(shares))
-    found = bins["demonstrations"]
-    sizes = [sum(low <= distance <= high for distance in distances) for low, high in limits(found)]
-    assert [record["items"] for record in found] == sizes
-    assert sum(record["items"] for record in found) == len(own[0].test_items)
-    for record, (low, high) in zip(found, limits(found), strict=True):
-        inside = [distance for distance in distances if low <= distance <= high]
-        assert record["score"] == pytest.approx(sum(distance < 10 for distance in inside) / len(inside))
+    for item in experimentor.test_items:
+        distances.append(last_position - max(nearest_gold_run.gold_demonstrations(item)))
+
+    bins = nearest_gold_run.bins["demonstrations"]
+
+    for record in bins:
+        in_bin = [distance for distance in distances if record["lowest"] <= distance <= record["highest"]]
+        right_items = sum(distance < 10 for distance in in_bin)
+        assert record["items"] == len(in_bin)
+        assert record["score"] == pytest.approx(right_items / len(in_bin))
         assert record["score_low"] <= record["score"] <= record["score_high"]
-    tokens = bins["reference_tokens"]
-    assert tokens[0]["lowest"] == 0
-    assert tokens[-1]["highest"] < 1000
-    assert (bins["overlap"][0]["lowest"], bins["overlap"][-1]["highest"]) == (min(overlaps), max(overlaps))
-    table = str(nearest_gold_table(result))
-    assert f"0 .. {found[0]['highest']}" in table
+    assert sum(record["items"] for record in bins) == len(distances)
+
+
+def test_bins_of_tokens_begin_at_the_end_of_the_context(nearest_gold_run: NearestGoldRun) -> None:
+    bins = nearest_gold_run.bins["reference_tokens"]
+
+    assert bins[0]["lowest"] == 0
+    assert bins[-1]["highest"] < 1000
+
+
+def test_bins_of_overlap_reach_from_the_smallest_to_the_largest_share_of_common_words(
+    nearest_gold_run: NearestGoldRun,
+) -> None:
+    largest_shares = []
+    for item in nearest_gold_run.experimentor.test_items:
+        query_words = set(re.findall(r"\w+", item.texts[0].lower()))
+        shares = []
+        for text in nearest_gold_run.gold_demonstrations(item).values():
+            common_words = query_words & set(re.findall(r"\w+", text.lower()))
+            shares.append(len(common_words) / len(query_words))
+        largest_shares.append(max(shares))
+
+    bins = nearest_gold_run.bins["overlap"]
+
+    assert bins[0]["lowest"] == min(largest_shares)
+    assert bins[-1]["highest"] == max(largest_shares)
+
+
+def test_the_table_of_nearest_gold_demonstrations_has_the_bins(nearest_gold_run: NearestGoldRun) -> None:
+    table = str(nearest_gold_table(nearest_gold_run.result))
+
+    assert f"0 .. {nearest_gold_run.bins['demonstrations'][0]['highest']}" in table
     assert "share of the query's words in it" in table
-    result.save(tmp_path / "result.json")
-    assert main(["show", "--nearest-gold", str(tmp_path / "result.json")]) == 0
-    assert table.splitlines()[0] in capsys.readouterr().out
-    assert main(["show", "--nearest-gold", str(tmp_path / "result.json"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [dict(row) for row in nearest_gold_table(result).rows]
-    assert main(["show", "kernels", "--nearest-gold", str(tmp_path / "result.json")]) == 2
+
+
+def test_show_prints_the_table_of_nearest_gold_demonstrations(
+    nearest_gold_run: NearestGoldRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "result.json")
+    nearest_gold_run.result.save(path)
+    table = nearest_gold_table(nearest_gold_run.result)
+
+    assert main(["show", "--nearest-gold", path]) == 0
+    assert str(table).splitlines()[0] in capsys.readouterr().out
+
+    assert main(["show", "--nearest-gold", path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [dict(row) for row in table.rows]
+
+
+def test_show_refuses_a_catalogue_together_with_nearest_gold(
+    nearest_gold_run: NearestGoldRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "result.json")
+    nearest_gold_run.result.save(path)
+
+    assert main(["show", "kernels", "--nearest-gold", path]) == 2
     assert "got kernels as well" in capsys.readouterr().err
-    loaded = load_result(tmp_path / "result.json")
-    assert isinstance(loaded, Result)
-    assert [finding.contradicted for finding in verify(loaded, data_dir=small_files)] == [(), ()]
-    forged = json.loads((tmp_path / "result.json").read_text("utf-8"))
-    forged_bin = forged["Divided results"]["goemotions"]["experiment"]["nearest_gold"]["2 shots"]["overlap"][0]
-    forged_bin["score"] = 0.123
-    findings = verify(Result.from_dict(forged), data_dir=small_files)
-    assert any(finding.contradicted for finding in findings), f"got {findings}"
-    forged_bin["score"] = "<b>"
+
+
+def saved_record(result: Result, folder: Path) -> dict[str, Any]:
+    """A saved result, as read from its JSON file."""
+    result.save(folder / "result.json")
+    record: dict[str, Any] = json.loads((folder / "result.json").read_text("utf-8"))
+    return record
+
+
+def first_overlap_bin(record: dict[str, Any]) -> dict[str, Any]:
+    """The first bin of common words in a saved result."""
+    experiment = record["Divided results"]["goemotions"]["experiment"]
+    bins: list[dict[str, Any]] = experiment["nearest_gold"]["2 shots"]["overlap"]
+    return bins[0]
+
+
+def test_saved_bins_are_verified(nearest_gold_run: NearestGoldRun, small_files: Path, tmp_path: Path) -> None:
+    record = saved_record(nearest_gold_run.result, tmp_path)
+
+    findings = verify(Result.from_dict(record), data_dir=small_files)
+    assert [finding.contradicted for finding in findings] == [(), ()]
+
+
+def test_a_changed_score_of_a_bin_is_contradicted(
+    nearest_gold_run: NearestGoldRun, small_files: Path, tmp_path: Path
+) -> None:
+    record = saved_record(nearest_gold_run.result, tmp_path)
+    first_overlap_bin(record)["score"] = 0.123
+
+    findings = verify(Result.from_dict(record), data_dir=small_files)
+    contradicted = [message for finding in findings for message in finding.contradicted]
+    assert contradicted
+
+
+def test_a_text_in_place_of_the_score_of_a_bin_is_refused_on_loading(
+    nearest_gold_run: NearestGoldRun, tmp_path: Path
+) -> None:
+    record = saved_record(nearest_gold_run.result, tmp_path)
+    first_overlap_bin(record)["score"] = "<b>"
+
     with pytest.raises(SchemaError, match="experiment"):
-        Result.from_dict(forged)
+        Result.from_dict(record)
+
+
+def test_a_run_without_an_experiment_has_no_table_of_nearest_gold_demonstrations(small_files: Path) -> None:
+    result = make(small_files, ["goemotions"], [1], 3)(reads_last_ten)
+
     with pytest.raises(ArgumentError, match="expected an experiment"):
-        nearest_gold_table(make(small_files, ["goemotions"], [1], 3)(last_ten))
-
-
-def limits(records: list[dict[str, Any]]) -> list[tuple[float, float]]:
-    return [(record["lowest"], record["highest"]) for record in records]
+        nearest_gold_table(result)
 
 
 # -- interactions
 
 
-def test_an_interaction_is_the_difference_of_two_changes(small_files: Path) -> None:
-    """Of 40 items, the first run loses 20 in the second condition, the other one 4: exact p-values of the sums."""
-    own = benchmark(small_files, Experiment("shots", (0, 1, 2)), limit=40)
+def run_with_hits(folder: Path, hits: tuple[int, int, int]) -> Result:
+    """A run on 40 items with 0, 1 and 2 shots, of which the first so many items are right."""
+    shots = benchmark(folder, Experiment("shots", (0, 1, 2)), limit=40)
+    predictions = []
+    for condition, right_items in zip(shots[0].conditions(), hits, strict=True):
+        for index, query in enumerate(condition.queries):
+            wrong_label = (query.label + 1) % 28
+            predictions.append(query.label if index < right_items else wrong_label)
+    result = shots(preentered_prediction=[predictions], model_name=str(hits))
+    assert isinstance(result, Result)
+    return result
 
-    def with_counts(counts: tuple[int, int, int], model: str) -> Result:
-        labels = []
-        for condition, count in zip(own[0].conditions(), counts, strict=True):
-            for index, query in enumerate(condition.queries):
-                labels.append(query.label if index < count else (query.label + 1) % 28)
-        result = own(preentered_prediction=[labels], model_name=model)
-        assert isinstance(result, Result)
-        return result
 
-    first, second, third = (with_counts(c, str(c)) for c in ((40, 20, 40), (30, 26, 30), (30, 26, 30)))
-    comparison = compare(first, second)
+class InteractingRuns(NamedTuple):
+    """From 0 shots to 1 shot, the first run loses 20 of 40 items, the second one 4; to 2 shots, neither loses any."""
+
+    first: Result
+    second: Result
+
+
+@pytest.fixture(scope="module")
+def interacting_runs(small_files: Path) -> InteractingRuns:
+    return InteractingRuns(run_with_hits(small_files, (40, 20, 40)), run_with_hits(small_files, (30, 26, 30)))
+
+
+def test_an_interaction_is_the_difference_of_two_changes(interacting_runs: InteractingRuns) -> None:
+    comparison = compare(interacting_runs.first, interacting_runs.second)
+
     one_shot, two_shots = comparison.interactions
     assert (one_shot.condition, one_shot.reference, one_shot.rows) == ("1 shots", "0 shots", 40)
-    assert one_shot.changes == (pytest.approx(-0.5), pytest.approx(-0.1))
-    assert one_shot.difference == pytest.approx(-0.4)
+    assert one_shot.changes == pytest.approx((-20 / 40, -4 / 40))
+    assert one_shot.difference == pytest.approx(-20 / 40 - -4 / 40)
+    assert two_shots.difference == pytest.approx(0.0)
+    assert "1 shots against 0 shots: the runs change differently" in str(comparison)
+    assert "2 shots against 0 shots: the runs are not shown to change differently (p = 1)" in str(comparison)
+
+
+def test_the_interval_of_an_interaction_contains_its_difference(interacting_runs: InteractingRuns) -> None:
+    one_shot, _ = compare(interacting_runs.first, interacting_runs.second).interactions
+
     assert one_shot.interval is not None
     assert one_shot.interval.low < -0.4 < one_shot.interval.high < 0.0
-    assert "1 shots against 0 shots: the runs change differently" in str(comparison)
-    assert two_shots.difference == pytest.approx(0.0)
-    assert "2 shots against 0 shots: the runs are not shown to change differently (p = 1)" in str(comparison)
-    swapped = compare(second, first).interactions[0]
-    assert swapped.difference == pytest.approx(0.4)
+
+
+def test_swapped_runs_have_the_same_interaction_with_the_other_sign(interacting_runs: InteractingRuns) -> None:
+    one_shot, _ = compare(interacting_runs.first, interacting_runs.second).interactions
+    swapped, _ = compare(interacting_runs.second, interacting_runs.first).interactions
+
+    assert swapped.difference == pytest.approx(-one_shot.difference)
     assert swapped.outcome == one_shot.outcome
-    plain = comparison.to_dict()["interactions"][0]
-    assert plain["p_value"] < 0.05
-    assert plain["outcome"] == "tested"
-    several = compare_runs({"first": first, "second": second, "third": third})
-    of_pairs = {(pair.first, pair.second): pair.interactions[0] for pair in several.comparisons}
-    assert of_pairs["first", "second"].outcome.corrected_p_value > one_shot.outcome.corrected_p_value  # type: ignore[union-attr]
-    for form in FORMATS:
-        if form not in ("csv", "json"):
-            assert "0 shots to 1 shots" in format_comparisons([compare_runs({"a": first, "b": second})], form)
-    latex = format_comparisons([compare_runs({"a": first, "b": second})], "latex")
+
+
+def test_the_record_of_an_interaction_has_its_p_value(interacting_runs: InteractingRuns) -> None:
+    record = compare(interacting_runs.first, interacting_runs.second).to_dict()["interactions"][0]
+
+    assert record["outcome"] == "tested"
+    assert record["p_value"] < 0.05
+
+
+def test_interactions_of_several_runs_are_corrected_for_their_pairs(
+    interacting_runs: InteractingRuns, small_files: Path
+) -> None:
+    first, second = interacting_runs
+    third = run_with_hits(small_files, (30, 26, 30))
+
+    pair_of_three = compare_runs({"first": first, "second": second, "third": third}).comparisons[0]
+    assert (pair_of_three.first, pair_of_three.second) == ("first", "second")
+    of_three = pair_of_three.interactions[0].outcome
+    alone = compare(first, second).interactions[0].outcome
+    assert of_three.corrected_p_value > alone.corrected_p_value  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("csv", "json")])
+def test_formats_for_readers_show_interactions(interacting_runs: InteractingRuns, form: str) -> None:
+    comparison = compare_runs({"a": interacting_runs.first, "b": interacting_runs.second})
+
+    assert "0 shots to 1 shots" in format_comparisons([comparison], form)
+
+
+def test_latex_has_interactions_in_a_table_of_their_own(interacting_runs: InteractingRuns) -> None:
+    comparison = compare_runs({"a": interacting_runs.first, "b": interacting_runs.second})
+
+    latex = format_comparisons([comparison], "latex")
+
     table_of_scores, table_of_changes = re.findall(r"\\begin\{tabular\}.*?\\end\{tabular\}", latex, re.DOTALL)
     assert "0 shots to 1 shots" not in table_of_scores
-    assert "$0.7500$" in table_of_scores, "the mean of 30 of 40, which the second run has with 0 shots"
+    assert "$0.7500$" in table_of_scores, "30 of 40 items, which the second run has right with 0 shots"
     assert "0 shots to 1 shots" in table_of_changes
 
 

@@ -19,14 +19,14 @@ from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.experiments import Experiment
 from StaICC.results.result import Result
 from tests.long_icl.conftest import make
-from tests.long_icl.test_experiments import shown
+from tests.long_icl.test_experiments import demonstrations_in
 
 LABELS = task_card("goemotions").labels
 Model = Callable[[str, list[str]], str]
 
 
 def read(prompt: str) -> list[tuple[str, str]]:
-    return shown(prompt, "banking77" if prompt.count("service query: ") else "goemotions")
+    return demonstrations_in(prompt, "banking77" if prompt.count("service query: ") else "goemotions")
 
 
 def query_of(prompt: str) -> str:
