@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
 def assert_recomputed(findings: list[Verification]) -> None:
     assert status_of(findings) == Recomputed(), findings
-    assert [finding for finding in findings if finding.dataset and not finding.same] == []
+    assert all(finding.same for finding in findings if finding.dataset)
 
 
 def assert_unchecked(result: Result, reason: str) -> None:
@@ -53,55 +53,111 @@ def assert_unchecked(result: Result, reason: str) -> None:
     assert str(caught.value) in finding.status.reason
 
 
+def all_contradictions(findings: list[Verification]) -> list[str]:
+    return [line for finding in findings for line in finding.contradicted]
+
+
+def all_unchecked(findings: list[Verification]) -> list[str]:
+    return [line for finding in findings for line in finding.unchecked]
+
+
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        *(("Normal", {"k": 0}), ("Normal", {"noisy_channel": True, "limit": 3})),
-        *(("GLER", {"interpolations": 3}), ("DemonstrationSensitivity", {"limit": 2})),
+        ("Normal", {"k": 0}),
+        ("Normal", {"noisy_channel": True, "limit": 3}),
+        ("GLER", {"interpolations": 3}),
+        ("DemonstrationSensitivity", {"limit": 2}),
     ],
+    ids=str,
 )
-def test_a_saved_result_verifies(tmp_path: Path, name: str, settings: dict[str, Any], stand_in: Any) -> None:
+def test_a_saved_result_is_recomputed(tmp_path: Path, name: str, settings: dict[str, Any], stand_in: Any) -> None:
+    """One finding is about the prompts of the data set, one about what data sets share."""
     getattr(StaICC, name)(datasets=["mini"], **settings)(stand_in).save(tmp_path / "result.json")
     result = load(tmp_path / "result.json")
     assert isinstance(result, Result)
-    prompts, shared = verify(result)
-    assert (prompts.dataset, prompts.same, prompts.first_difference, shared.dataset) == ("mini", True, None, None)
-    assert prompts.message == f"the {result.details['mini'].asked} prompts are the same"
-    assert prompts.status == shared.status == status_of([prompts, shared]) == Recomputed()
-    differences = rebuild(result).signature().differences(result.signature)
-    assert differences == {"scoring": (None, "function")}  # how f scores is not the benchmark's
+
+    of_mini, shared = verify(result)
+
+    assert of_mini.dataset == "mini"
+    assert of_mini.same is True
+    assert of_mini.first_difference is None
+    assert of_mini.message == f"the {result.details['mini'].asked} prompts are the same"
+    assert shared.dataset is None
+    assert of_mini.status == Recomputed()
+    assert shared.status == Recomputed()
+    assert status_of([of_mini, shared]) == Recomputed()
+
+
+def test_a_rebuilt_benchmark_differs_from_the_result_by_how_it_was_scored(stand_in: Any) -> None:
+    """How a function scores is not the benchmark's."""
+    result = Normal(datasets=["mini"], limit=3)(stand_in)
+
+    assert rebuild(result).signature().differences(result.signature) == {"scoring": (None, "function")}
 
 
 @pytest.mark.parametrize("number", [0, 17, 191])
 def test_the_first_query_that_differs_is_named(number: int, stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demonstrations of this query, and of the last one of 192, are in another order than in the result."""
     benchmark = Normal(datasets=["mini"])
     result = benchmark(stand_in)
     lists = [list(positions) for positions in benchmark[0].demonstration_sampler]
-    for place in {number, 191}:
-        lists[place].reverse()
-    monkeypatch.setattr(StaICC.Experimentor, "demonstration_lists", lambda self: tuple(map(tuple, lists)))
+    for query in {number, 191}:
+        lists[query].reverse()
+    reordered = tuple(tuple(positions) for positions in lists)
+    monkeypatch.setattr(StaICC.Experimentor, "demonstration_lists", lambda self: reordered)
+
     finding, _ = verify(result, Normal(datasets=["mini"]))
-    assert (finding.same, finding.first_difference) == (False, number)
+
+    assert finding.same is False
+    assert finding.first_difference == number
     assert finding.message.startswith(f"query {number} is the first")
 
 
-def test_fewer_queries_and_another_digest_are_differences(stand_in: Any) -> None:
+def test_a_result_of_more_queries_differs_at_the_first_further_one(stand_in: Any) -> None:
     result = Normal(datasets=["mini"])(stand_in)
+
     finding, _ = verify(result, Normal(datasets=["mini"], limit=5))
-    assert (finding.same, finding.first_difference) == (False, 5)
+
+    assert finding.same is False
+    assert finding.first_difference == 5
+
+
+def test_another_digest_of_the_prompts_is_a_difference(stand_in: Any) -> None:
+    """The digests of the single prompts are the same, so that no query is named."""
+    result = Normal(datasets=["mini"])(stand_in)
     result.details["mini"] = dataclasses.replace(result.details["mini"], prompts="0" * 64)
+
     finding, _ = verify(result)
-    assert (finding.same, finding.first_difference) == (False, None)
+
+    assert finding.same is False
+    assert finding.first_difference is None
     assert "0" * 64 in finding.message
+
+
+def change_template(experimentor: Any) -> None:
+    experimentor.prompt_former.change_instruction("Decide. ")
+
+
+def set_demonstrations_by_hand(experimentor: Any) -> None:
+    experimentor.set_demonstration_sampler([[0] * 4] * len(experimentor.test_set()))
+
+
+def change_k(experimentor: Any) -> None:
+    experimentor.set_k(1)
+
+
+def change_nothing(experimentor: Any) -> None:
+    """Leave the experimentor of ``mini`` as it is: the other data set is the user's own."""
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda one: one.prompt_former.change_instruction("Decide. "), "changed by hand, .*: template; "),
-        (lambda one: one.set_demonstration_sampler([[0] * 4] * len(one.test_set())), "by hand, .*: demonstrations; "),
-        (lambda one: one.set_k(1), "changed by hand, .*: k; pass the benchmark itself$"),
-        (lambda one: None, "^the result is over the user's own data .*pass the benchmark itself$"),
+        (change_template, "changed by hand, .*: template; "),
+        (set_demonstrations_by_hand, "by hand, .*: demonstrations; "),
+        (change_k, "changed by hand, .*: k; pass the benchmark itself$"),
+        (change_nothing, "^the result is over the user's own data .*pass the benchmark itself$"),
     ],
 )
 def test_changed_prompts_and_custom_data_need_their_benchmark(
@@ -109,46 +165,76 @@ def test_changed_prompts_and_custom_data_need_their_benchmark(
 ) -> None:
     benchmark = Normal(datasets=["mini", make_own(2)])
     change(benchmark[0])
+
     result = benchmark(stand_in)
+
     assert_recomputed(verify(result, benchmark))
     assert_unchecked(result, reason)
 
 
-def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(stand_in: Any) -> None:
-    benchmark = Normal(datasets=["mini"], limit=20)
-    result = benchmark(stand_in)
+INTERVALS_OF_ANOTHER_VERSION = "intervals-2-0.95"
+
+
+@pytest.fixture
+def with_other_intervals(stand_in: Any) -> Result:
+    """A result of version 2.0.0, which has another rule of intervals and no p-value against the majority label."""
+    result = Normal(datasets=["mini"], limit=20)(stand_in)
     details = result.details["mini"]
-    wider = {key: dataclasses.replace(interval, high=1.0) for key, interval in details.intervals.items()}
-    fewer = {key: dataclasses.replace(base, p_value_majority=None) for key, base in details.baselines.items()}
-    result.details["mini"] = dataclasses.replace(details, intervals=wider, baselines=fewer)
-    fields = {**result.signature.fields, "statistics": "intervals-2-0.95"}
-    result.signature = Signature({**fields, "version": "2.0.0"})
-    result = Result.from_dict(result.to_dict())
-    findings = verify(result)
-    assert not [line for finding in findings for line in finding.contradicted]
-    lines = [line for finding in findings for line in finding.unchecked]
-    for unchecked in ("intervals / accuracy", "baselines / normal / p_value_majority"):
-        assert any(unchecked in line for line in lines), f"got {lines}"
-    result.signature = Signature(fields)  # this version does not write these intervals
-    assert isinstance(status_of(verify(result)), Contradicted)
-    result.signature = Signature({**fields, "version": "2.0.0"})
-    result.averaged["accuracy"] = 0.99
-    assert isinstance(status_of(verify(result)), Contradicted)
+    intervals = {key: dataclasses.replace(interval, high=1.0) for key, interval in details.intervals.items()}
+    baselines = {key: dataclasses.replace(one, p_value_majority=None) for key, one in details.baselines.items()}
+    result.details["mini"] = dataclasses.replace(details, intervals=intervals, baselines=baselines)
+    fields = {**result.signature.fields, "statistics": INTERVALS_OF_ANOTHER_VERSION, "version": "2.0.0"}
+    result.signature = Signature(fields)
+    return Result.from_dict(result.to_dict())
 
 
-def test_two_functions_with_one_source_are_two_predictors(make_own: Callable[..., Dataset], stand_in: Any) -> None:
+def test_intervals_and_p_values_of_another_version_are_unchecked(with_other_intervals: Result) -> None:
+    findings = verify(with_other_intervals)
+
+    assert all_contradictions(findings) == []
+    for path in ("intervals / accuracy", "baselines / normal / p_value_majority"):
+        assert any(path in line for line in all_unchecked(findings)), path
+
+
+def test_scores_of_another_version_are_checked(with_other_intervals: Result) -> None:
+    with_other_intervals.averaged["accuracy"] = 0.99
+
+    assert isinstance(status_of(verify(with_other_intervals)), Contradicted)
+
+
+def test_intervals_that_this_version_does_not_write_are_contradicted_under_its_name(
+    with_other_intervals: Result,
+) -> None:
+    fields = {**with_other_intervals.signature.fields, "version": StaICC.__version__}
+    with_other_intervals.signature = Signature(fields)
+
+    assert isinstance(status_of(verify(with_other_intervals)), Contradicted)
+
+
+def shifted_by(shift: int) -> Any:
+    """Return a closure: all of them have the same source, and so the same identity."""
+    return lambda prompt, label_space: (len(prompt) + shift) % len(label_space)
+
+
+def test_two_functions_with_one_source_are_two_predictors(make_own: Callable[..., Dataset]) -> None:
     """A closure may predict otherwise than another one of the same factory: the result has an entry for each."""
-
-    def shifted(by: int) -> Any:
-        return lambda prompt, label_space: (len(prompt) + by) % len(label_space)
-
     benchmark = Normal(datasets=["mini", make_own(2)], limit=4)
-    result = benchmark([shifted(0), shifted(1)])
-    assert len({predictor.identity for predictor in result.provenance.predictors}) == 1
-    assert len(result.provenance.predictors) == 2
+
+    result = benchmark([shifted_by(0), shifted_by(1)])
+
+    first, second = result.provenance.predictors
+    assert first.identity == second.identity
     assert_recomputed(verify(result, benchmark))
-    again = status_of(verify(result, benchmark, rerun=Rerun(shifted(0))))
-    assert isinstance(again, Unchecked)  # nothing says which of the two it is
+
+
+def test_a_rerun_with_one_of_two_functions_of_one_source_is_unchecked(make_own: Callable[..., Dataset]) -> None:
+    """Nothing says which of the two it is."""
+    benchmark = Normal(datasets=["mini", make_own(2)], limit=4)
+    result = benchmark([shifted_by(0), shifted_by(1)])
+
+    findings = verify(result, benchmark, rerun=Rerun(shifted_by(0)))
+
+    assert isinstance(status_of(findings), Unchecked)
 
 
 @pytest.mark.parametrize("benchmark", ["normal", Normal, StaICC.Suite(datasets=["mini"])])
@@ -160,24 +246,43 @@ def test_what_is_no_single_benchmark_is_refused(benchmark: Any, stand_in: Any) -
 
 
 @pytest.mark.parametrize("make", [Normal, StaICC.Suite])
-def test_given_scores_are_read_as_their_file_says(make: Any) -> None:
+@pytest.mark.parametrize("rebuilt", [True, False], ids=["rebuilt benchmark", "benchmark of the user"])
+def test_given_scores_are_read_as_their_file_says(make: Any, rebuilt: bool) -> None:
     """The automatic reading of the benchmark would take these logits for probabilities."""
     benchmark = make(datasets=["mini"], limit=4)
-    given = {query.id: {"logits": [0.5, 0.25, 0.25]} for query in identified_queries(benchmark)}
-    for own in (None, benchmark):
-        assert status_of(verify(score_predictions(benchmark, given), own)) == Recomputed()
+    predictions = {query.id: {"logits": [0.5, 0.25, 0.25]} for query in identified_queries(benchmark)}
+    result = score_predictions(benchmark, predictions)
+
+    findings = verify(result, None if rebuilt else benchmark)
+
+    assert status_of(findings) == Recomputed()
 
 
-@pytest.mark.parametrize(("ratio", "kinds"), [(1 + 1e-8, [Contradicted]), (1 + 1e-12, [])])
-def test_fractions_are_compared_to_nine_digits(ratio: float, kinds: list[type]) -> None:
-    assert [type(found) for found in compare_values("x", 0.5, 0.5 * ratio)] == kinds
-    assert [type(found) for found in compare_values("x", 1, True)] == [Contradicted]
+def test_fractions_that_differ_in_the_eighth_digit_are_contradicted() -> None:
+    (finding,) = compare_values("x", 0.5, 0.5 * (1 + 1e-8))
+
+    assert isinstance(finding, Contradicted)
 
 
-@pytest.mark.parametrize(("number", "more"), [(20, []), (21, ["x: 1 more values"]), (40, ["x: 20 more values"])])
-def test_twenty_values_are_named_and_the_others_counted(number: int, more: list[str]) -> None:
-    found = limited("x", [Unchecked("y"), *(Contradicted(str(place)) for place in range(number))] * 2)
-    assert list(map(str, range(20))) + more == [one.difference for one in found if isinstance(one, Contradicted)]
+def test_fractions_that_differ_in_the_twelfth_digit_are_the_same() -> None:
+    assert list(compare_values("x", 0.5, 0.5 * (1 + 1e-12))) == []
+
+
+def test_true_is_not_the_number_one() -> None:
+    (finding,) = compare_values("x", 1, True)
+
+    assert isinstance(finding, Contradicted)
+
+
+@pytest.mark.parametrize(("number", "last"), [(20, []), (21, ["x: 1 more values"]), (40, ["x: 20 more values"])])
+def test_twenty_different_values_are_named_and_the_others_counted(number: int, last: list[str]) -> None:
+    """A value that is found twice counts once."""
+    findings = [Unchecked("y"), *(Contradicted(str(value)) for value in range(number))]
+
+    found = limited("x", findings + findings)
+
+    differences = [finding.difference for finding in found if isinstance(finding, Contradicted)]
+    assert differences == [str(value) for value in range(20)] + last
 
 
 # -- queries that are predicted again: what differs is contradicted, what cannot be predicted is unchecked
@@ -204,39 +309,61 @@ class Kernel:
 
 
 def rerun(result: Any, function: Any, queries: int = 20, benchmark: Any = None) -> Verification:
-    *_, last = verify(result, benchmark, rerun=Rerun(function, queries, 3))
-    return last
+    """Return the finding about a sample of the queries, which the function predicts again."""
+    *_, of_rerun = verify(result, benchmark, rerun=Rerun(function, queries, seed=3))
+    return of_rerun
+
+
+ALL_KINDS = pytest.mark.parametrize(
+    "name", ["Normal", "ContextualBias", "GLER", "TemplateSensitivity", "Suite", "Diagnosis", "TripletBias"]
+)
+
+
+@ALL_KINDS
+def test_the_predictions_of_the_same_model_are_recomputed(name: str) -> None:
+    result = getattr(StaICC, name)(**FEW)(model)
+
+    findings = verify(result, rerun=Rerun(model))
+
+    assert status_of(findings) == Recomputed()
+    query_count = sum(part.details["mini"].asked for part in result.results())
+    assert f"{min(query_count, 20)} of {query_count} queries predicted again" in findings[-1].message
+
+
+@ALL_KINDS
+def test_the_predictions_of_a_shifted_model_are_contradicted(name: str) -> None:
+    result = getattr(StaICC, name)(**FEW)(model)
+
+    assert isinstance(rerun(result, Kernel(shift=9.0)).status, Contradicted)
 
 
 @pytest.mark.parametrize(
-    "name", ["Normal", "ContextualBias", "GLER", "TemplateSensitivity", "Suite", "Diagnosis", "TripletBias"]
+    ("shift", "tolerance", "status"),
+    [(1e-4, 1e-3, Recomputed), (1e-4, 1e-5, Contradicted), (1.0, None, Unchecked)],
+    ids=["within the tolerance", "above the tolerance", "predictions may change"],
 )
-def test_the_same_model_predicts_the_same(name: str) -> None:
-    benchmark = getattr(StaICC, name)(**FEW)
-    found = verify(benchmark(model), rerun=Rerun(model))
-    assert status_of(found) == Recomputed()
-    asked = sum(result.details["mini"].asked for result in benchmark(model).results())
-    assert f"{min(asked, 20)} of {asked} queries predicted again" in found[-1].message
-    assert isinstance(rerun(benchmark(model), Kernel(9.0)).status, Contradicted)
-
-
-def test_the_tolerance_is_that_of_the_kernel() -> None:
+def test_the_tolerance_is_that_of_the_kernel(shift: float, tolerance: float | None, status: type) -> None:
     result = StaICC.Normal(**FEW)(Kernel())
-    assert rerun(result, Kernel(1e-4, 1e-3)).status == Recomputed()
-    found = rerun(result, Kernel(1e-4, 1e-5))
-    assert isinstance(found.status, Contradicted)
-    assert len(found.contradicted) == 8
-    assert isinstance(rerun(result, Kernel(1.0, None)).status, Unchecked)  # says that its predictions may change
+
+    found = rerun(result, Kernel(shift, tolerance))
+
+    assert isinstance(found.status, status)
+    query_count = 8
+    assert len(found.contradicted) == (query_count if status is Contradicted else 0)
 
 
-def test_the_first_query_that_is_predicted_otherwise_is_named() -> None:
+def test_the_query_that_is_predicted_otherwise_is_named() -> None:
+    """All scores of one query are higher by 1, so that the label is the same."""
     result = StaICC.Normal(datasets=["mini"], limit=40)(Kernel())
     details = result.details["mini"].to_dict()
-    rows = unpack_scores(details["conditions"][0]["scores"], 3)
-    rows[17] = [value + 1 for value in rows[17]]  # the same order, and so the same label
-    details["conditions"][0]["scores"] = pack_scores(rows)
+    record = details["conditions"][0]
+    rows = unpack_scores(record["scores"], 3)
+    rows[17] = [value + 1 for value in rows[17]]
+    record["scores"] = pack_scores(rows)
     forged = Result.from_dict(result.to_dict() | {"details": {"mini": details}})
-    found = rerun(forged, Kernel(), 80)
+
+    found = rerun(forged, Kernel(), queries=80)
+
     (line,) = found.contradicted
     assert line.startswith("mini / normal / query 17 (test row 17): saved ")
     assert "80 of 80 queries predicted again (seed 3): 1 differ" in found.message
@@ -272,122 +399,214 @@ def test_close_predictions_that_were_moved_to_the_truth_are_shown_as_recomputed(
     assert whole.scores[0].low == whole.scores[0].high == honest.averaged["accuracy"]
 
 
-def test_a_result_with_the_predictions_of_a_rerun_is_recomputed() -> None:
-    kernel = Kernel()
+def given_predictions_of(kernel: Any) -> Any:
+    """Return a result with given predictions, which are those of a kernel."""
     benchmark = StaICC.Normal(**FEW)
     rows = [kernel(query.prompt, list(query.label_space)) for query in benchmark[0].all_queries()]
-    results = [
-        benchmark(kernel),
-        benchmark(preentered_prediction=[rows]),
-        StaICC.Normal(datasets=["mini"])(kernel, precision=0.2),
-        StaICC.Suite(**FEW)(kernel),
-    ]
-    for result in results:
-        again = rerun(result, kernel, 6).recomputed
-        assert again is not None
-        assert status_of(verify(again)) == Recomputed()
+    return benchmark(preentered_prediction=[rows])
 
 
-def test_failed_and_unparsed_queries_are_predicted_again() -> None:
-    """Otherwise a file could call its wrong predictions failed, or without a label."""
-
-    def failing(prompt: Any, label_space: list[str]) -> Any:
-        return None if len(prompt) % 2 else model(prompt, label_space)
-
-    def unparsed(prompt: Any, label_space: list[str]) -> Any:
-        return "?" if len(prompt) % 2 else model(prompt, label_space)
-
-    result = StaICC.Normal(**FEW)(failing, on_error="collect")
-    failed = result.details["mini"].failed
-    assert 0 < failed < 8
-    found = rerun(result, model)
-    assert isinstance(found.status, Unchecked)
-    assert sum("failed in the run" in reason for reason in found.unchecked) == failed
-    again = rerun(StaICC.Normal(**FEW)(model), failing)  # fails in the rerun only
-    assert sum("got None" in reason for reason in again.unchecked) == failed
-    hidden = StaICC.Normal(**FEW, unparsed="excluded")(unparsed)
-    assert 0 < hidden.left_out_of("accuracy") < 8
-    assert isinstance(rerun(hidden, model).status, Contradicted)
-    assert not rerun(hidden, unparsed).contradicted
-
-
-@pytest.mark.parametrize("settings", [{"on_error": "collect"}, {"unparsed": "excluded"}, {"unparsed": "wrong"}])
-def test_a_rerun_says_that_missing_queries_count_as_wrong(settings: dict[str, str]) -> None:
-    """Where the file leaves them out of its accuracy, a reader would search in vain for the printed one."""
-    reply = None if "on_error" in settings else "?"
-
-    def missing(prompt: Any, label_space: list[str]) -> Any:
-        return reply if len(prompt) % 2 else model(prompt, label_space)
-
-    policy = {"unparsed": settings["unparsed"]} if "unparsed" in settings else {}
-    result = StaICC.Normal(**FEW, **policy)(missing, **({} if policy else settings))
-    details = result.details["mini"]
-    number = details.failed + len(details.unparsed)
-    assert 0 < number < 8
-    found = rerun(result, missing)
-    (score,) = found.scores
-    assert score.missing == number
-    assert (
-        f"({number} of them without a saved label count as wrong here; the accuracy in the file may " in found.message
-    )
-    assert score.saved_of_all <= result.averaged["accuracy"]
-    (whole,) = rerun(StaICC.Normal(**FEW)(model), model).scores
-    assert "count as wrong" not in str(whole)
-
-
-def test_a_method_another_model_and_other_prompts_are_not_predicted_again() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda kernel: StaICC.Normal(**FEW)(kernel),
+        given_predictions_of,
+        lambda kernel: StaICC.Normal(datasets=["mini"])(kernel, precision=0.2),
+        lambda kernel: StaICC.Suite(**FEW)(kernel),
+    ],
+    ids=["a run", "given predictions", "a run that stopped early", "a group"],
+)
+def test_a_result_with_the_predictions_of_a_rerun_is_recomputed(make: Any) -> None:
     kernel = Kernel()
+
+    with_new_predictions = rerun(make(kernel), kernel, queries=6).recomputed
+
+    assert with_new_predictions is not None
+    assert status_of(verify(with_new_predictions)) == Recomputed()
+
+
+def failing(prompt: Any, label_space: list[str]) -> Any:
+    """Return the scores of the model, and no prediction for prompts of an odd length."""
+    return None if len(prompt) % 2 else model(prompt, label_space)
+
+
+def without_label(prompt: Any, label_space: list[str]) -> Any:
+    """Return the scores of the model, and a reply without a label for prompts of an odd length."""
+    return "?" if len(prompt) % 2 else model(prompt, label_space)
+
+
+EIGHT_QUERIES = 8
+"""The queries of Normal with the settings ``FEW``."""
+
+
+@pytest.fixture
+def failed_count() -> int:
+    """For how many of the eight queries the function ``failing`` has no prediction."""
+    count = sum(len(query.prompt) % 2 for query in StaICC.Normal(**FEW)[0].all_queries())
+    assert 0 < count < EIGHT_QUERIES
+    return count
+
+
+def test_queries_that_failed_in_the_run_are_unchecked(failed_count: int) -> None:
+    result = StaICC.Normal(**FEW)(failing, on_error="collect")
+
+    found = rerun(result, model)
+
+    assert isinstance(found.status, Unchecked)
+    reasons = [reason for reason in found.unchecked if "failed in the run" in reason]
+    assert len(reasons) == failed_count
+
+
+def test_queries_that_fail_in_the_rerun_are_unchecked(failed_count: int) -> None:
+    found = rerun(StaICC.Normal(**FEW)(model), failing)
+
+    reasons = [reason for reason in found.unchecked if "got None" in reason]
+    assert len(reasons) == failed_count
+
+
+def test_a_model_that_names_labels_contradicts_saved_replies_without_one() -> None:
+    """Otherwise a file could call its wrong predictions replies without a label."""
+    result = StaICC.Normal(**FEW, unparsed="excluded")(without_label)
+    assert 0 < result.left_out_of("accuracy") < EIGHT_QUERIES
+
+    assert isinstance(rerun(result, model).status, Contradicted)
+
+
+def test_replies_without_a_label_in_run_and_rerun_contradict_nothing() -> None:
+    result = StaICC.Normal(**FEW, unparsed="excluded")(without_label)
+
+    assert not rerun(result, without_label).contradicted
+
+
+@pytest.mark.parametrize(
+    ("function", "of_benchmark", "of_run"),
+    [
+        (failing, {}, {"on_error": "collect"}),
+        (without_label, {"unparsed": "excluded"}, {}),
+        (without_label, {"unparsed": "wrong"}, {}),
+    ],
+    ids=["failed", "excluded", "wrong"],
+)
+def test_a_rerun_says_that_missing_queries_count_as_wrong(
+    function: Any, of_benchmark: dict[str, Any], of_run: dict[str, Any]
+) -> None:
+    """Where the file leaves them out of its accuracy, a reader would search in vain for the printed one."""
+    result = StaICC.Normal(**FEW, **of_benchmark)(function, **of_run)
+    details = result.details["mini"]
+    missing = details.failed + len(details.unparsed)
+    assert 0 < missing < EIGHT_QUERIES
+
+    found = rerun(result, function)
+
+    (score,) = found.scores
+    assert score.missing == missing
+    sentence = f"({missing} of them without a saved label count as wrong here; the accuracy in the file may "
+    assert sentence in found.message
+    assert score.saved_of_all <= result.averaged["accuracy"]
+
+
+def test_a_rerun_of_a_complete_result_says_nothing_of_missing_queries() -> None:
+    (score,) = rerun(StaICC.Normal(**FEW)(model), model).scores
+
+    assert "count as wrong" not in str(score)
+
+
+def test_a_method_is_not_predicted_again() -> None:
+    kernel = Kernel()
+
     found = rerun(Method("batch_calibration", kernel).run(StaICC.Normal(**FEW)), kernel)
+
     assert isinstance(found.status, Unchecked)
     assert "batch_calibration" in found.status.reason
-    raced = race(StaICC.Normal(datasets=["mini"]), Kernel(), model, margin=0.3)
-    found = rerun(raced, model)
+
+
+def test_of_a_race_the_part_of_another_model_is_not_predicted_again() -> None:
+    result = race(StaICC.Normal(datasets=["mini"]), Kernel(), model, margin=0.3)
+
+    found = rerun(result, model)
+
     assert not found.contradicted
-    assert [line.split(": ")[0] for line in found.unchecked] == ["parts / first / mini"]
-    (line,) = rerun(StaICC.Normal(**FEW)(Kernel()), model, 1).unchecked
+    (line,) = found.unchecked
+    assert line.startswith("parts / first / mini: ")
+
+
+def test_another_model_is_named_with_what_differs() -> None:
+    result = StaICC.Normal(**FEW)(Kernel())
+
+    (line,) = rerun(result, model, queries=1).unchecked
+
     assert line.startswith("mini: another model: ")
     assert "model was shifted, is None" in line
-    other = Kernel()
-    found = rerun(StaICC.Normal(**FEW)(Kernel()), other, benchmark=StaICC.Normal(3, **FEW))
+
+
+def test_prompts_of_another_benchmark_are_not_predicted_again() -> None:
+    kernel = Kernel()
+
+    found = rerun(StaICC.Normal(**FEW)(Kernel()), kernel, benchmark=StaICC.Normal(3, **FEW))
+
     assert isinstance(found.status, Unchecked)
-    assert not other.prompts
+    assert not kernel.prompts
 
 
-def test_of_several_models_each_predicts_only_its_own_data_sets_again(make_own: Callable[..., Dataset]) -> None:
+class Named(Kernel):
+    """A kernel with a name, which is its identity, and with scores that are shifted by its own amount."""
+
+    shifts: ClassVar[dict[str, float]] = {"zero": 0.0, "nine": 9.0}
+
+    def __init__(self, name: str) -> None:
+        super().__init__(self.shifts[name])
+        self.name = name
+
+    def identity(self) -> Identity:
+        return Identity({"model": self.name})
+
+
+@pytest.mark.parametrize(("name", "other"), [("zero", "nine"), ("nine", "zero")])
+def test_of_several_models_each_predicts_only_its_own_data_set_again(
+    make_own: Callable[..., Dataset], name: str, other: str
+) -> None:
     """The predictions of another model contradict nothing, however much they differ."""
-
-    class Named(Kernel):
-        def __init__(self, name: str, shift: float) -> None:
-            super().__init__(shift)
-            self.name = name
-
-        def identity(self) -> Identity:
-            return Identity({"model": self.name})
-
-    shifts = {"zero": 0.0, "nine": 9.0}
     benchmark = StaICC.Normal(datasets=["mini", make_own(1)], limit=4)
-    datasets = dict(zip(shifts, benchmark.dataset_names, strict=True))
-    result = benchmark([Named(name, shift) for name, shift in shifts.items()])
-    raced = race(StaICC.Normal(datasets=["mini"]), *[Named(name, shift) for name, shift in shifts.items()], margin=0.3)
-    parts = {"zero": "parts / first / mini", "nine": "parts / second / mini"}
-    for results, given, place_of in ((result, benchmark, datasets), (raced, None, parts)):
-        for name, other in (("zero", "nine"), ("nine", "zero")):
-            again = Named(name, shifts[name])
-            found = rerun(results, again, benchmark=given)
-            assert not found.contradicted
-            assert found.unchecked == (f"{place_of[other]}: not predicted again, another model predicted it",)
-            assert again.prompts
+    dataset_of = dict(zip(("zero", "nine"), benchmark.dataset_names, strict=True))
+    result = benchmark([Named("zero"), Named("nine")])
+    kernel = Named(name)
+
+    found = rerun(result, kernel, benchmark=benchmark)
+
+    assert not found.contradicted
+    assert found.unchecked == (f"{dataset_of[other]}: not predicted again, another model predicted it",)
+    assert kernel.prompts
+
+
+@pytest.mark.parametrize(("name", "part_of_other"), [("zero", "second"), ("nine", "first")])
+def test_of_a_race_each_model_predicts_only_its_own_part_again(name: str, part_of_other: str) -> None:
+    result = race(StaICC.Normal(datasets=["mini"]), Named("zero"), Named("nine"), margin=0.3)
+    kernel = Named(name)
+
+    found = rerun(result, kernel)
+
+    assert not found.contradicted
+    assert found.unchecked == (f"parts / {part_of_other} / mini: not predicted again, another model predicted it",)
+    assert kernel.prompts
 
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
-        *(([1.0, 2.0], [1.0, 2.5], 0.2), ([0.1, 0.2], [0.1, 0.3], 0.1), ([1000.0, 1000.1], [1002.0, 1000.0], 0.5)),
-        *(([1.0, -math.inf], [1.0, -math.inf], 0.0), (1, 1, 0.0), (1, 2, math.inf), ("a", "b", math.inf)),
-        *(([1.0, 0.0], [1.0, -math.inf], math.inf), ([1e308, 0.0], [-1e308, 0.0], math.inf)),
-        *(([1.0], [1.0, 2.0], math.inf), (1, [0.0, 1.0], math.inf)),
+        ([1.0, 2.0], [1.0, 2.5], 0.2),  # relative to the largest score: 0.5 / 2.5
+        ([0.1, 0.2], [0.1, 0.3], 0.1),  # absolute where all scores are below 1
+        ([1000.0, 1000.1], [1002.0, 1000.0], 0.5),
+        ([1.0, -math.inf], [1.0, -math.inf], 0.0),
+        (1, 1, 0.0),
+        (1, 2, math.inf),
+        ("a", "b", math.inf),
+        ([1.0, 0.0], [1.0, -math.inf], math.inf),
+        ([1e308, 0.0], [-1e308, 0.0], math.inf),
+        ([1.0], [1.0, 2.0], math.inf),
+        (1, [0.0, 1.0], math.inf),
     ],
+    ids=str,
 )
-def test_differences(one: Any, other: Any, expected: float) -> None:
+def test_the_difference_of_two_predictions(one: Any, other: Any, expected: float) -> None:
     assert difference(one, other) == pytest.approx(expected)
     assert difference(other, one) == pytest.approx(expected)

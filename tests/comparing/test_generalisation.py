@@ -52,143 +52,260 @@ def guessing(name: str) -> Model:
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Result]:
+    """Runs over 30 rows with four draws and three templates, of which one is right with one template only."""
     benchmark = Generalisation(datasets=["mini"], limit=30)
-    truth = {query.prompt: query.label for part in benchmark[0].conditions() for query in part.queries}
-    instruction = {query.prompt for part in benchmark[0].conditions()[::3] for query in part.queries}
+    true_labels = {query.prompt: query.label for query in benchmark[0].all_queries()}
+    conditions_of_first_template = benchmark[0].conditions()[::3]
+    prompts_of_first_template = {
+        query.prompt for condition in conditions_of_first_template for query in condition.queries
+    }
 
-    def one_template(prompt: Any, label_space: Sequence[str]) -> int:
-        return (truth[prompt] + (prompt not in instruction)) % 3
+    def right_with_one_template(prompt: Any, label_space: Sequence[str]) -> int:
+        is_right = prompt in prompts_of_first_template
+        return true_labels[prompt] if is_right else (true_labels[prompt] + 1) % 3
 
     return {
         "guesses": benchmark(guessing("a")),
         "others": benchmark(guessing("b")),
-        "one template": benchmark(one_template),
-        "right": benchmark(lambda prompt, label_space: truth[prompt]),
+        "one template": benchmark(right_with_one_template),
+        "right": benchmark(lambda prompt, label_space: true_labels[prompt]),
     }
 
 
+def result_over(details: list[Any], result: Result) -> Result:
+    """Return a result over data sets with these details, whose names are 0, 1, ..."""
+    several = copy.copy(result)
+    several.details = {str(number): of_dataset for number, of_dataset in enumerate(details)}
+    return several
+
+
 def test_every_row_has_all_pairs_of_a_shared_list_and_a_template() -> None:
-    experimentor = Generalisation(datasets=["mini"], limit=5, draws=3, templates=4)[0]
+    rows, draws, templates = 5, 3, 4
+    experimentor = Generalisation(datasets=["mini"], limit=rows, draws=draws, templates=templates)[0]
+
     conditions = experimentor.conditions()
-    assert [len(condition.queries) for condition in conditions] == [5] * 12
-    assert len({query.prompt for condition in conditions for query in condition.queries}) == 60
-    lists = experimentor.demonstration_lists()
-    assert len(set(lists)) == 3
-    assert len({query.last_label for query in conditions[0].queries}) == 1
-    assert len({condition.queries[0].prompt.split("\n")[0] for condition in conditions[:4]}) > 1
+
+    assert [len(condition.queries) for condition in conditions] == [rows] * draws * templates
+    prompts = {query.prompt for condition in conditions for query in condition.queries}
+    assert len(prompts) == rows * draws * templates
+    assert len(set(experimentor.demonstration_lists())) == draws
+    assert len({query.last_label for query in conditions[0].queries}) == 1, "the rows share their demonstrations"
+    first_lines = {condition.queries[0].prompt.split("\n")[0] for condition in conditions[:templates]}
+    assert len(first_lines) > 1, "the first conditions have one list and different templates"
+
+
+def prompts_of_last_condition(limit: int | None) -> list[Any]:
+    """Return the prompts of the last one of four conditions."""
+    benchmark = Generalisation(datasets=["AGNews"], limit=limit, draws=2, templates=2)
+    return [query.prompt for query in benchmark[0].conditions()[3].queries]
 
 
 def test_a_larger_limit_adds_test_rows_and_changes_no_prompt() -> None:
-    prompts = []
-    for limit in (None, 130):
-        benchmark = Generalisation(datasets=["AGNews"], limit=limit, draws=2, templates=2)
-        prompts.append([query.prompt for query in benchmark[0].conditions()[3].queries])
-    assert [len(of_limit) for of_limit in prompts] == [128, 130]
-    assert prompts[0] == prompts[1][:128]
-    result = benchmark(guessing("a"))
+    default, larger = prompts_of_last_condition(limit=None), prompts_of_last_condition(limit=130)
+
+    assert len(default) == 128
+    assert len(larger) == 130
+    assert larger[:128] == default
+
+
+def test_a_run_with_a_larger_limit_is_recomputed_and_analysed_over_all_its_rows() -> None:
+    result = Generalisation(datasets=["AGNews"], limit=130, draws=2, templates=2)(guessing("a"))
+
     assert "rows=130" in str(result.signature)
     assert variance_components(result).lines[0].effects.sizes == (130, 2, 2)
-    assert [finding for finding in verify(result) if finding.status != Recomputed()] == []
+    for finding in verify(result):
+        assert finding.status == Recomputed()
+
+
+def test_a_limit_that_is_no_number_is_refused() -> None:
     with pytest.raises(ArgumentError, match="limit"):
         Generalisation(datasets=["mini"], limit="many")  # type: ignore[arg-type]
 
 
 def test_the_score_is_the_mean_accuracy_of_the_conditions(results: dict[str, Result]) -> None:
     result = results["guesses"]
-    details = result.details["mini"]
-    means = [
-        fmean(truth == label for truth, label in zip(record.truth, record.predictions, strict=True))
-        for record in details.conditions
-    ]
-    assert result["Averaged results"]["accuracy"] == pytest.approx(fmean(means))
-    assert details.asked == details.distinct == 30 * 12
-    (line,) = variance_components(result).lines
-    assert line.fixed == details.intervals["accuracy"]
+    accuracies = []
+    for record in result.details["mini"].conditions:
+        accuracies.append(fmean(truth == label for truth, label in zip(record.truth, record.predictions, strict=True)))
+
+    assert len(accuracies) == 12
+    assert result["Averaged results"]["accuracy"] == pytest.approx(fmean(accuracies))
+
+
+def test_every_query_of_every_condition_is_another_one(results: dict[str, Result]) -> None:
+    details = results["guesses"].details["mini"]
+
+    assert details.asked == 30 * 12
+    assert details.distinct == 30 * 12
+
+
+def test_the_generalising_interval_holds_that_over_rows(results: dict[str, Result]) -> None:
+    (line,) = variance_components(results["guesses"]).lines
+
+    assert line.fixed == results["guesses"].details["mini"].intervals["accuracy"]
     assert line.generalising.low <= line.fixed.low < line.value < line.fixed.high <= line.generalising.high
-    assert variance_components(result, 0.9).lines[0].fixed.high < line.fixed.high
 
 
-def test_a_model_that_knows_one_template_only(results: dict[str, Result]) -> None:
-    effects = variance_components(results["one template"]).lines[0].effects
-    assert effects.components["templates"] == pytest.approx(1 / 3)
-    assert effects.components["rows"] == pytest.approx(0)
-    interval = variance_components(results["one template"]).lines[0].generalising
-    assert interval.high - interval.low > 0.9
-    both = copy.copy(results["one template"])
-    for names in (
-        ["one template"] * 2,
-        ["one template", "guesses", "one template"],
-        ["one template", "others"],
-        ["guesses"] * 2,
-    ):
-        both.details = {str(number): results[name].details["mini"] for number, name in enumerate(names)}
-        means = [line.effects.template_means for line in variance_components(both).lines[:-1]]
-        covariance = np.cov(means)[np.triu_indices(len(means), 1)].mean()  # what data sets share
-        components = components_of(both)
-        assert components.shared == pytest.approx(min(max(0.0, covariance), components.variances["templates"]))
-    both.details = {name: results[name].details["mini"] for name in ("guesses", "others")}
-    *lines, mean = variance_components(both).lines
+def test_an_interval_at_a_lower_level_is_narrower(results: dict[str, Result]) -> None:
+    at_95_percent = variance_components(results["guesses"]).lines[0].fixed
+    at_90_percent = variance_components(results["guesses"], 0.9).lines[0].fixed
+
+    assert at_90_percent.high < at_95_percent.high
+
+
+def test_a_model_that_is_right_with_one_template_varies_over_templates_only(results: dict[str, Result]) -> None:
+    """Of three templates with the accuracies 1, 0 and 0, the variance is 1/3 (with the divisor 2)."""
+    (line,) = variance_components(results["one template"]).lines
+
+    assert line.effects.components["templates"] == pytest.approx(1 / 3)
+    assert line.effects.components["rows"] == pytest.approx(0)
+    assert line.generalising.high - line.generalising.low > 0.9
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("one template", "one template"),
+        ("one template", "guesses", "one template"),
+        ("one template", "others"),
+        ("guesses", "guesses"),
+    ],
+    ids=", ".join,
+)
+def test_data_sets_share_the_covariance_of_the_means_of_templates(
+    results: dict[str, Result], names: tuple[str, ...]
+) -> None:
+    """The mean covariance of two data sets, from 0 to the variance between templates."""
+    several = result_over([results[name].details["mini"] for name in names], results["one template"])
+    *lines, _ = variance_components(several).lines
+
+    components = components_of(several)
+
+    covariances = np.cov([line.effects.template_means for line in lines])
+    between_two = covariances[np.triu_indices(len(names), 1)].mean()
+    assert components.shared == pytest.approx(min(max(0.0, between_two), components.variances["templates"]))
+
+
+def test_the_line_of_the_mean_has_the_mean_effects_of_the_data_sets(results: dict[str, Result]) -> None:
+    several = result_over([results[name].details["mini"] for name in ("guesses", "others")], results["guesses"])
+
+    *lines, mean = variance_components(several).lines
+
     assert mean.effects == mean_effects([line.effects for line in lines])
     assert mean.value == fmean(line.value for line in lines)
-    parts = [line.effects.components for line in lines]
-    of_mean = {name: fmean(part[name] for part in parts) for name in parts[0]}
-    assert components_of(both).variances == pytest.approx({name: max(0.0, value) for name, value in of_mean.items()})
-    assert any(
-        value != pytest.approx(fmean(max(0.0, part[name]) for part in parts)) for name, value in of_mean.items()
-    ), f"got {of_mean.items()}"
-    both.details["mini"] = results["one template"].details["mini"]
-    difference = components_of(both, results["right"])  # of the data set that both have
+
+
+def test_negative_components_are_set_to_zero_after_they_are_averaged(results: dict[str, Result]) -> None:
+    """Not before: the mean over the data sets would be too large."""
+    several = result_over([results[name].details["mini"] for name in ("guesses", "others")], results["guesses"])
+    *lines, _ = variance_components(several).lines
+    cut_after, cut_before = {}, {}
+    for name in SOURCES.values():
+        of_datasets = [line.effects.components[name] for line in lines]
+        cut_after[name] = max(0.0, fmean(of_datasets))
+        cut_before[name] = fmean(max(0.0, component) for component in of_datasets)
+    assert cut_after != pytest.approx(cut_before)
+
+    assert components_of(several).variances == pytest.approx(cut_after)
+
+
+def test_components_of_a_difference_are_over_the_data_sets_that_both_runs_have(results: dict[str, Result]) -> None:
+    with_another = copy.copy(results["one template"])
+    with_another.details = {"others": results["others"].details["mini"], **results["one template"].details}
+
+    difference = components_of(with_another, results["right"])
+
     assert difference == components_of(results["one template"], results["right"])
     assert difference.accuracy is None
-    comparison = compare_generalising(results["right"], results["one template"])
-    fixed = compare(results["right"], results["one template"]).overall
-    assert fixed.p_value is not None
-    assert fixed.p_value < 1e-4
-    assert comparison.overall.p_value is not None
-    assert comparison.overall.p_value > 0.05
 
 
-def test_comparison_starts_from_that_with_fixed_levels(results: dict[str, Result]) -> None:
-    comparison = compare_generalising(results["right"], results["guesses"])
-    line, fixed = comparison.overall, compare(results["right"], results["guesses"]).overall
-    assert (line.difference, line.rows, line.values) == (fixed.difference, fixed.rows, fixed.values)
-    assert line.p_value is not None
-    assert line.interval is not None
-    assert fixed.interval is not None
-    assert line.interval.low <= fixed.interval.low < fixed.interval.high <= line.interval.high
-    assert fixed.p_value is not None
-    assert fixed.p_value <= line.p_value < 0.001
-    assert line.holm == line.p_value
+def test_a_difference_on_the_rows_that_one_template_decides_is_not_shown_over_templates(
+    results: dict[str, Result],
+) -> None:
+    over_rows = compare(results["right"], results["one template"]).overall
+    over_templates = compare_generalising(results["right"], results["one template"]).overall
+
+    assert over_rows.p_value is not None
+    assert over_rows.p_value < 1e-4
+    assert over_templates.p_value is not None
+    assert over_templates.p_value > 0.05
+
+
+def test_a_generalising_comparison_has_the_difference_of_that_over_rows(results: dict[str, Result]) -> None:
+    generalising = compare_generalising(results["right"], results["guesses"]).overall
+    over_rows = compare(results["right"], results["guesses"]).overall
+
+    assert generalising.difference == over_rows.difference
+    assert generalising.rows == over_rows.rows
+    assert generalising.values == over_rows.values
+
+
+def test_a_generalising_comparison_has_a_wider_interval_and_a_larger_p_value(results: dict[str, Result]) -> None:
+    generalising = compare_generalising(results["right"], results["guesses"]).overall
+    over_rows = compare(results["right"], results["guesses"]).overall
+
+    assert generalising.interval is not None
+    assert over_rows.interval is not None
+    assert generalising.interval.low <= over_rows.interval.low
+    assert generalising.interval.high >= over_rows.interval.high
+    assert generalising.p_value is not None
+    assert over_rows.p_value is not None
+    assert over_rows.p_value <= generalising.p_value < 0.001
+    assert generalising.holm == generalising.p_value, "one comparison needs no correction"
+
+
+def test_a_run_does_not_differ_from_itself_over_draws_and_templates(results: dict[str, Result]) -> None:
     same = compare_generalising(results["right"], results["right"]).overall
+
     assert same.p_value in (None, 1.0)
 
 
-def failing(queries: set[Any]) -> Model:
-    """A model that fails for some prompts."""
+def failing(prompts: set[Any]) -> Model:
+    """Return a model that fails for these prompts."""
 
     def predict(prompt: Any, label_space: Sequence[str]) -> int:
-        if prompt in queries:
+        if prompt in prompts:
             raise ValueError("no reply")
         return len(prompt) % 3
 
     return predict
 
 
-def test_rows_without_a_prediction_count_for_the_accuracy_only() -> None:
-    benchmark = Generalisation(datasets=["mini"], limit=10)
-    conditions = benchmark[0].conditions()
-    result = benchmark(failing({conditions[4].queries[3].prompt}), on_error="collect")
+TEN_ROWS = {"datasets": ["mini"], "limit": 10}
+
+
+def test_a_row_that_lacks_one_prediction_counts_for_the_accuracy_only() -> None:
+    """The components need all predictions of a row, so that nine of ten rows are left, with 4 draws, 3 templates."""
+    benchmark = Generalisation(**TEN_ROWS)  # type: ignore[arg-type]
+    one_query = benchmark[0].conditions()[4].queries[3]
+
+    result = benchmark(failing({one_query.prompt}), on_error="collect")
     found = variance_components(result)
+
     (line,) = found.lines
     assert found.left_out == {"mini": 1}
     assert line.effects.sizes == (9, 4, 3)
     assert line.value == pytest.approx(result["Averaged results"]["accuracy"])
     assert line.fixed == result.details["mini"].intervals["accuracy"]
-    of_row = {query.prompt for condition in conditions for query in condition.queries[:1]}
-    assert variance_components(benchmark(failing(of_row), on_error="collect")).left_out == {"mini": 1}
-    rows = {query.prompt for query in conditions[0].queries[1:]}
+
+
+def test_a_row_without_any_prediction_is_left_out_of_the_components() -> None:
+    benchmark = Generalisation(**TEN_ROWS)  # type: ignore[arg-type]
+    prompts_of_first_row = {condition.queries[0].prompt for condition in benchmark[0].conditions()}
+
+    result = benchmark(failing(prompts_of_first_row), on_error="collect")
+
+    assert variance_components(result).left_out == {"mini": 1}
+
+
+def test_components_of_one_complete_row_are_undefined() -> None:
+    benchmark = Generalisation(**TEN_ROWS)  # type: ignore[arg-type]
+    all_rows_but_one = benchmark[0].conditions()[0].queries[1:]
+
+    result = benchmark(failing({query.prompt for query in all_rows_but_one}), on_error="collect")
+
     with pytest.raises(UndefinedMetricError, match="mini: 1 of 10 test rows"):
-        variance_components(benchmark(failing(rows), on_error="collect"))
+        variance_components(result)
 
 
 def test_sources_of_variance_of_a_saved_result_in_table_json_and_figure(
@@ -362,37 +479,72 @@ def test_a_plan_that_reaches_too_little_says_in_which_direction_to_change_the_ta
     plan(difference=0.3, max_datasets=10)  # a larger one is reached
 
 
-@pytest.mark.parametrize(
-    ("variances", "shared"),
-    [({"row": 0.1}, 0.0), ({"rows": -0.1}, 0.0), ({"rows": float("nan")}, 0.0), ({"templates": 0.1}, 0.2), ({}, -0.1)],
-)
-def test_variances_that_are_refused(variances: dict[str, float], shared: float) -> None:
-    with pytest.raises(ArgumentError, match="variances: got .* for rows, draws" if not shared else "shared: got"):
+@pytest.mark.parametrize("variances", [{"row": 0.1}, {"rows": -0.1}, {"rows": float("nan")}], ids=str)
+def test_variances_that_are_no_variances_of_a_source_are_refused(variances: dict[str, float]) -> None:
+    with pytest.raises(ArgumentError, match=r"variances: got .* for rows, draws"):
+        Components(variances, 0.0, False, "")
+
+
+@pytest.mark.parametrize(("variances", "shared"), [({"templates": 0.1}, 0.2), ({}, -0.1)], ids=str)
+def test_a_shared_variance_is_from_zero_to_that_of_templates(variances: dict[str, float], shared: float) -> None:
+    with pytest.raises(ArgumentError, match="shared: got"):
         Components(variances, shared, False, "")
 
 
-def test_more_rows_and_more_data_sets() -> None:
-    assert 128 < plan(NOISY, half_width=0.05, max_rows=512).designs[0].rows <= 512
+def test_a_plan_may_have_more_rows_than_the_benchmark() -> None:
+    (design,) = plan(NOISY, half_width=0.05, max_rows=512).designs
+
+    assert 128 < design.rows <= 512
+
+
+def test_a_plan_lists_a_design_for_each_number_of_data_sets_by_its_queries() -> None:
     designs = plan(NOISY, half_width=0.07, max_datasets=4).designs
-    assert [design.queries for design in designs] == sorted(design.queries for design in designs)
-    assert {design.datasets for design in designs} == {2, 3, 4}
-    for design in designs:
-        sizes = design.rows, design.draws, design.templates
-        assert evaluate_design(NOISY, sizes, design.datasets) == design
-        assert evaluate_design(NOISY, (sizes[0] - 1, *sizes[1:]), design.datasets).half_width > 0.07 > design.half_width
+
+    queries = [design.queries for design in designs]
+    assert queries == sorted(queries)
+    assert {design.datasets for design in designs} == {2, 3, 4}, "one data set does not reach the half width"
+
+
+def test_a_planned_design_has_the_fewest_rows_that_reach_the_half_width() -> None:
+    for design in plan(NOISY, half_width=0.07, max_datasets=4).designs:
+        one_row_less = (design.rows - 1, design.draws, design.templates)
+
+        assert evaluate_design(NOISY, (design.rows, design.draws, design.templates), design.datasets) == design
+        assert design.half_width < 0.07
+        assert evaluate_design(NOISY, one_row_less, design.datasets).half_width > 0.07
+
+
+@pytest.fixture
+def pilot(tmp_path: Path) -> Path:
+    """The file of a run with two demonstrations."""
+    path = tmp_path / "pilot.json"
+    Generalisation(2, datasets=["mini"], limit=8)(load_kernel("ppm")).save(path)
+    return path
 
 
 def test_the_command_of_a_plan_has_the_demonstrations_of_its_pilot(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    pilot: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pilot = tmp_path / "pilot.json"
-    Generalisation(2, datasets=["mini"], limit=8)(load_kernel("ppm")).save(pilot)
     assert main(["plan", str(pilot), "--half-width", "0.1"]) == 0
+
     assert capsys.readouterr().out.endswith(" --k 2\n")
+
+
+def test_a_plan_of_two_pilots_has_the_command_of_each(
+    pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second one has the default number of demonstrations, which the command need not state."""
+    with_default_k = tmp_path / "other.json"
+    Generalisation(datasets=["mini"], limit=8)(load_kernel("ppm")).save(with_default_k)
+
+    assert main(["plan", str(pilot), str(with_default_k), "--difference", "0.4", "--max-datasets", "3"]) == 0
+
+    first_command, second_command = capsys.readouterr().out.splitlines()[-2:]
+    assert first_command == f"{second_command} --k 2"
+
+
+def test_components_of_one_run_have_its_accuracy(pilot: Path) -> None:
     result = load(pilot)
+
     assert isinstance(result, Result)
     assert components_of(result).accuracy == result.averaged["accuracy"]
-    Generalisation(datasets=["mini"], limit=8)(load_kernel("ppm")).save(tmp_path / "other.json")
-    assert main(["plan", str(pilot), str(tmp_path / "other.json"), "--difference", "0.4", "--max-datasets", "3"]) == 0
-    with_k, without = capsys.readouterr().out.splitlines()[-2:]
-    assert with_k == f"{without} --k 2"
