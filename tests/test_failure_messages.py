@@ -12,14 +12,23 @@ MODULES = [path for path in sorted(TESTS.rglob("*.py")) if "performance" not in 
 
 
 def hides_its_case(assertion: ast.Assert) -> bool:
-    """Whether an assertion is about ``all`` or ``any`` of a generator, which pytest cannot show, without a message."""
-    test = assertion.test
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test = test.operand
-    if assertion.msg is not None or not isinstance(test, ast.Call):
+    """Whether an assertion without a message is ``all(...)`` or ``any(...)``, of which pytest shows the value only.
+
+    It may also be ``not``, ``and`` or ``or`` of such calls.
+    """
+    if assertion.msg is not None:
         return False
-    is_all_or_any = isinstance(test.func, ast.Name) and test.func.id in ("all", "any")
-    return is_all_or_any and isinstance(test.args[0], ast.GeneratorExp)
+    conditions = [assertion.test]
+    while conditions:
+        condition = conditions.pop()
+        if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+            conditions.append(condition.operand)
+        elif isinstance(condition, ast.BoolOp):
+            conditions += condition.values
+        elif isinstance(condition, ast.Call) and isinstance(condition.func, ast.Name):
+            if condition.func.id in ("all", "any"):
+                return True
+    return False
 
 
 @pytest.mark.parametrize(
@@ -30,6 +39,9 @@ def hides_its_case(assertion: ast.Assert) -> bool:
         ("assert any(word in text for word in words), text", False),
         ("assert [word for word in words if word not in text] == []", False),
         ("assert is_sorted(words)", False),
+        ("assert all(map(is_word, words))", True),
+        ("assert all([word in text for word in words])", True),
+        ("assert words and all(word in text for word in words)", True),
     ],
 )
 def test_a_hidden_case_is_recognised(code: str, expected: bool) -> None:

@@ -460,7 +460,7 @@ def _rechecked_keys(
 ) -> list[PromptKey]:
     """Return the prompts whose stored predictions a run computes again in a part of the run, to compare them.
 
-    They are chosen at random, by the counter that a run has in its options: it is told which predictions of the part
+    They are chosen at random, by the counter that a run has in its options: it gets the predictions of the part that
     are reused, and returns those that are to be computed again.
 
     Args:

@@ -467,7 +467,7 @@ class Comparison(Displayed):
         Each setting that both runs have has a line, such as ``they differ in k: 4 and 8``. Then all settings that only
         the first run has are in one line, and those that only the second run has in another one.
 
-        A line has a text and a caption, which stands for it below a table of a paper. Captions have no digests, such as
+        A line has a text and a caption, which replaces it below a table of a paper. Captions have no digests, such as
         that of the code of a method, which readers of a paper cannot use.
         """
         lines = []

@@ -106,7 +106,7 @@ class PendingQueries:
         self._taken_of_first_block = 0
         """Number of queries of the first block that were taken."""
         self._left = sum(map(len, self._blocks))
-        """Number of queries that are not evaluated."""
+        """Number of queries that no one has taken to evaluate."""
         self._returned: deque[Sequence[PromptKey]] = deque()
         """Chunks that came back, or were postponed: they are taken first."""
         self._fixed = fixed

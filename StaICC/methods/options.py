@@ -121,10 +121,10 @@ def _fitting_readings(value: Any, types_of_option: Sequence[Any]) -> list[Any]:
 
 
 def _readings(value: Any) -> list[Any]:
-    """Return the values that a given value can stand for, the most likely one first.
+    """Return the values that a given value can mean, the most likely one first.
 
-    A text of the command line can stand for None, true, false, a JSON value such as a number, or the text itself. Any
-    other value stands for itself only.
+    A text of the command line can mean None, true, false, a JSON value such as a number, or the text itself. Any other
+    value means itself only.
     """
     if not isinstance(value, OptionText):
         return [value]

@@ -91,8 +91,8 @@ class _LowerBound:
     """
 
     def __init__(self, count: int, threshold: float) -> None:
-        # For each data set the sum of its drawn values, divided by its number of rows.
         """Begin without any drawn row: the bound is 0."""
+        # For each data set the sum of its drawn values, divided by its number of rows.
         self._drawn_shares = [0.0] * count
         # The sum of the bets of all rounds.
         self._total_bet = 0.0

@@ -657,7 +657,8 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
     """Return the mean squares of the mean over data sets, from those of each data set.
 
     Rows and draws of different data sets are independent. So the mean square of the mean is the sum of the mean squares
-    of the D data sets, divided by D^2, as the variance of a mean is. Its sampling variance is the sum, divided by D^4.
+    of the data sets, divided by the square of their number, as the variance of a mean is. Its sampling variance is the
+    sum, divided by the fourth power of their number.
     For draws, the degrees of freedom are those of a sum of mean squares (Satterthwaite 1946):
     ``(sum of MS)^2 / sum of (MS^2 / df)``.
 
@@ -676,7 +677,7 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
         squares[source] = math.fsum(design.mean_squares[source] for design in designs) / scale
         variances[source] = math.fsum(design.mean_square_variances.get(source, 0.0) for design in designs) / scale**2
 
-    # Draws: Satterthwaite's degrees of freedom of a sum of mean squares, (sum)^2 / sum of (square^2 / freedom).
+    # Draws: the degrees of freedom of a sum.
     freedom = dict(designs[0].degrees_of_freedom)
     denominators = [design.mean_squares[_DRAWS] ** 2 / design.degrees_of_freedom[_DRAWS] for design in designs]
     denominator = math.fsum(denominators) / scale**2

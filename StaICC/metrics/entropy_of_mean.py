@@ -175,7 +175,7 @@ def _lacks_label(means: Sequence[float], shifted_means: Sequence[float]) -> bool
 def _standard_shift(
     sums_by_label_and_row: Sequence[Sequence[float]], means: Sequence[float], sizes: Sequence[float]
 ) -> list[float]:
-    """Return how the mean probability m of each label is likely to be if the entropy is one standard error lower.
+    """Return how the mean probability m of each label is likely to change if the entropy is one standard error lower.
 
     Let x_l be the deviation of a row for label l: the sum of the probabilities of the label over the queries of the
     row, minus its expected value, size times m_l. To first order, the row changes the entropy in proportion to ``-z``,

@@ -670,7 +670,7 @@ def _probability_not_positive(terms: Mapping[float, float]) -> float:
     """Return the probability that ``sum of (term * weight)`` is not positive, with independent exponential weights.
 
     An exponential weight times a term has the moment generating function ``1 / (1 - s * term)``. So the sum has
-    ``M(s) = product of 1 / (1 - s * term)``. By the inversion formula (Daniels 1954), the probability of a positive sum
+    ``M(s) = product of 1 / (1 - s * term)``. By the inversion formula (Lugannani and Rice 1980), the probability of a positive sum
     is the integral of ``M(s) / s / (2 pi i)`` along a vertical line in the complex plane to the right of 0. To the left
     of 0, the integral is minus the probability that the sum is not positive, because the pole at 0 adds 1. The line
     passes near the saddlepoint of M, where the integrand falls fastest in both directions. The relative error is about
@@ -1161,7 +1161,8 @@ def _root_by_secants(
         high: A number above the root.
         at_low: The value of the function at the lower number, at most 0.
         at_high: The value of the function at the higher number. If it is not positive, the lower number is returned.
-        tolerance: The largest error of the root.
+        tolerance: The search ends when the limits are closer to each other than this. It also ends where the absolute
+            value of the function is below 1e-8, and after 60 rounds.
     """
     last_replaced = None
     for _ in range(60):

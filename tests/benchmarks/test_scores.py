@@ -85,6 +85,7 @@ def test_logits_with_another_shift_in_each_row_are_softmaxed(own: Dataset, truth
     found = mean_scores(shifted, own, outputs="logits")
 
     assert found[LIKELIHOOD] == pytest.approx(logistic(3.0 + 1.0))
+    assert mean_scores(shifted, own)[LIKELIHOOD] is None, "positive numbers that are not declared as logits"
 
 
 def test_positive_numbers_that_are_not_declared_have_no_likelihood(own: Dataset, truth: list[int]) -> None:

@@ -195,9 +195,16 @@ def test_copies_never_replace_files_of_the_user(runs: str, folder: Path, capsys:
 
 
 def test_the_copies_of_an_earlier_site_are_replaced(folder: Path) -> None:
-    first = main(["leaderboard", "runs", "-o", "site"])
-    again = main(["leaderboard", "runs", "-o", "site"])
-    assert (first, again) == (1, 1), "files that are not ranked, each time"
+    main(["leaderboard", "runs", "-o", "site"])
+    (copy, *_) = sorted(Path("site", "results").glob("*.json"))
+    (original,) = Path("runs").rglob(copy.name)
+    changed = original.read_bytes() + b"\n"
+    original.write_bytes(changed)
+
+    status = main(["leaderboard", "runs", "-o", "site"])
+
+    assert status == 1, "the folder has files that are not ranked"
+    assert copy.read_bytes() == changed
 
 
 def test_the_copies_of_a_site_cannot_be_its_runs(folder: Path) -> None:

@@ -325,15 +325,16 @@ def joint_log_probabilities(
 def _last_common_border(echoes: Sequence[Sequence[EchoedToken]], prompt: str) -> int | None:
     """Return the position in a prompt from which labels are scored: up to there, all echoes have the same tokens.
 
-    It is the last position where a token begins in every echo. A tokenizer may join the end of the prompt with the
-    beginning of a label, so it can be before the end of the prompt.
+    It is where the last of these equal tokens ends: the last position before the first one at which the tokens of two
+    echoes begin differently. A tokenizer may join the end of the prompt with the beginning of a label, so the position
+    can be before the end of the prompt.
 
     Args:
         echoes: The echo of prompt + label, for each label.
         prompt: The prompt.
 
     Returns:
-        The number of characters before the position; None if no token begins at the same position in all echoes.
+        The number of characters before the position; None if the echoes differ from the first token on.
 
     Example:
         >>> joined_to_blank = [EchoedToken(0, "a:", None), EchoedToken(2, " yes", None)]

@@ -231,7 +231,7 @@ def test_rendered_prompts_are_those_that_are_sent(tokenizer: Any, model: Any) ->
     kernel = CausalLMKernel(model, tokenizer, **options)
     reading = kernel._read([[prompt] for prompt in prompts])
     assert kernel.rendered(prompts) == [text for (text,) in reading.texts]
-    assert all(reading.dropped)
+    assert 0 not in reading.dropped, "each prompt loses some demonstrations"
 
 
 def test_rendered_prompts_have_room_for_the_labels_whose_tokens_are_all_scored(tokenizer: Any, model: Any) -> None:
