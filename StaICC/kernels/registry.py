@@ -441,26 +441,27 @@ def _read_factory(name: str, value: Any) -> KernelFactory:
 
 
 def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], argument: str) -> LoadedKernel:
-    """Return the kernel that a factory makes. What was named may also be an inference function, which is returned.
+    """Return the kernel ``factory(text, **options)``, or an inference function itself if the name is of one.
 
     Args:
-        name: What the user wrote to name the factory.
-        factory: Makes the kernel, or is an inference function.
-        text: The text that the factory is called with.
+        name: What the user wrote to name the factory, such as ``"hf"`` or ``"package.module:name"``.
+        factory: Makes the kernel. It may be an inference function, which predicts and makes nothing.
+        text: The text that the factory is called with, such as ``"hf:gpt2"``.
         options: The options that it is called with.
-        argument: What the user wrote after the name; empty for nothing. An inference function takes none.
+        argument: What the user wrote after the name, such as ``"gpt2"``; empty for nothing. It is part of the text, and
+            is given in addition because an inference function must have none.
 
     Raises:
-        ArgumentError: An inference function got something, or what was named makes no kernel.
+        ArgumentError: An inference function got an argument or options, or what was named makes no kernel.
     """
     if _is_inference_function(factory):
-        given = list(options)
-        if argument:
-            given.insert(0, argument)
+        given = [argument] if argument else []
+        given += options  # their names
         if given:
             got = ", ".join(given)
             raise ArgumentError(f"{name!r} is an inference function: got {got}, expected no argument and no option")
         return cast("LoadedKernel", factory)
+    # Checked before the call, so that an error within the factory is not taken for wrong arguments.
     why_not_callable = _why_not_callable(factory, text, options)
     if why_not_callable is not None:
         raise ArgumentError(f"{name!r} makes no kernel ({why_not_callable}): got {factory!r:.80}, expected {_EXPECTED}")

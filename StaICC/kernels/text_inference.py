@@ -68,6 +68,11 @@ class ReplySettings:
     """Mark the end of the demonstrations for the provider's prompt cache (the field ``cache_control`` of Anthropic)."""
 
     def __post_init__(self) -> None:
+        """Check the settings, and make a tuple of the texts of ``stop``.
+
+        Raises:
+            ArgumentError: A setting is invalid, or does not fit another one.
+        """
         check_types(self)
         if self.cache_control and not self.turns:
             raise ArgumentError("cache_control marks the last demonstration: got turns=False, expected turns=True")
