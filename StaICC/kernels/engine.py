@@ -117,7 +117,7 @@ class EngineKernel(TokenKernel):
         Raises:
             ArgumentError: The text names no model, or an option is given twice.
         """
-        name, options = split_options(text, option_types(cls.option_record), True, given=options)
+        name, options = split_options(text, option_types(cls.option_record), others=True, given=options)
         model = name.removeprefix(cls.kind).removeprefix(":")
         if not model:
             raise ArgumentError(f"the kernel {cls.kind!r} needs a model: got {text!r}, expected '{cls.kind}:MODEL'")

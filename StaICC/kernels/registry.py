@@ -569,21 +569,24 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     if kind in KERNELS:  # built in: it reads its options itself, by their types
         entry = KERNELS.find(kind)
         rest_of_spec = spec.removeprefix(kind)  # with the mark ":" or ";" in front
-        return _make(kind, entry.value, entry.name + rest_of_spec, options, argument=rest_of_spec[1:])
+        text = entry.name + rest_of_spec
+        return _make(kind, entry.value, text=text, options=options, argument=rest_of_spec[1:])
 
     # A kind that comes from a plug-in; a path is none.
     looks_like_path = any(mark in kind for mark in "/\\.")
     if not looks_like_path and KERNELS.knows(kind):
         entry = KERNELS.find(kind)
         all_options = split_options(spec, {}, others=True, model=kind, given=options).options
-        return _make(kind, entry.value, f"{entry.name}{colon}{after_kind}", all_options, argument=after_kind)
+        text = f"{entry.name}{colon}{after_kind}"
+        return _make(kind, entry.value, text=text, options=all_options, argument=after_kind)
 
     # package.module:name, with an argument behind it if need be: package.module:name:argument.
     object_name, _, argument = after_kind.partition(":")
     reference = f"{kind}{colon}{object_name}"
     if is_reference(reference):
         all_options = split_options(spec, {}, others=True, model=reference, given=options).options
-        return _make(reference, KERNELS.find(reference).value, after_kind, all_options, argument=argument)
+        factory = KERNELS.find(reference).value
+        return _make(reference, factory, text=after_kind, options=all_options, argument=argument)
 
     # A file or a folder.
     if name.endswith(".py"):
