@@ -108,7 +108,8 @@ class _Reader:
         """Keep the history; its contexts are counted when they are needed.
 
         Args:
-            kernel: Has the longest context (``order``) and the rule for characters not seen yet (``escape``).
+            kernel: Has the length of the longest context (``order``) and the rule that keeps probability for characters
+                which did not follow a context before (``escape``).
             history: The text that the model has read.
             alphabet_size: The number of different characters that may follow.
         """

@@ -147,9 +147,7 @@ class ReplySettings:
             return messages
         # Text, label, text, label, ..., text of the query.
         turns = parts_of(prompt, "turns=True").turns()
-        number_of_last_label = (
-            len(turns) - 2
-        )  # demonstrations end here, so the provider's cache may keep what is before
+        number_of_last_label = len(turns) - 2  # the end of the demonstrations, which prompts may have in common
         for number, turn in enumerate(turns):
             is_label = number % 2 == 1
             content: Any = turn

@@ -126,7 +126,7 @@ class PromptRenderer:
     def __init__(self, split: TripletSplit, settings: PromptSettings) -> None:
         self.settings = settings
         self._demonstration = split.demonstration
-        # By the position in the demonstration set and the shown label: a demonstration of several prompts is written once.
+        # By position in the demonstration set and shown label: a demonstration of several prompts is written once.
         self._written: dict[tuple[int, int], Demonstration] = {}
 
     def input_text(self, texts: Sequence[str]) -> str:
