@@ -732,17 +732,23 @@ def _highest_mean(key: str, runs: RunsByDataset) -> float:
 def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition, by name.
 
-    A condition is left out if it has no baselines on one of the data sets.
+    A condition is left out if it has no baselines on one of the data sets, or if its predictions are free texts: such
+    an outcome has no queries, and its task has baselines of its own.
+
+    Args:
+        runs: The run over each data set, by name. All have the same conditions in the same order.
     """
     all_runs = list(runs.values())
     first_run = all_runs[0]
     baselines = {}
-    for number, outcome in enumerate(first_run.outcomes):
-        if not outcome.queries:
-            continue  # a condition of free texts: its task has baselines of its own
+    for condition_index, outcome in enumerate(first_run.outcomes):
+        is_free_text = not outcome.queries
+        if is_free_text:
+            continue
         name = outcome.condition.name
         all_have_baselines = all(name in run.details.baselines for run in all_runs)
         if all_have_baselines:
-            outcomes = [run.outcomes[number] for run in all_runs]
-            baselines[name] = baselines_of(outcomes, tried=first_run.details.baselines[name].tried)
+            outcomes_by_dataset = [run.outcomes[condition_index] for run in all_runs]
+            tried = first_run.details.baselines[name].tried  # number of settings that were tried
+            baselines[name] = baselines_of(outcomes_by_dataset, tried=tried)
     return baselines

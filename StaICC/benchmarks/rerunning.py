@@ -213,11 +213,16 @@ def _different_settings(predictor: Identity, model: Identity) -> _Differences:
 
 
 def _differences(predictor: Identity, model: Identity) -> _Differences:
-    """Return all facts and settings in which a model differs from the model of the run; empty for given predictions.
+    """Return all facts and settings in which a model differs from the model of the run.
 
     A fact says which model it is, such as ``weights`` or ``dtype``.
+
+    Args:
+        predictor: The model of the run, as the result records it. Given predictions have no model, so nothing differs.
+        model: The model that is used now.
     """
-    if GIVEN in predictor.who:
+    are_given_predictions = GIVEN in predictor.who  # then `who` has their digest under this key
+    if are_given_predictions:
         return {}
     return predictor.differences(model)
 

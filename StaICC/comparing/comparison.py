@@ -145,9 +145,14 @@ def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str 
 
 
 def _largest_margin(results: Mapping[str, Result]) -> float:
-    """Return the number that a margin must be below: 1, or of metrics in logs the width of their largest range.
+    """Return the number that a margin must be below: the largest possible difference of two scores.
 
-    The argument of the user is not checked yet at this point (:func:`~StaICC.comparing.alignment.align` checks it).
+    Scores of StaICC are between 0 and 1, so it is 1. Results that were read from logs of other tools can have scores
+    of other ranges, from ``low`` to ``high``. If such a range is wider than 1, it is the width of the widest one.
+
+    Args:
+        results: The results as the user passed them. They are checked later
+            (:func:`~StaICC.comparing.alignment.align`), so anything that is no result is skipped here.
     """
     largest = 1.0
     if not isinstance(results, Mapping):

@@ -158,11 +158,15 @@ def missing_note(name: str, run: RunScore) -> str:
 
 
 def pair_scores(first: RunScore, second: RunScore) -> PairedScores:
-    """Return the scores of two runs, restricted to what can be compared (see the head of this module).
+    """Return the scores of two runs on one data set, each over the queries that are compared.
+
+    These are all queries of the test rows that both runs have, or only the queries that both have
+    (:func:`_compared_queries`). The records of the second run are put into the order of labels of the first. What a
+    test needs and only one run records (clusters, limits of labels) holds for both.
 
     Args:
-        first: A run.
-        second: Another run, with the same metric.
+        first: The score of a run.
+        second: The score of another run, with the same metric.
 
     Raises:
         NotComparableError: The runs cannot be compared on this data set; the message has the reason.
@@ -171,13 +175,17 @@ def pair_scores(first: RunScore, second: RunScore) -> PairedScores:
     reason = why_not_the_same_rows(first.records, reordered_second.records)
     if reason is not None:
         raise NotComparableError(f"the runs have {reason}")
-    # Clusters are a fact about the rows. So a run without them is compared over the clusters that the other records.
-    limits = _common_limits(first, reordered_second)
-    all_of_first = first.with_label_limits(limits).with_clusters(second.records.clusters)
-    all_of_second = reordered_second.with_label_limits(limits).with_clusters(first.records.clusters)
 
-    compared_first, compared_second = _compared_queries(all_of_first, all_of_second)
-    if not all(compared_first.positions.values()):
+    limits = _common_limits(first, reordered_second)  # of a micro F1 only
+    complete_first = first.with_label_limits(limits)
+    complete_second = reordered_second.with_label_limits(limits)
+    # Clusters are a fact about the rows. So a run without them is compared over the clusters that the other records.
+    complete_first = complete_first.with_clusters(second.records.clusters)
+    complete_second = complete_second.with_clusters(first.records.clusters)
+
+    compared_first, compared_second = _compared_queries(complete_first, complete_second)
+    every_condition_has_queries = all(compared_first.positions.values())
+    if not every_condition_has_queries:
         raise NotComparableError("the runs share no test row")
     for value in (compared_first.value, compared_second.value):
         if value is not None and math.isinf(value):

@@ -217,6 +217,9 @@ def pair_runs(first: ScoredRun, second: ScoredRun, metric: str) -> RunPair:
 def _pair_on(first: ScoredRun, second: ScoredRun, dataset: str, metric: str) -> PairedScores:
     """Return the scores of two runs on a data set, paired by their test rows.
 
+    Two scores of one name can be of different metrics for two reasons: the runs define the score differently (other
+    benchmarks, other ranges), or they recorded different metrics for this data set (``dataset_metrics``).
+
     Args:
         first: The first run.
         second: The second run.
@@ -233,8 +236,7 @@ def _pair_on(first: ScoredRun, second: ScoredRun, dataset: str, metric: str) -> 
         reason = run.why_not_on(dataset)
         if reason is not None:
             raise NotComparableError(f"{run.name}: {reason}")
-    names = {first.dataset_metrics[dataset], second.dataset_metrics[dataset]}
-    have_other_metrics = len(names) > 1
-    if have_other_metrics:
-        raise NotComparableError(f"the runs have other metrics here: {', '.join(map(str, names))}")
+    recorded_metrics = {first.dataset_metrics[dataset], second.dataset_metrics[dataset]}
+    if len(recorded_metrics) > 1:
+        raise NotComparableError(f"the runs have other metrics here: {', '.join(map(str, recorded_metrics))}")
     return pair_scores(first.scores[dataset], second.scores[dataset])

@@ -912,18 +912,19 @@ def _upper_p_value_over_clusters(difference: PairedDifference, least: float) -> 
 
 
 def _probability_with_pseudo_row(counts: Mapping[float, float], pseudo_row: float) -> float:
-    """Return the probability that a weighted sum of terms and a pseudo-row is not positive.
+    """Return the probability that a weighted mean of the terms of all test rows and of a pseudo-row is not positive.
 
-    The weights are those of a Dirichlet distribution. Such weights are independent exponential variables, divided by
-    their sum, which does not change the sign.
+    A pseudo-row is one more test row that the sample may lack. The weights are random: those of a Dirichlet
+    distribution, which are independent exponential variables, divided by their sum. This sum is positive, so that the
+    weighted mean has the sign of the sum with the exponential variables as weights.
 
     Args:
-        counts: The number of occurrences of each term.
-        pseudo_row: The term of the pseudo-row.
+        counts: For each term, how many test rows have it.
+        pseudo_row: The term of the pseudo-row, which may also be one of the test rows.
     """
-    with_pseudo_row = dict(counts)
-    with_pseudo_row[pseudo_row] = with_pseudo_row.get(pseudo_row, 0) + 1
-    return _probability_not_positive(with_pseudo_row)
+    counts_with_pseudo_row = dict(counts)
+    counts_with_pseudo_row[pseudo_row] = counts.get(pseudo_row, 0) + 1
+    return _probability_not_positive(counts_with_pseudo_row)
 
 
 def p_value(difference: PairedDifference) -> float:

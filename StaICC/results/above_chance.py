@@ -120,14 +120,20 @@ class AboveChance:
 
     @property
     def short(self) -> str:
-        """The verdict about the mean for a cell of a table; without such a verdict, a count of data sets."""
-        if not self.mean:
+        """Whether the mean over the data sets beats every baseline, for a cell of a table.
+
+        Where there are no verdicts about the mean, it is the number of data sets that beat every baseline.
+        """
+        has_verdicts_of_mean = len(self.mean) > 0
+        if not has_verdicts_of_mean:
             return f"{self.beaten_on} of {len(self.datasets)} data sets beat every baseline"
-        if self.not_beaten is None:
+        strongest = self.not_beaten
+        if strongest is None:
             return "beats every baseline"
-        if self.not_beaten.p_value is None:
-            return f"untested against {self.not_beaten.baseline}"
-        return f"does not beat {self.not_beaten.baseline}"
+        is_tested = strongest.p_value is not None  # a baseline without a test counts as not beaten
+        if not is_tested:
+            return f"untested against {strongest.baseline}"
+        return f"does not beat {strongest.baseline}"
 
     @property
     def headline(self) -> str:
