@@ -137,7 +137,8 @@ def _checked_conditions(check: Check, outcomes: Sequence[Outcome]) -> list[Outco
     with_predictions = [outcome for outcome in outcomes if outcome.queries]
     if check not in _BROKEN_MODELS:
         return with_predictions
-    # The label of the last demonstration is None if labels of demonstrations are wrong, or if there are none.
+    # A query has the true label of its last demonstration. It is None if the condition has no demonstrations, or shows
+    # wrong labels; this is the same for all queries of a condition.
     with_true_demonstrations = [outcome for outcome in with_predictions if outcome.queries[0].last_label is not None]
     if with_true_demonstrations:
         return with_true_demonstrations

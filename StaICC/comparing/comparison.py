@@ -317,6 +317,7 @@ def overall_line(pair: RunPair, outcome: TestOutcome) -> DatasetComparison:
     """
     datasets = list(pair.datasets)
     name = datasets[0] if len(datasets) == 1 else f"mean of {len(datasets)} data sets"
+    # PairedScores.queries has the number of queries of the first run, then that of the second.
     first_queries = sum(paired.queries[0] for paired in pair.datasets.values())
     second_queries = sum(paired.queries[1] for paired in pair.datasets.values())
     return comparison_line(name, pair.difference, (first_queries, second_queries), outcome)

@@ -195,10 +195,11 @@ def pair_scores(first: RunScore, second: RunScore) -> PairedScores:
 
 
 def _compared_queries(first: RunScore, second: RunScore) -> tuple[RunScore, RunScore]:
-    """Return both runs on the queries that are compared (see the head of this module).
+    """Return the scores of both runs on the queries that are compared.
 
-    These are all queries of the test rows that both runs have, if each run has the same number of queries for all of
-    its rows. Otherwise, they are the queries that both runs have.
+    Runs are paired by the mean of each test row, so all queries of the rows that both runs have are compared, if each
+    run has the same number of queries for all of its rows. Otherwise such means would have other weights than the score
+    of the run. Then only the queries that both runs have are compared.
     """
     if first.positions == second.positions:
         return first, second
@@ -208,7 +209,8 @@ def _compared_queries(first: RunScore, second: RunScore) -> tuple[RunScore, RunS
     first_on_rows = first.on_rows(shared_rows)
     second_on_rows = second.on_rows(shared_rows)
     same_queries = first_on_rows.positions == second_on_rows.positions
-    if same_queries or (first_on_rows.rows_have_equal_weights and second_on_rows.rows_have_equal_weights):
+    equal_weights = first_on_rows.rows_have_equal_weights and second_on_rows.rows_have_equal_weights
+    if same_queries or equal_weights:
         return first_on_rows, second_on_rows
 
     shared_positions = {}

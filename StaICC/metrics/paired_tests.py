@@ -522,21 +522,30 @@ def _extreme_step(terms: Sequence[_SignedTerm], end: RangeEnd, difference: float
     return (extreme_difference - difference) * (n_rows + 1) / n_rows + difference / n_rows
 
 
+def _joined(steps_by_dataset: Sequence[Sequence[float]], divisor: int) -> list[float]:
+    """Return the steps of all data sets one after the other, each divided by a number."""
+    joined: list[float] = []
+    for steps in steps_by_dataset:
+        joined.extend(step / divisor for step in steps)
+    return joined
+
+
 def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference:
     """Return the difference of the means over data sets.
 
+    A mean over data sets is their sum divided by their number. So each quantity of the result is the sum of those of
+    the data sets, divided by their number. The steps of all data sets follow one another, and the rows of each data set
+    are a stratum.
+
     Args:
-        differences: The difference on each data set. The rows of the data sets become strata of the result.
+        differences: The difference on each data set.
     """
     count = len(differences)
-    steps: list[float] = []
-    lower_steps: list[float] = []
-    upper_steps: list[float] = []
+    steps = _joined([difference.steps for difference in differences], divisor=count)
+    lower_steps = _joined([difference.tested_steps for difference in differences], divisor=count)
+    upper_steps = _joined([difference.steps_of_other_claim for difference in differences], divisor=count)
     strata: list[int] = []
     for difference in differences:
-        steps.extend(step / count for step in difference.steps)
-        lower_steps.extend(step / count for step in difference.tested_steps)
-        upper_steps.extend(step / count for step in difference.steps_of_other_claim)
         strata.extend(difference.strata)
     has_one_sided_steps = any(difference.lower_steps or difference.upper_steps for difference in differences)
     return PairedDifference(

@@ -113,7 +113,7 @@ class _BiasTask(Task, Protocol):
         }
         # Label spaces differ, so there is no mean distribution over data sets.
         averaged = {readme_key: values[readme_key], paper_key: values[paper_key]}
-        return Scores(values, averaged, missing)
+        return Scores(values, averaged=averaged, missing=missing)
 
     def _released_scores(self, outcome: Outcome) -> Scores:
         """Return the bias score and the mean prediction as StaICC 0.1.1 computes them.
