@@ -378,14 +378,15 @@ def _intervals(
 ) -> _ScoreIntervals:
     """Return the confidence intervals of the scores of a data set.
 
-    No intervals are computed if the options turn them off, or for the metrics of StaICC 0.1.1, which have none.
+    No intervals are computed if the options turn them off, or for the metrics of StaICC 0.1.1, which have none. A score
+    without an interval gets the reason, except where the score itself is undefined: then that has a reason already.
 
     Args:
         task: The task.
         scoring: How it scores.
         outcomes: The outcome of each condition.
         keys: The key of the interval of each averaged score.
-        undefined: The reason for each undefined score. It explains its missing interval as well.
+        undefined: The reason for each undefined score, by the key of the score.
     """
     if not scoring.statistics.intervals or scoring.metric_set.as_released:
         return _ScoreIntervals()

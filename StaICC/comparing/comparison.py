@@ -498,13 +498,18 @@ def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, 
         left_out: Sentences about what is not compared.
     """
     lines = []
-    claims: list[NonInferiority] = []
-    differences: dict[Difference, None] = {}
-    notes: dict[str, None] = {}
     for condition, comparison in of_pair.items():
         outcome = corrected_for_conditions(comparison.overall.outcome, condition_count)
         lines.append(replace(comparison.overall, dataset=condition, outcome=outcome))
-        claims += [_claim_of_condition(claim, condition, condition_count) for claim in comparison.non_inferiority]
+    claims = []
+    for condition, comparison in of_pair.items():
+        for claim in comparison.non_inferiority:
+            claims.append(_claim_of_condition(claim, condition, condition_count))
+
+    # What several conditions have in common is listed once, in the order of its first condition.
+    differences: dict[Difference, None] = {}
+    notes: dict[str, None] = {}
+    for comparison in of_pair.values():
         differences |= dict.fromkeys(comparison.differences)
         notes |= dict.fromkeys(comparison.notes)
     first_comparison = next(iter(of_pair.values()))

@@ -1066,8 +1066,9 @@ def _label_term(
 ) -> _LabelTerm:
     """Return what one label contributes to a divergence and its variance.
 
-    With the mean probability p and the frequency f of the label, its contribution is ``p log(p/f)``. The influences of
-    a row follow from those on p and f, called dp and df here, by the derivatives::
+    With the mean probability p and the frequency f of the label, its contribution is ``p log(p/f)``. Near p = f the
+    divergence is about half the sum of the squares of ``u = (p - f) / sqrt(p)`` over all labels. The influences of a
+    row follow from those on p and f, called dp and df here, by the derivatives::
 
         influence on p log(p/f)  = (log(p/f) + 1) * dp - p/f * df
         influence on u           = (dp - p/f * df) / sqrt(p)

@@ -816,8 +816,13 @@ class MacroF1(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the macro F1 of one run, and the contribution of each test row.
 
-        The contributions are derivatives at the pooled F1 of both runs (:func:`_f1_contributions`). The bias is
-        estimated by the jackknife.
+        The macro F1 is the mean of the F1 of all labels. The contributions are derivatives at the pooled F1 of both
+        runs (:func:`_f1_contributions`). The bias is estimated by the jackknife.
+
+        Args:
+            sample: The queries.
+            predictions: The predicted label of each query.
+            other: The run with which this one is compared; ``None`` if there is none, so that its own F1 is taken.
         """
         if other is None:
             other = OtherRun(sample, predictions)
