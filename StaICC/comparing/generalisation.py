@@ -244,14 +244,15 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
     """
     clusters = result.details[dataset].clusters
     effects = _effects(dataset, correct, result, clusters)
-    hits: dict[int, float] = {}  # the correct predictions of each unit
-    predictions: dict[int, float] = {}  # all predictions of each unit
+    hits: dict[int, float] = {}  # the number of correct predictions of each unit
+    predictions: dict[int, float] = {}  # the number of all predictions of each unit
     for row, cells in correct.items():
-        predicted = _known(cells)
-        if predicted:
-            unit = _unit_of(row, clusters)
-            hits[unit] = hits.get(unit, 0.0) + math.fsum(predicted)
-            predictions[unit] = predictions.get(unit, 0.0) + len(predicted)
+        correctness = _known(cells)  # 1 or 0 for each draw and template with a prediction
+        if not correctness:
+            continue
+        unit = _unit_of(row, clusters)
+        hits[unit] = hits.get(unit, 0.0) + math.fsum(correctness)
+        predictions[unit] = predictions.get(unit, 0.0) + len(correctness)
     level_of_formulas = level
     if clusters is not None:
         # If clusters differ in size, the formulas reach the nominal coverage only at a higher level.
