@@ -275,7 +275,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             description = "lists of predictions (preentered_prediction)"
             predictions_of_datasets = self._for_datasets(preentered_prediction, description)
         if precision is not None or score is not None:
-            settings = EarlySettings(batched_inference, return_outputs, return_divided_results, run)
+            settings = EarlySettings(
+                batched=batched_inference, keep_outputs=return_outputs, divided=return_divided_results, run=run
+            )
             return self.run_to_precision(Goal(precision, score), functions, settings)
 
         with RunContext(batched_inference, **run) as context:

@@ -655,14 +655,14 @@ def _association(units: Sequence[_Unit]) -> _Association:
     excess = math.fsum(weighted_residuals) / n
     permuted_sum = math.fsum(permuted_squares)
     if permuted_sum < _SMALLEST_SUM_OF_SQUARES:
-        return _Association(chance, 0.0, 0.0)
+        return _Association(chance=chance, excess=0.0, standard_errors=0.0)
 
     observed_squares = []
     for unit, residual in zip(units, residuals, strict=True):
         observed_squares.append((residual - excess) ** 2 * unit.count)
     sum_of_squares = max(permuted_sum, math.fsum(observed_squares))
     standard_error = math.sqrt(sum_of_squares / (n * (n - 1)))
-    return _Association(chance, excess, excess / standard_error)
+    return _Association(chance=chance, excess=excess, standard_errors=excess / standard_error)
 
 
 def _mean_over_labels(unit: _Unit, labels: Mapping[int, _LabelStatistics]) -> float:

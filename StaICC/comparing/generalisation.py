@@ -262,9 +262,9 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
     accuracy = ratio_part(list(hits.values()), list(predictions.values()), level_of_formulas)
     over_rows = accuracy.interval(level, Statistic.method)
     return Decomposition(
-        dataset,
-        accuracy.value,
-        effects,
+        dataset=dataset,
+        value=accuracy.value,
+        effects=effects,
         fixed=over_rows,
         generalising=generalise(accuracy.value, over_rows, effects),
     )
@@ -279,7 +279,9 @@ def _mean_decomposition(lines: Sequence[Decomposition]) -> Decomposition:
     mean = fmean(values)
     effects = mean_effects([line.effects for line in lines])
     over_rows = mean_interval(values, [line.fixed for line in lines])
-    return Decomposition("mean", mean, effects, fixed=over_rows, generalising=generalise(mean, over_rows, effects))
+    return Decomposition(
+        dataset="mean", value=mean, effects=effects, fixed=over_rows, generalising=generalise(mean, over_rows, effects)
+    )
 
 
 # -- two runs

@@ -81,7 +81,7 @@ class PairedScores:
         """
         reason = self.why_not_comparable()
         if reason is not None:
-            return RunDifference(self.values, self.rows, self.missing, bounds=None, reason=reason)
+            return RunDifference(values=self.values, rows=self.rows, missing=self.missing, bounds=None, reason=reason)
         if self.missing == (0, 0):
             lowest = self.weighted_difference(
                 self.first.contributions_next_to(self.second), self.second.contributions_next_to(self.first)
@@ -90,7 +90,7 @@ class PairedScores:
         else:
             lowest = self.weighted_difference(self.first.contributions("lowest"), self.second.contributions("highest"))
             highest = self.weighted_difference(self.first.contributions("highest"), self.second.contributions("lowest"))
-        return RunDifference(self.values, self.rows, self.missing, bounds=(lowest, highest))
+        return RunDifference(values=self.values, rows=self.rows, missing=self.missing, bounds=(lowest, highest))
 
     def weighted_difference(self, first: WeightedContributions, second: WeightedContributions) -> PairedDifference:
         """Return the difference of two weighted sums of metrics over the test rows, or over their clusters.

@@ -96,7 +96,9 @@ def read_run(name: str, result: Result, metric: str) -> ScoredRun:
             continue
         scores[dataset] = score
     dataset_metrics = {dataset: values.get("metric") for dataset, values in result.divided.items()}
-    return ScoredRun(name, definition, dataset_metrics, scores, unreadable)
+    return ScoredRun(
+        name=name, definition=definition, dataset_metrics=dataset_metrics, scores=scores, unreadable=unreadable
+    )
 
 
 def _check_score(score: RunScore) -> None:
@@ -211,7 +213,7 @@ def pair_runs(first: ScoredRun, second: ScoredRun, metric: str) -> RunPair:
             datasets[dataset] = _pair_on(first, second, dataset, metric)
         except (NotComparableError, UndefinedMetricError) as error:  # undefined: on the rows that both runs have
             reasons[dataset] = str(error)
-    return RunPair(first, second, datasets, reasons)
+    return RunPair(first=first, second=second, datasets=datasets, reasons=reasons)
 
 
 def _pair_on(first: ScoredRun, second: ScoredRun, dataset: str, metric: str) -> PairedScores:

@@ -328,7 +328,13 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
         degrees_of_freedom[source] = freedom
         mean_square_variances[source] = max(beta_variance, jackknife_variance)
     template_means = tuple(mean_outcome + effect for effect in effects[_TEMPLATES].values())
-    return CrossedEffects(sizes, template_means, mean_squares, degrees_of_freedom, mean_square_variances)
+    return CrossedEffects(
+        sizes=sizes,
+        template_means=template_means,
+        mean_squares=mean_squares,
+        degrees_of_freedom=degrees_of_freedom,
+        mean_square_variances=mean_square_variances,
+    )
 
 
 def _mean_square(effects: _Effects, degrees_of_freedom: float) -> float:

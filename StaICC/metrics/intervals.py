@@ -317,7 +317,7 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
     effective_rows = max(_FEWEST_ROWS, total**2 / squared_denominators / design_effect)
     below, above = _wilson_distances(value, effective_rows, q)
     assumed_variance = max(observed_variance, design_effect * binomial_variance)
-    return MetricTerm(value, below, above, influence, variance=assumed_variance)
+    return MetricTerm(value=value, below=below, above=above, influence=influence, variance=assumed_variance)
 
 
 def _ratio_influence(numerators: Rows, denominators: Rows, ratio: float, total: float) -> list[float]:
@@ -365,7 +365,7 @@ def share_of_rows_part(value: float, influence: Rows, rows: int, level: float) -
     effective_rows = max(_FEWEST_ROWS, rows / design_effect)
     below, above = _wilson_distances(share, effective_rows, q)
     assumed_variance = max(observed_variance, design_effect * binomial_variance)
-    return MetricTerm(value, below, above, influence, variance=assumed_variance)
+    return MetricTerm(value=value, below=below, above=above, influence=influence, variance=assumed_variance)
 
 
 def _number_of_events(numerators: Rows, denominators: Rows, value: float, total: float, *, continuous: bool) -> float:

@@ -206,11 +206,19 @@ def verdicts_about_conditions(result: ResultLike) -> list[ConditionVerdicts]:
     for dataset, details in result.details.items():
         for condition, baselines in details.baselines.items():
             interval = _accuracy_interval(details.intervals, condition)
-            found.append(ConditionVerdicts(condition, dataset, interval, verdicts_of(baselines)))
+            found.append(
+                ConditionVerdicts(
+                    condition=condition, dataset=dataset, interval=interval, verdicts=verdicts_of(baselines)
+                )
+            )
     if len(result.details) > 1:  # the mean of a single data set has the same verdicts
         for condition, baselines in result.means.baselines.items():
             interval = _accuracy_interval(result.means.intervals, condition)
-            found.append(ConditionVerdicts(condition, THE_MEAN, interval, verdicts_of(baselines)))
+            found.append(
+                ConditionVerdicts(
+                    condition=condition, dataset=THE_MEAN, interval=interval, verdicts=verdicts_of(baselines)
+                )
+            )
     return found
 
 
@@ -269,7 +277,9 @@ def _not_beaten(result: ResultLike, baseline: str, *, is_tested: bool) -> list[N
             conditions_by_datasets.setdefault(datasets, []).append(condition)
     not_beaten = []
     for datasets, conditions in conditions_by_datasets.items():
-        not_beaten.append(NotBeaten(baseline, datasets, tuple(conditions), is_tested))
+        not_beaten.append(
+            NotBeaten(baseline=baseline, datasets=datasets, conditions=tuple(conditions), is_tested=is_tested)
+        )
     return not_beaten
 
 
