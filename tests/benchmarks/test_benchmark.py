@@ -399,7 +399,7 @@ def test_the_in_domain_mode_shows_the_true_label_in_every_query(mini: Experiment
 
     mini.set_in_domain_mode()
 
-    assert all(has_demonstration_of_own_label(mini))
+    assert set(has_demonstration_of_own_label(mini)) == {True}
     assert mini.prompt_set() != default_prompts
 
 
@@ -408,7 +408,7 @@ def test_the_out_of_domain_mode_shows_the_true_label_in_no_query(mini: Experimen
 
     mini.set_out_of_domain_mode()
 
-    assert not any(has_demonstration_of_own_label(mini))
+    assert set(has_demonstration_of_own_label(mini)) == {False}
     assert mini.prompt_set() != default_prompts
 
 

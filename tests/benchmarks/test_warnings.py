@@ -6,7 +6,9 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
+from statistics import fmean, pvariance
 from typing import Any
 
 import pytest
@@ -25,92 +27,202 @@ SAME = "all 40 predictions are the same: they do not depend on the query"
 def outcome(
     rows: Sequence[Any], truth: Sequence[int] | None = None, labels: int = 2, name: str = "c", outputs: Any = "auto"
 ) -> Outcome:
+    """Return the outcome of a condition with a query for each predicted row.
+
+    Args:
+        rows: The predictions.
+        truth: The true labels; by default, all labels by turns.
+        labels: The number of labels.
+        name: The name of the condition.
+        outputs: What the predictions are.
+    """
     space = tuple(f"label {number}" for number in range(labels))
     truth = truth or [number % labels for number in range(len(rows))]
     queries = [Query(f"prompt {number}", space, label, number, 0) for number, label in enumerate(truth)]
     return Outcome(Condition(name, tuple(queries)), list(rows), outputs)
 
 
+def warnings_of(rows: Sequence[Any], **facts: Any) -> tuple[str, ...]:
+    """Return the warnings about predictions, each of another query."""
+    return find_warnings([outcome(rows, **facts)])
+
+
 def rows_of(make: Callable[[random.Random, int], list[float]], number: int = 40) -> list[list[float]]:
+    """Return rows that a function makes of a generator and of the number of the row."""
     draw = random.Random("rows")
-    return [make(draw, place) for place in range(number)]
+    return [make(draw, row) for row in range(number)]
 
 
-def scored(draw: random.Random, place: int) -> list[float]:
+def scored(draw: random.Random, row: int) -> list[float]:
+    """Return two normal logits."""
     return [draw.gauss(0, 1), draw.gauss(0, 1)]
 
 
 def starting(warnings: Sequence[str]) -> list[str]:
+    """Return the first seven words of each warning."""
     return [" ".join(warning.split()[:7]) for warning in warnings]
 
 
-def test_ordinary_logits_and_probabilities_get_no_warning() -> None:
-    logits = rows_of(scored)
-    assert find_warnings([outcome(logits)]) == ()
-    probabilities = [[1 / (1 + math.exp(a - b)), 1 - 1 / (1 + math.exp(a - b))] for a, b in logits]
-    assert find_warnings([outcome(probabilities)]) == ()
-    assert find_warnings([outcome([place % 2 for place in range(40)])]) == ()
-    assert find_warnings([outcome([])]) == ()
+def about_ties(warnings: Sequence[str]) -> list[str]:
+    return [warning for warning in warnings if "have a tie" in warning]
 
 
-def test_the_same_row_for_different_prompts() -> None:
-    assert find_warnings([outcome([[0.7, 0.3]] * 40)]) == (SAME,)
-    assert find_warnings([outcome([[0.7 + place * 1e-12, 0.3] for place in range(40)])]) == (SAME,)
-    few = [[0.71234, 0.28766]] * 2
-    assert starting(find_warnings([outcome(few)])) == ["all 2 predictions are the same: they"]
-    assert find_warnings([outcome(few[:1])]) == ()
-    query = outcome(few).queries[0]
-    repeats = Condition("c", tuple(replace(query, prompt=str(number), repeat=number) for number in (0, 1)))
-    assert find_warnings([Outcome(repeats, few, "auto")]) == ()  # one test row with other demonstrations
-    assert find_warnings([outcome([[0.98, 0.02]] * 19)]) == ()  # coarse scores are often equal
-    assert find_warnings([outcome([[0.98, 0.02]] * 20)]) != ()
+def softmax_of_two(row: Sequence[float]) -> list[float]:
+    first, second = row
+    probability = 1 / (1 + math.exp(second - first))
+    return [probability, 1 - probability]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [rows_of(scored), [softmax_of_two(row) for row in rows_of(scored)], [row % 2 for row in range(40)], []],
+    ids=["logits", "probabilities", "labels", "no query"],
+)
+def test_ordinary_predictions_get_no_warning(rows: Sequence[Any]) -> None:
+    assert warnings_of(rows) == ()
+
+
+@pytest.mark.parametrize(
+    "rows", [[[0.7, 0.3]] * 40, [[0.7 + row * 1e-12, 0.3] for row in range(40)]], ids=["equal", "equal to rounding"]
+)
+def test_the_same_row_for_different_prompts(rows: list[list[float]]) -> None:
+    assert warnings_of(rows) == (SAME,)
+
+
+def test_two_equal_rows_of_many_digits_get_a_warning() -> None:
+    """Two prompts rarely have the same five digits."""
+    row = [0.71234, 0.28766]
+
+    assert starting(warnings_of([row, row])) == ["all 2 predictions are the same: they"]
+    assert warnings_of([row]) == ()
+
+
+def test_coarse_rows_get_a_warning_from_twenty_on() -> None:
+    """Scores with two digits are often equal."""
+    row = [0.98, 0.02]
+
+    assert warnings_of([row] * 19) == ()
+    assert warnings_of([row] * 20) != ()
+
+
+def test_one_test_row_with_other_demonstrations_may_have_the_same_prediction() -> None:
+    query = Query("prompt", ("label 0", "label 1"), 0, 0, 0)
+    repeats = Condition("c", (replace(query, prompt="0", repeat=0), replace(query, prompt="1", repeat=1)))
+
+    assert find_warnings([Outcome(repeats, [[0.71234, 0.28766]] * 2, "auto")]) == ()
+
+
+def test_one_prompt_may_have_the_same_prediction() -> None:
     one_prompt = Condition("c", (Query("prompt", ("a", "b"), 0, 0, 0),) * 40)
+
     assert find_warnings([Outcome(one_prompt, [[0.7, 0.3]] * 40, "auto")]) == ()
 
 
-def test_one_label_with_other_probabilities_each_time() -> None:
-    rows = rows_of(lambda draw, place: [p := draw.uniform(0.6, 0.9), 1 - p])
-    assert find_warnings([outcome(rows)]) == ("all 40 predictions are one label, 'label 0' (the first label)",)
-    assert find_warnings([outcome([row[::-1] for row in rows])]) == ("all 40 predictions are one label, 'label 1'",)
-    assert find_warnings([outcome(rows)], content_free=True) == ()
-    assert find_warnings([outcome(rows, truth=[0] * 31 + [1] * 9)]) == ()  # too few rows that are something else
-    assert find_warnings([outcome(rows, truth=[0] * 30 + [1] * 10)]) != ()
-    assert [len(find_warnings([outcome(rows[:number])])) for number in (28, 29)] == [0, 1]
-    assert find_warnings([outcome([*rows[:39], [0.1, 0.9]])]) == ()
+FIRST_LABEL = rows_of(lambda draw, row: [p := draw.uniform(0.6, 0.9), 1 - p])
+"""Forty predictions of the first label, with different probabilities."""
 
 
-@pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
-def test_ties_and_ties_to_rounding(size: float) -> None:
-    tied = rows_of(lambda draw, place: [x := -size * draw.uniform(1, 2), x * (1 + (5e-7 if place // 2 % 2 else -5e-7))])
-    warning = "40 of 40 predictions have a tie"
-    for rows, labels in ((tied, 2), ([[*row, 9 * min(row)] for row in tied], 3)):
-        assert starting(find_warnings([outcome(rows, labels=labels)]))[0] == warning
-    apart = rows_of(
-        lambda draw, place: [x := -size * draw.uniform(1, 2), x * (1 + (2e-6 if place // 2 % 2 else -2e-6))]
-    )
-    assert [warning for warning in find_warnings([outcome(apart)]) if "have a tie" in warning] == []
-    many = tied[:1] + apart * 3
-    assert starting(find_warnings([outcome(many[:100])]))[0] == "1 of 100 predictions have a tie"
-    assert [warning for warning in find_warnings([outcome(many[:101])]) if "have a tie" in warning] == []
+def test_one_label_for_all_queries_is_named() -> None:
+    second_label = [[second, first] for first, second in FIRST_LABEL]
+
+    assert warnings_of(FIRST_LABEL) == ("all 40 predictions are one label, 'label 0' (the first label)",)
+    assert warnings_of(second_label) == ("all 40 predictions are one label, 'label 1'",)
+
+
+def test_one_label_is_no_fault_where_queries_have_no_content() -> None:
+    assert find_warnings([outcome(FIRST_LABEL)], content_free=True) == ()
+
+
+@pytest.mark.parametrize(("others", "is_warned"), [(9, False), (10, True)])
+def test_one_label_is_a_fault_if_ten_rows_are_something_else(others: int, is_warned: bool) -> None:
+    truth = [0] * (40 - others) + [1] * others
+
+    assert (warnings_of(FIRST_LABEL, truth=truth) != ()) is is_warned
+
+
+@pytest.mark.parametrize(("row_count", "is_warned"), [(28, False), (29, True)])
+def test_one_label_is_a_fault_from_twenty_nine_rows_on(row_count: int, is_warned: bool) -> None:
+    assert (warnings_of(FIRST_LABEL[:row_count]) != ()) is is_warned
+
+
+def test_one_prediction_of_another_label_is_enough() -> None:
+    assert warnings_of([*FIRST_LABEL[:39], [0.1, 0.9]]) == ()
+
+
+def nearly_tied(size: float, relative_difference: float) -> list[list[float]]:
+    """Return rows of two negative scores from one to two sizes, whose larger one changes every two rows."""
+
+    def make(draw: random.Random, row: int) -> list[float]:
+        score = -size * draw.uniform(1, 2)
+        sign = 1 if row // 2 % 2 else -1
+        return [score, score * (1 + sign * relative_difference)]
+
+    return rows_of(make)
+
+
+SIZES = pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
+
+
+@SIZES
+def test_scores_that_differ_in_the_seventh_digit_are_tied(size: float) -> None:
+    tied = nearly_tied(size, relative_difference=5e-7)
+    with_a_third_label = [[*row, 9 * min(row)] for row in tied]
+
+    assert starting(warnings_of(tied))[0] == "40 of 40 predictions have a tie"
+    assert starting(warnings_of(with_a_third_label, labels=3))[0] == "40 of 40 predictions have a tie"
+
+
+@SIZES
+def test_scores_that_differ_in_the_sixth_digit_are_not_tied(size: float) -> None:
+    assert about_ties(warnings_of(nearly_tied(size, relative_difference=2e-6))) == []
+
+
+@SIZES
+def test_one_tie_in_a_hundred_predictions_gets_a_warning(size: float) -> None:
+    (tied, *_), apart = nearly_tied(size, 5e-7), nearly_tied(size, 2e-6) * 3
+
+    assert starting(warnings_of([tied, *apart[:99]]))[0] == "1 of 100 predictions have a tie"
+    assert about_ties(warnings_of([tied, *apart[:100]])) == []
+
+
+def saturated_rows(saturated: int, row_count: int) -> list[list[float]]:
+    """Return rows of two probabilities, of either label by turns; the other one is 2^-25 where it is saturated.
+
+    In single precision, 1 - 2^-25 is 1, and 1 - 2^-24 is not.
+    """
+    rows = []
+    for row in range(row_count):
+        rest = 2.0**-25 if row < saturated else 2.0**-24
+        rows.append([rest, 1 - rest] if row % 2 else [1 - rest, rest])
+    return rows
 
 
 def test_probabilities_that_are_one_to_rounding() -> None:
-    def rows(saturated: int) -> list[list[float]]:
-        ends = [2.0**-25] * saturated + [2.0**-24] * (29 - saturated)
-        return [[1 - end, end][:: -1 if place % 2 else 1] for place, end in enumerate(ends)]
-
-    assert starting(find_warnings([outcome(rows(27))])) == ["in 27 of 29 predictions the largest"]
-    assert find_warnings([outcome(rows(26))]) == find_warnings([outcome(rows(28)[:28])]) == ()
+    """From 29 predictions and nine tenths of them on."""
+    assert starting(warnings_of(saturated_rows(27, 29))) == ["in 27 of 29 predictions the largest"]
+    assert warnings_of(saturated_rows(26, 29)) == ()
+    assert warnings_of(saturated_rows(28, 28)) == ()
 
 
-def test_scores_in_the_order_of_the_labels() -> None:
-    rows = rows_of(lambda draw, place: sorted(draw.gauss(0, 1) for _ in range(4)), 20)
-    expected = ("the scores of all 20 predictions follow the order of the labels",)
-    assert find_warnings([outcome(rows, labels=4)]) == expected
-    assert find_warnings([outcome([row[::-1] for row in rows], labels=4)]) == expected
-    assert find_warnings([outcome([*rows[:19], rows[19][::-1]], labels=4)]) == ()
-    assert find_warnings([outcome([row[:3] for row in rows], labels=3)]) == ()
-    assert find_warnings([outcome(rows, labels=4)], content_free=True) == ()
+RISING = rows_of(lambda draw, row: sorted(draw.gauss(0, 1) for _ in range(4)), number=20)
+"""Twenty predictions whose four scores rise from the first label to the last one."""
+FALLING = [row[::-1] for row in RISING]
+
+
+@pytest.mark.parametrize("rows", [RISING, FALLING], ids=["rising", "falling"])
+def test_scores_in_the_order_of_the_labels(rows: list[list[float]]) -> None:
+    assert warnings_of(rows, labels=4) == ("the scores of all 20 predictions follow the order of the labels",)
+
+
+def test_scores_in_the_order_of_the_labels_need_one_order_and_four_labels() -> None:
+    of_three_labels = [row[:3] for row in RISING]
+
+    assert warnings_of([*RISING[:19], FALLING[19]], labels=4) == ()
+    assert warnings_of(of_three_labels, labels=3) == ()
+
+
+def test_scores_in_the_order_of_the_labels_are_no_fault_where_queries_have_no_content() -> None:
+    assert find_warnings([outcome(RISING, labels=4)], content_free=True) == ()
 
 
 # -- in results
@@ -132,12 +244,13 @@ def test_warnings_survive_a_file_and_its_verification(tmp_path: Path) -> None:
 
 
 def test_a_warning_names_the_conditions_in_which_it_holds_and_counts_their_predictions() -> None:
-    ordinary = [outcome(rows_of(scored), name=name) for name in ("plain", "last")]
-    same = [outcome([[0.7, 0.3]] * 40, name=name) for name in ("noisy", "noisier")]
-    assert find_warnings([ordinary[0], same[0], ordinary[1]]) == (f"{SAME} (condition noisy)",)
-    both = SAME.replace("40", "80")
-    assert find_warnings([ordinary[0], *same]) == (f"{both} (conditions noisy, noisier)",)
-    assert find_warnings(same) == (both,)
+    plain, last = outcome(rows_of(scored), name="plain"), outcome(rows_of(scored), name="last")
+    noisy, noisier = outcome([[0.7, 0.3]] * 40, name="noisy"), outcome([[0.7, 0.3]] * 40, name="noisier")
+    of_both = SAME.replace("40", "80")
+
+    assert find_warnings([plain, noisy, last]) == (f"{SAME} (condition noisy)",)
+    assert find_warnings([plain, noisy, noisier]) == (f"{of_both} (conditions noisy, noisier)",)
+    assert find_warnings([noisy, noisier]) == (of_both,), "it holds in all conditions"
 
 
 # -- renamed labels, accuracies below chance, echoes and leaks: of broken models, not of honest ones
@@ -147,6 +260,7 @@ KINDS = {"may be exchanged": "renamed", "below the": "below", "last demonstratio
 
 
 def kinds(warnings: Sequence[str]) -> set[str]:
+    """Return the kinds of the warnings: renamed labels, an accuracy below chance, an echo, a leak."""
     return {kind for warning in warnings for text, kind in KINDS.items() if text in warning}
 
 
@@ -171,87 +285,155 @@ def predicted(
 
 
 def warned(*arguments: Any, **options: Any) -> tuple[str, ...]:
+    """Return the warnings about a model (the arguments are those of :func:`predicted`)."""
     return find_warnings([predicted(*arguments, **options)])
 
 
 def skilled(accuracy: float, renaming: Sequence[int] | None = None) -> Callable[[Query, random.Random], int]:
+    """Return a model that knows the true label with a probability, and else guesses; it may rename its labels."""
+
     def predict(query: Query, draw: random.Random) -> int:
-        width = len(query.label_space)
-        label = query.label if draw.random() < accuracy else draw.randrange(width)
+        knows_label = draw.random() < accuracy
+        label = query.label if knows_label else draw.randrange(len(query.label_space))
         return label if renaming is None else renaming[label]
 
     return predict
 
 
+def echo(query: Query, draw: random.Random) -> int:
+    """Predict the label of the last demonstration."""
+    assert query.last_label is not None
+    return query.last_label
+
+
+SHARES = pytest.mark.parametrize("shares", [(1, 1), (9, 1), (3, 2, 1), (1,) * 6], ids=str)
+"""Frequencies of the labels."""
+
+
+@SHARES
 @pytest.mark.parametrize("accuracy", [0.0, 0.3, 0.9])
-@pytest.mark.parametrize("shares", [(1, 1), (9, 1), (3, 2, 1), (1,) * 6])
-def test_honest_models_have_no_warning(shares: Sequence[int], accuracy: float) -> None:
+def test_a_model_with_any_skill_has_no_warning(shares: Sequence[int], accuracy: float) -> None:
     assert warned(skilled(accuracy), shares) == ()
-    assert kinds(warned(lambda query, draw: len(shares) - 1, shares)) == set()  # one rare label, far below guessing
-    assert warned(lambda query, draw: draw.choice((query.last_label or 0, query.label)), shares) == ()
 
 
-def test_exchanged_labels_are_named_with_the_gain() -> None:
-    (warning,) = warned(skilled(0.9, (1, 2, 0)), (1, 1, 1))
-    for old, new in enumerate((2, 0, 1)):
-        assert f"'label {old}' to 'label {new}'" in warning
+@SHARES
+def test_always_the_last_label_is_no_renaming_and_not_below_chance(shares: Sequence[int]) -> None:
+    """It may be a rare one, with an accuracy far below that of guessing."""
+    assert kinds(warned(lambda query, draw: len(shares) - 1, shares)) == set()
+
+
+@SHARES
+def test_a_model_that_often_follows_the_last_demonstration_has_no_warning(shares: Sequence[int]) -> None:
+    def half_echo(query: Query, draw: random.Random) -> int:
+        return draw.choice((query.last_label or 0, query.label))
+
+    assert warned(half_echo, shares) == ()
+
+
+def test_a_cycle_of_renamed_labels_is_named_with_the_gain() -> None:
+    """The model calls the label 0 "1", 1 "2" and 2 "0"; the accuracy after renaming is about 0.9."""
+    (warning,) = warned(skilled(0.9, renaming=(1, 2, 0)), (1, 1, 1))
+
+    assert "'label 1' to 'label 0'" in warning
+    assert "'label 2' to 'label 1'" in warning
+    assert "'label 0' to 'label 2'" in warning
     assert " 0.8" in warning or " 0.9" in warning
-    (warning,) = warned(skilled(0.5, (0, 2, 1, 3)), (3, 1, 1, 1))
+
+
+def test_only_the_exchanged_labels_are_named() -> None:
+    (warning,) = warned(skilled(0.5, renaming=(0, 2, 1, 3)), (3, 1, 1, 1))
+
     assert "'label 1' to 'label 2'" in warning
     assert "'label 0'" not in warning
-    assert kinds(warned(skilled(0.9, (1, 0)), (1, 1), rows=20)) == set()  # half of the rows are too few for a test
-    half = [place // 100 ^ (place % 2 == 0) for place in range(200)]  # exchanged in the rows that choose the names
-    assert kinds(find_warnings([outcome(half, [place // 100 for place in range(200)])])) == set()
 
 
-def test_the_least_probable_label_is_below_chance() -> None:
+def test_twenty_rows_are_too_few_to_call_labels_exchanged() -> None:
+    """Half of them choose the names, and the others are too few for a test."""
+    assert kinds(warned(skilled(0.9, renaming=(1, 0)), (1, 1), rows=20)) == set()
+
+
+def test_labels_that_are_exchanged_only_in_the_rows_that_choose_the_names_are_not_exchanged() -> None:
+    """They are the even rows; in the odd rows, all predictions are right."""
+    truth = [row // 100 for row in range(200)]
+    predictions = [1 - label if row % 2 == 0 else label for row, label in enumerate(truth)]
+
+    assert kinds(warnings_of(predictions, truth=truth)) == set()
+
+
+def test_always_wrong_is_below_chance() -> None:
+    """Of six labels, guessing has the accuracy 1/6."""
+
     def wrong(query: Query, draw: random.Random) -> int:
         return (query.label + draw.randrange(1, 6)) % 6
 
     (warning,) = warned(wrong, (1,) * 6)
+
     assert "0.000" in warning
     assert "0.16" in warning
-    assert kinds(warned(skilled(0.9, (1, 0)), (1, 1))) == {"renamed"}  # one cause, one warning
+
+
+def test_exchanged_labels_are_not_called_below_chance_in_addition() -> None:
+    assert kinds(warned(skilled(0.9, renaming=(1, 0)), (1, 1))) == {"renamed"}
 
 
 def test_an_echo_of_the_last_demonstration() -> None:
-    def echo(query: Query, draw: random.Random) -> int:
-        assert query.last_label is not None
-        return query.last_label
-
     assert kinds(warned(echo, (2, 1, 1))) == {"echo"}
-    assert kinds(warned(echo, (1, 1), last=lambda truth, draw: 0)) == set()  # nothing to tell it from one label
-    assert kinds(warned(skilled(0.97), (1, 1), last=lambda truth, draw: truth)) == set()  # it is the true label
-    assert kinds(warned(skilled(0.99), (1, 1), last=lambda truth, draw: truth ^ (draw.random() < 0.03))) == set()
+
+
+def test_an_echo_of_one_label_is_not_told_from_this_label() -> None:
+    assert kinds(warned(echo, (1, 1), last=lambda truth, draw: 0)) == set()
+
+
+@pytest.mark.parametrize("other_share", [0.0, 0.03])
+def test_a_good_model_is_no_echo_where_the_last_label_is_the_true_one(other_share: float) -> None:
+    def last_label(truth: int, draw: random.Random) -> int:
+        return 1 - truth if draw.random() < other_share else truth
+
+    accuracy = 0.99 if other_share else 0.97
+    assert kinds(warned(skilled(accuracy), (1, 1), last=last_label)) == set()
+
+
+def test_no_echo_is_found_where_the_last_label_is_unknown() -> None:
     assert kinds(warned(lambda query, draw: 0, (1, 1), last=lambda truth, draw: None)) == set()
 
 
-def test_a_leak_needs_many_rows_without_an_error() -> None:
-    perfect = skilled(1.0)
-    assert kinds(warned(perfect, (1, 1))) == {"leak"}
-    assert kinds(warned(perfect, (1, 1), rows=255)) == set()
-    assert kinds(warned(skilled(0.9), (1, 1))) == set()
+@pytest.mark.parametrize(
+    ("accuracy", "rows", "expected"),
+    [(1.0, 256, {"leak"}), (1.0, 255, set()), (0.9, 256, set())],
+    ids=["enough rows", "one row less", "with errors"],
+)
+def test_a_leak_needs_256_rows_without_an_error(accuracy: float, rows: int, expected: set[str]) -> None:
+    assert kinds(warned(skilled(accuracy), (1, 1), rows=rows)) == expected
 
 
 def test_mean_and_variance_of_matches_under_permutation() -> None:
-    """Against all permutations of a small sample."""
-    from itertools import permutations
-    from statistics import fmean, pvariance
+    """Against all permutations of the true labels of five rows; a match is the share of a row's predictions that are
+    its true label."""
+    shares_of_labels = [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]
+    true_labels = [0, 1, 1, 0, 0]
 
-    matches, labels = [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [0, 1, 1, 0, 0]
-    means = [fmean(row[label] for row, label in zip(matches, order, strict=True)) for order in permutations(labels)]
-    units = [_Unit(dict(enumerate(row)), label, 1) for row, label in zip(matches, labels, strict=True)]
+    def mean_match(labels: Sequence[int]) -> float:
+        return fmean(shares[label] for shares, label in zip(shares_of_labels, labels, strict=True))
+
+    units = [_Unit(dict(enumerate(shares)), true_labels[row], 1) for row, shares in enumerate(shares_of_labels)]
     mean, excess, z = _association(units)
-    observed = fmean(row[label] for row, label in zip(matches, labels, strict=True))
-    assert mean == pytest.approx(fmean(means))
-    assert excess == pytest.approx(observed - fmean(means))
-    assert 0 < z <= excess / pvariance(means) ** 0.5 + 1e-12
+
+    of_permutations = [mean_match(labels) for labels in permutations(true_labels)]
+    assert mean == pytest.approx(fmean(of_permutations))
+    assert excess == pytest.approx(mean_match(true_labels) - fmean(of_permutations))
+    assert 0 < z <= excess / pvariance(of_permutations) ** 0.5 + 1e-12
 
 
-def test_falsified_demonstrations_and_empty_queries_are_no_fault() -> None:
-    """A model that follows wrong labels is below chance where all are wrong."""
-    right, wrong = skilled(0.9), skilled(0.9, (1, 0))
-    true, false = predicted(right, (1, 1)), predicted(wrong, (1, 1), last=lambda truth, draw: None)
-    assert find_warnings([true, false]) == ()
-    assert kinds(find_warnings([false])) == {"renamed"}  # without demonstrations
-    assert find_warnings([false], content_free=True) == ()
+def test_a_model_that_follows_false_demonstrations_has_no_fault() -> None:
+    """It is right where labels of demonstrations are true, and below chance where all are false."""
+    with_true_labels = predicted(skilled(0.9), (1, 1))
+    with_false_labels = predicted(skilled(0.9, renaming=(1, 0)), (1, 1), last=lambda truth, draw: None)
+
+    assert find_warnings([with_true_labels, with_false_labels]) == ()
+    assert kinds(find_warnings([with_false_labels])) == {"renamed"}, "alone it is a fault"
+
+
+def test_exchanged_labels_are_no_fault_where_queries_have_no_content() -> None:
+    exchanged = predicted(skilled(0.9, renaming=(1, 0)), (1, 1), last=lambda truth, draw: None)
+
+    assert find_warnings([exchanged], content_free=True) == ()

@@ -86,28 +86,42 @@ def test_the_text_of_a_label(text: str, labels: list[str], expected: int) -> Non
 # -- numbers by label
 
 
-@given(st.permutations(["no", "yes", "idk", "maybe"]), st.permutations([0.1, 0.2, 0.3, 0.4]), st.data())
-def test_numbers_with_labels_are_read_by_label(labels: list[str], numbers: list[float], data: st.DataObject) -> None:
+FOUR_LABELS = st.permutations(["no", "yes", "idk", "maybe"])
+FOUR_NUMBERS = st.permutations([0.1, 0.2, 0.3, 0.4])
+
+
+@given(FOUR_LABELS, FOUR_NUMBERS, st.data())
+def test_a_mapping_is_read_by_label(labels: list[str], numbers: list[float], data: st.DataObject) -> None:
+    number_of = dict(zip(labels, numbers, strict=True))
+    mixed = {label: number_of[label] for label in data.draw(st.permutations(labels))}
+    assert check_answer(mixed, labels) == numbers
+    assert check_answer(OrderedDict(mixed), labels) == numbers
+    assert check_answer(MappingProxyType(mixed), labels) == numbers
+
+
+@given(FOUR_LABELS, FOUR_NUMBERS, st.data())
+def test_a_series_of_labels_is_read_by_label(labels: list[str], numbers: list[float], data: st.DataObject) -> None:
     """A Series from a sorted frame has another order than the label space: its index counts, not its positions."""
     pandas = pytest.importorskip("pandas")
     order = data.draw(st.permutations(labels))
-    by_label = dict(zip(labels, numbers, strict=True))
-    mixed = {label: by_label[label] for label in order}
-    series = pandas.Series(mixed)
-    frame = pandas.DataFrame([mixed])
-    for value in (
-        mixed,
-        OrderedDict(mixed),
-        MappingProxyType(mixed),
-        series,
-        series.astype("float32").astype(float),
-        pandas.Series(numbers, index=pandas.CategoricalIndex(labels)).loc[order],
-        frame.iloc[0],
-        *(row for _, row in frame.iterrows()),
-    ):
-        assert check_answer(value, labels) == pytest.approx(numbers)
-    for position in (pandas.Series(numbers), pandas.Series(numbers, index=[0, 1, 2, 3])):
-        assert check_answer(position, labels) == numbers
+    number_of = dict(zip(labels, numbers, strict=True))
+    series = pandas.Series({label: number_of[label] for label in order})
+    by_category = pandas.Series(numbers, index=pandas.CategoricalIndex(labels)).loc[order]
+    assert check_answer(series, labels) == numbers
+    assert check_answer(series.astype("float32").astype(float), labels) == pytest.approx(numbers)
+    assert check_answer(by_category, labels) == numbers
+
+    frame = pandas.DataFrame([dict(series)])
+    assert check_answer(frame.iloc[0], labels) == numbers
+    (row,) = [row for _, row in frame.iterrows()]
+    assert check_answer(row, labels) == numbers
+
+
+@given(FOUR_LABELS, FOUR_NUMBERS)
+def test_a_series_of_positions_is_read_by_position(labels: list[str], numbers: list[float]) -> None:
+    pandas = pytest.importorskip("pandas")
+    assert check_answer(pandas.Series(numbers), labels) == numbers
+    assert check_answer(pandas.Series(numbers, index=[0, 1, 2, 3]), labels) == numbers
 
 
 @pytest.mark.parametrize(
@@ -185,21 +199,44 @@ def single(prompt: str, label_space: list[str], scale: float = 1.0) -> list[floa
     raise AssertionError("the batched form is there to be used")
 
 
-def test_a_batch_attribute_is_found_also_under_a_partial(monkeypatch: pytest.MonkeyPatch) -> None:
-    for function in (single, functools.partial(single), lambda prompt, label_space: 0):
-        assert batch_form(function) is None
+@pytest.mark.parametrize("function", [single, functools.partial(single), lambda prompt, label_space: 0])
+def test_a_plain_function_has_no_batched_form(function: Any) -> None:
+    assert batch_form(function) is None
+
+
+def test_an_attribute_batch_that_is_no_function_is_no_batched_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(single, "batch", 32, raising=False)
     assert batch_form(single) is None
-    monkeypatch.setattr(single, "batch", Kernel().batch)
-    assert batch_form(functools.wraps(single)(lambda prompt, label_space: 0)) is None  # the wrapper must be called
-    for kernel, scale in [
+
+
+def test_a_wrapper_of_a_function_with_a_batched_form_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``functools.wraps`` copies the attribute, but the wrapper must be called."""
+    monkeypatch.setattr(single, "batch", Kernel().batch, raising=False)
+    wrapper = functools.wraps(single)(lambda prompt, label_space: 0)
+    assert batch_form(wrapper) is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "scale"),
+    [
         (Kernel(), 1.0),
-        (functools.partial(single, scale=5.0), 5.0),
+        (functools.partial(Kernel(), scale=5.0), 5.0),
         (functools.partial(functools.partial(Kernel(), scale=2.0), scale=3.0), 3.0),
-    ]:
-        form = batch_form(kernel)
-        assert form is not None
-        assert form(["a", "bcd"], LABELS) == [[scale] * 2, [3 * scale] * 2]
+    ],
+    ids=["kernel", "partial", "partial of a partial"],
+)
+def test_a_batched_form_has_what_a_partial_binds(kernel: Any, scale: float) -> None:
+    """The kernel multiplies the length of each prompt."""
+    form = batch_form(kernel)
+    assert form is not None
+    assert form(["a", "bcd"], LABELS) == [[scale, scale], [3 * scale, 3 * scale]]
+
+
+def test_a_partial_of_a_function_with_a_batched_form_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(single, "batch", Kernel().batch, raising=False)
+    form = batch_form(functools.partial(single, scale=5.0))
+    assert form is not None
+    assert form(["a"], LABELS) == [[5.0, 5.0]]
 
 
 @pytest.mark.parametrize("bound", [{"label_space": ["x", "y"]}, {"prompt": "x"}, {"prompt": "x", "label_space": ["x"]}])

@@ -33,23 +33,32 @@ HERE = Path(__file__).parent
 
 
 def normal(function: Any, **settings: Any) -> Result:
+    """Return the result of a run on the whole mini data set."""
     result = Normal(datasets=["mini"])(function, **settings)
     assert isinstance(result, Result)
     return result
 
 
 def content(result: Result) -> str:
-    """A result as it is saved, without times and counts."""
+    """Return a result as it is saved, without times and counts."""
     return json.dumps(result.reproducible())
+
+
+def predictions_in(path: Path) -> int:
+    """Return how many predictions a store has."""
+    with PredictionStore(path) as store:
+        return store.info().answers
 
 
 @pytest.fixture(scope="module")
 def prompts() -> list[str]:
+    """The prompts of the run, each once."""
     return list(dict.fromkeys(Normal(datasets=["mini"])[0].prompt_set()))
 
 
 @pytest.fixture(scope="module")
 def expected() -> str:
+    """The content of the result of a run that nothing disturbs."""
     return content(normal(Deterministic()))
 
 
@@ -89,10 +98,11 @@ def wait_for_file(path):
 
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_result_is_saved_whole_or_not_at_all(kills, tmp_path):
+    """A process saves two results in turns under one name, and is killed at another moment each time."""
     one, other, target = (tmp_path / f"{name}.json" for name in ("one", "other", "target"))
     normal(Deterministic()).save(one)
     Normal(datasets=["mini"], limit=10)(Deterministic()).save(other)
-    seen = set()
+    contents_after_kills = set()
     for number in range(kills):
         command = [sys.executable, "-c", _SAVING, str(one), str(other), str(target)]
         process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE)
@@ -102,30 +112,34 @@ def test_a_result_is_saved_whole_or_not_at_all(kills, tmp_path):
         process.kill()
         process.wait()
         process.stdout.close()
-        seen.add(target.read_bytes())
-    assert seen <= {one.read_bytes(), other.read_bytes()}
+        contents_after_kills.add(target.read_bytes())
+    assert contents_after_kills <= {one.read_bytes(), other.read_bytes()}
+
+
+class Stop(Exception):
+    """Ends a run of a test."""
+
+
+def stop_at_100(progress):
+    """Report progress by ending the run when 100 queries are done."""
+    if progress.done >= 100:
+        raise Stop
 
 
 def test_batches_of_a_resumed_run_are_those_of_an_unbroken_one(tmp_path):
     """Rounding depends on the batch, so a resumed run must ask in the same batches."""
-    expected = content(normal(Batching(), chunk_size=16))
-    assert content(normal(Batching(), chunk_size=32)) != expected  # the test can fail
+    unbroken = content(normal(Batching(), chunk_size=16))
+    assert content(normal(Batching(), chunk_size=32)) != unbroken, "rounding does not depend on the batch"
     store = tmp_path / "run.sqlite"
-
-    class Stop(Exception):
-        pass
-
-    def stop(progress):
-        if progress.done >= 100:
-            raise Stop
-
     with pytest.raises(Stop):
-        normal(Batching(), store=store, chunk_size=16, progress=stop)
-    with PredictionStore(store) as kept:
-        assert kept.info().answers == 112
-    assert content(normal(Batching(), store=store, chunk_size=16)) == expected
-    with_store = tmp_path / "whole.sqlite"
-    assert content(normal(Batching(), store=with_store)) == content(normal(Batching()))
+        normal(Batching(), store=store, chunk_size=16, progress=stop_at_100)
+    assert predictions_in(store) == 7 * 16, "complete batches"
+    assert content(normal(Batching(), store=store, chunk_size=16)) == unbroken
+
+
+def test_batches_are_the_same_with_and_without_a_store(tmp_path):
+    with_store = normal(Batching(), store=tmp_path / "run.sqlite")
+    assert content(with_store) == content(normal(Batching()))
 
 
 # -- workers
@@ -135,19 +149,31 @@ EXECUTORS = {"threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
 
 @pytest.mark.parametrize("number", [2, 3])
 @pytest.mark.parametrize("kind", EXECUTORS)
-def test_the_number_of_workers_changes_nothing(kind, number, expected, tmp_path):
+def test_the_number_of_workers_changes_no_result(kind, number, expected, tmp_path):
     with EXECUTORS[kind](number) as executor:
-        assert content(normal(Deterministic(), executor=executor)) == expected
-        in_batches = content(normal(Batching(), executor=executor, chunk_size=16, store=tmp_path / "run.sqlite"))
-        assert executor.submit(max, 1, 2).result() == 2  # the user's own executor stays open
-    assert in_batches == content(normal(Batching(), chunk_size=16))
+        one_by_one = normal(Deterministic(), executor=executor)
+        in_batches = normal(Batching(), executor=executor, chunk_size=16, store=tmp_path / "run.sqlite")
+    assert content(one_by_one) == expected
+    assert content(in_batches) == content(normal(Batching(), chunk_size=16))
+
+
+def test_an_executor_of_the_user_stays_open():
+    with ThreadPoolExecutor(2) as executor:
+        normal(Deterministic(), executor=executor)
+        assert executor.submit(max, 1, 2).result() == 2
 
 
 # -- workers that die
 
 
 class Faulty(Executor):
-    """Evaluates some chunks, and then fails: with an error (as Dask says that it lost its workers) or otherwise."""
+    """Evaluates some chunks, and then fails at each.
+
+    Args:
+        chunks: How many it evaluates.
+        fault: An exception, as Dask raises one when it has lost its workers; "cancels": it cancels the chunk;
+            "forgets": it leaves out the last prediction of the chunk.
+    """
 
     num_workers: int | None = 0  # as that of MPI after its end
 
@@ -173,118 +199,152 @@ class Faulty(Executor):
 KILLED = type("KilledWorker", (Exception,), {})("1 2 3")
 
 
+CHUNKS_OF_8_WITHOUT_THE_FIRST_3 = (QUERIES - 3 * 8) // 8
+
+
 @pytest.mark.parametrize(
     ("fault", "kind", "message", "stored"),
     [
-        (KILLED, OutputError, "a worker died", 24),
-        ("cancels", RunEndingError, "the executor cancelled a chunk.*run the same again to continue", 24),
-        ("forgets", OutputError, "the executor gave no answer for it", QUERIES - 21),
+        (KILLED, OutputError, "a worker died", 3 * 8),
+        ("cancels", RunEndingError, "the executor cancelled a chunk.*run the same again to continue", 3 * 8),
+        ("forgets", OutputError, "the executor gave no answer for it", QUERIES - CHUNKS_OF_8_WITHOUT_THE_FIRST_3),
     ],
+    ids=["fails", "cancels", "forgets one prediction of each chunk"],
 )
 def test_the_completed_chunks_of_an_executor_that_fails_are_stored(fault, kind, message, stored, tmp_path):
+    """It completes three chunks of eight queries."""
     with pytest.raises(kind, match=message):
         normal(Deterministic(), executor=Faulty(3, fault), store=tmp_path / "run.sqlite", chunk_size=8)
-    with PredictionStore(tmp_path / "run.sqlite") as kept:
-        assert kept.info().answers == stored
+    assert predictions_in(tmp_path / "run.sqlite") == stored
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize(("number", "on_error"), [(1, "raise"), (3, "collect")])
-def test_a_worker_that_dies_ends_the_run_and_the_same_call_continues(number, on_error, prompts, expected, tmp_path):
+@pytest.mark.parametrize(("workers", "on_error"), [(1, "raise"), (3, "collect")])
+def test_a_worker_that_dies_ends_the_run_and_the_same_call_continues(workers, on_error, prompts, expected, tmp_path):
+    """It dies once, at the 101st of the prompts, which are evaluated in chunks of eight."""
     calls, store = tmp_path / "calls", tmp_path / "run.sqlite"
     kernel = Deterministic(str(calls), guilty=mark_of(prompts[100]), once=str(tmp_path / "died"))
     settings = {"store": store, "chunk_size": 8, "on_error": on_error}
     with pytest.raises(OutputError, match=r"a worker died .* continue"):
-        normal(kernel, executor=lambda: ProcessPoolExecutor(number), **settings)
+        normal(kernel, executor=lambda: ProcessPoolExecutor(workers), **settings)
     assert (tmp_path / "died").exists()
-    before = len(calls_of(calls))
-    with PredictionStore(store) as kept:
-        stored = kept.info().answers
-    assert 100 - 8 * number <= stored <= before
-    result = normal(kernel, executor=lambda: ProcessPoolExecutor(number), recheck=False, **settings)
+    calls_of_first_run, stored = len(calls_of(calls)), predictions_in(store)
+    in_flight = 8 * workers
+    assert 100 - in_flight <= stored <= calls_of_first_run
+
+    result = normal(kernel, executor=lambda: ProcessPoolExecutor(workers), recheck=False, **settings)
     assert content(result) == expected
-    assert len(calls_of(calls)) == before + QUERIES - stored
+    assert len(calls_of(calls)) - calls_of_first_run == QUERIES - stored, "calls of the second run"
 
 
-def place(_: int) -> tuple[int, str | None, str | None]:
-    """The process, the devices that it sees, and its threads."""
+def surroundings_of_worker(_: int) -> tuple[int, str | None, str | None]:
+    """Return the process of a worker, the devices that it sees, and its threads."""
     time.sleep(0.1)  # so that the other one gets a task, too
     return os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("OMP_NUM_THREADS")
 
 
-@pytest.mark.parametrize(
-    ("visible", "devices", "expected"),
-    [(None, [3, "GPU-5"], {"3", "GPU-5"}), ("4,7", None, {"4", "7"}), (None, None, {None})],
-)
-def test_each_worker_has_its_own_device_or_its_share_of_the_cores(visible, devices, expected, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    places = {}
+def surroundings_of_two_workers(devices: Any) -> list[tuple[str | None, str | None]]:
+    """Return the visible devices and the threads of each of two workers."""
+    by_process: dict[int, tuple[str | None, str | None]] = {}
     with worker_processes(2, devices)() as pool:
         until = time.monotonic() + 120
-        while len(places) < 2 and time.monotonic() < until:
-            places |= {process: facts for process, *facts in pool.map(place, range(8))}
-    assert len(places) == 2
-    assert {device for device, _ in places.values()} == expected
-    shared = {None: str(max(1, (os.cpu_count() or 1) // 2))}
-    assert [(device, threads) for device, threads in places.values() if threads != shared.get(device)] == []
+        while len(by_process) < 2 and time.monotonic() < until:
+            for process, device, threads in pool.map(surroundings_of_worker, range(8)):
+                by_process[process] = device, threads
+    assert len(by_process) == 2
+    return list(by_process.values())
 
 
-def test_the_run_stops_after_what_is_in_flight(tmp_path):
+@pytest.fixture
+def without_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of the environment chooses devices or threads."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.usefixtures("without_devices")
+def test_each_worker_has_its_own_of_the_given_devices():
+    surroundings = surroundings_of_two_workers(devices=[3, "GPU-5"])
+    assert {device for device, _ in surroundings} == {"3", "GPU-5"}
+    assert {threads for _, threads in surroundings} == {None}, "threads of the CPU are as they are"
+
+
+@pytest.mark.usefixtures("without_devices")
+def test_each_worker_has_its_own_of_the_visible_devices(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
+    surroundings = surroundings_of_two_workers(devices=None)
+    assert {device for device, _ in surroundings} == {"4", "7"}
+    assert {threads for _, threads in surroundings} == {None}
+
+
+@pytest.mark.usefixtures("without_devices")
+def test_without_devices_each_worker_has_its_share_of_the_cores():
+    half_of_the_cores = max(1, (os.cpu_count() or 1) // 2)
+    surroundings = surroundings_of_two_workers(devices=None)
+    assert set(surroundings) == {(None, str(half_of_the_cores))}
+
+
+def test_after_a_failure_a_run_evaluates_only_what_is_in_flight(tmp_path):
+    """The function fails from its 40th call. Two threads have chunks of four queries, and two chunks each are sent."""
     calls = tmp_path / "calls"
-    bad = Deterministic(str(calls), seconds=0.002)
+    kernel = Deterministic(str(calls), seconds=0.002)
 
-    def fails(prompt, label_space):
-        answer = bad(prompt, label_space)
-        return answer if len(calls_of(calls)) < 40 else None
+    def fails_from_40th_call(prompt, label_space):
+        prediction = kernel(prompt, label_space)
+        return prediction if len(calls_of(calls)) < 40 else None
 
+    settings = {"chunk_size": 4, "store": tmp_path / "run.sqlite", "model_name": "fails"}
     with ThreadPoolExecutor(2) as executor, pytest.raises(OutputError, match=r"query \d+: .* got None"):
-        normal(fails, executor=executor, chunk_size=4, store=tmp_path / "run.sqlite", model_name="fails")
-    assert len(calls_of(calls)) <= 40 + 2 * 4 * 2
-    with PredictionStore(tmp_path / "run.sqlite") as store:
-        assert store.info().answers >= 36
+        normal(fails_from_40th_call, executor=executor, **settings)
+    in_flight = 4 * 2 * 2
+    assert len(calls_of(calls)) <= 40 + in_flight
+    assert predictions_in(tmp_path / "run.sqlite") >= 36
 
 
 # -- the store
 
 
 def test_a_disk_that_is_full_in_mid_run_loses_nothing(tmp_path, expected):
-    path, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-    settings = {"executor": lambda: ThreadPoolExecutor(2), "chunk_size": 8}
-    with PredictionStore(path) as store:
+    """The store may grow by two pages, which is as a full disk for SQLite. Later there is space again."""
+    calls = tmp_path / "calls"
+    chunk_size, workers = 8, 2
+    settings = {"executor": lambda: ThreadPoolExecutor(workers), "chunk_size": chunk_size}
+    with PredictionStore(tmp_path / "run.sqlite") as store:
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(StoreError, match=r"disk is full.*what was stored before is kept.*run again"):
             normal(Deterministic(str(calls)), store=store, **settings)
-        kept, asked = store.info().answers, len(calls_of(calls))
-        assert 8 <= kept < asked <= kept + 2 * 8 + 8
+        stored, asked = store.info().answers, len(calls_of(calls))
+        in_flight = workers * chunk_size
+        assert chunk_size <= stored < asked <= stored + in_flight + chunk_size
+
         store._connection.execute("PRAGMA max_page_count = 100000")
-        assert content(normal(Deterministic(str(calls)), store=store, recheck=False, **settings)) == expected
-    assert len(calls_of(calls)) == QUERIES + asked - kept
+        result = normal(Deterministic(str(calls)), store=store, recheck=False, **settings)
+    assert content(result) == expected
+    assert len(calls_of(calls)) - asked == QUERIES - stored, "calls of the second run"
 
 
 def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tmp_path):
     path, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
-    timer.start()
     kernel = Deterministic(str(calls), seconds=0.05)
+    threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
     with ThreadPoolExecutor(3) as executor:
         with pytest.raises(KeyboardInterrupt):
             normal(kernel, store=path, executor=executor, chunk_size=50)
-        ended = time.monotonic()
-    assert time.monotonic() - ended < 0.5  # the pool's own threads are free
+        interrupted = time.monotonic()
+    assert time.monotonic() - interrupted < 0.5, "the threads are still busy with their chunks"
+    asked = len(calls_of(calls))
+    assert 10 <= asked < 100
+    assert predictions_in(path) == asked, "a prediction is lost"
+
+
+def test_a_pool_that_is_closed_in_a_hurry_kills_its_processes():
     pool = WorkerPool(lambda: ProcessPoolExecutor(1))
     pool.executor.submit(time.sleep, 30)
     (process,) = pool.executor._processes.values()  # type: ignore[attr-defined]
     pool.close(hurry=True)
     process.join(5)
     assert process.exitcode == -signal.SIGKILL
-    asked = len(calls_of(calls))
-    assert 10 <= asked < 100
-    with PredictionStore(path) as store:
-        assert store.info().answers == asked  # nothing that was answered is lost
 
 
 class Clustered(Faulty):
@@ -349,6 +409,7 @@ def test_a_worker_with_another_version_is_refused_and_both_versions_are_named():
 
 
 def test_chunks_of_workers_grow_to_half_a_second_and_end_small(tmp_path):
+    """A query takes 0.01 s, so that 50 take half a second. Small chunks at the end keep all workers busy."""
     executor = Clustered(0)
     normal(Deterministic(seconds=0.01), executor=executor, store=tmp_path / "run.sqlite")
     assert executor.chunk_sizes[:3] == [1, 1, 2]
@@ -357,17 +418,17 @@ def test_chunks_of_workers_grow_to_half_a_second_and_end_small(tmp_path):
     assert sum(executor.chunk_sizes) >= QUERIES
 
 
-def test_a_worker_that_becomes_slow_returns_what_it_has(tmp_path):
-    slow_from = 60
+def test_a_worker_that_becomes_slow_returns_what_it_has():
+    """From the 60th query, each takes 200 times as long. A whole chunk of the earlier size would take many seconds."""
     calls: list[str] = []
 
-    def slower(prompt, label_space):
+    def becomes_slow(prompt, label_space):
         calls.append(prompt)
-        time.sleep(0.001 if len(calls) < slow_from else 0.2)
+        time.sleep(0.001 if len(calls) < 60 else 0.2)
         return [float(len(prompt)), 0.0, 1.0]
 
     executor = Clustered(0)
-    normal(slower, executor=executor)
+    normal(becomes_slow, executor=executor)
     assert len(calls) == QUERIES
     assert max(executor.chunk_seconds) < 3
 
@@ -424,13 +485,23 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield client
 
 
-def test_a_cluster_gives_the_same(client, tmp_path):
-    calls, executor = tmp_path / "calls", client.get_executor()
-    found = content(normal(Loading(str(calls)), executor=executor, chunk_size=8))
-    assert found == content(normal(Loading(str(tmp_path / "others"))))
+def test_a_run_on_a_cluster_is_that_of_one_process(client, tmp_path):
+    executor = client.get_executor()
+    on_cluster = normal(Loading(str(tmp_path / "calls")), executor=executor, chunk_size=8)
+    in_this_process = normal(Loading(str(tmp_path / "others")))
+    assert content(on_cluster) == content(in_this_process)
     assert WorkerPool(executor).workers() == 2
-    loads = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
-    assert 1 <= len(loads) == len(set(loads)) <= 2  # each worker loads the kernel once
+
+
+def test_each_worker_of_a_cluster_loads_the_kernel_once(client, tmp_path):
+    calls = tmp_path / "calls"
+    normal(Loading(str(calls)), executor=client.get_executor(), chunk_size=8)
+    processes_that_loaded = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
+    assert 1 <= len(processes_that_loaded) <= 2
+    assert len(set(processes_that_loaded)) == len(processes_that_loaded), "a process loaded it twice"
+
+
+def test_a_client_of_a_cluster_is_no_executor(client):
     with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):
         normal(Deterministic(), executor=client)
 

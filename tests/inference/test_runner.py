@@ -7,9 +7,9 @@ import io
 import math
 import pickle
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,17 +28,24 @@ LABELS = ("no", "yes")
 
 
 def query(prompt: str | tuple[str, ...], labels: tuple[str, ...] = LABELS) -> Query:
-    return Query(prompt, labels, 0, 0, 0)
+    """Return a query with a prompt, or with the prompts of a noisy channel."""
+    return Query(prompt, labels, label=0, row=0, repeat=0)
 
 
 def queries(number: int) -> list[Query]:
+    """Return so many queries, with the prompts "prompt 0", "prompt 1", and so on."""
     return [query(f"prompt {place}") for place in range(number)]
 
 
 def row_of(prompt: Any, label_space: Sequence[str]) -> list[float]:
-    """A row that only this prompt has."""
+    """Return scores that only this prompt has."""
     text = "|".join(prompt) if isinstance(prompt, list) else prompt
     return [hashlib.sha256(f"{text}\0{label}".encode()).digest()[0] / 1.0 for label in label_space]
+
+
+def is_failure(answers: Sequence[Any]) -> list[bool]:
+    """Return for each answer whether it is a failure."""
+    return [isinstance(answer, Failure) for answer in answers]
 
 
 def fails_at_seven(prompt: str, label_space: list[str]) -> list[float]:
@@ -64,7 +71,7 @@ class Batching:
 
     def __init__(self, bad: Iterable[str] = (), failure: Callable[[list[Any]], Any] | None = None) -> None:
         self.batches: list[list[Any]] = []
-        self._bad = set(bad)
+        self._bad = list(bad)
         self._failure = failure
 
     def __call__(self, prompt: Any, label_space: list[str]) -> Any:
@@ -72,7 +79,7 @@ class Batching:
 
     def batch(self, prompts: list[Any], label_space: list[str]) -> Any:
         self.batches.append(prompts)
-        if self._bad & set(prompts):
+        if any(prompt in self._bad for prompt in prompts):
             if self._failure is not None:
                 return self._failure(prompts)
             raise MemoryError("too long")
@@ -115,124 +122,147 @@ def test_prompts_that_share_a_prefix_can_follow_each_other_in_both_channels() ->
 # -- batched functions
 
 
-@pytest.mark.parametrize("size", [None, 1, 3, 100])
-def test_a_batch_attribute_gets_whole_chunks(size: int | None) -> None:
-    kernel = Batching()
-    asked = queries(10)
-    assert predict_queries(kernel, asked, "Test", RunOptions(chunk_size=size)) == [
-        row_of(one.prompt, LABELS) for one in asked
-    ]
-    assert [len(batch) for batch in kernel.batches] == {None: [10], 1: [1] * 10, 3: [3, 3, 3, 1], 100: [10]}[size]
+@pytest.mark.parametrize(("chunk_size", "sizes"), [(None, [10]), (1, [1] * 10), (3, [3, 3, 3, 1]), (100, [10])])
+def test_a_batched_form_gets_chunks_of_the_given_size(chunk_size: int | None, sizes: list[int]) -> None:
+    kernel, ten_queries = Batching(), queries(10)
+    answers = predict_queries(kernel, ten_queries, "Test", RunOptions(chunk_size=chunk_size))
+    assert answers == [row_of(query.prompt, LABELS) for query in ten_queries]
+    assert [len(batch) for batch in kernel.batches] == sizes
 
 
-@pytest.mark.parametrize("channel", [False, True])
-@pytest.mark.parametrize(("size", "sizes"), [(None, [3, 3, 2]), (4, [4, 4])])
-def test_chunks_of_long_prompts_have_fewer(channel: bool, size: int | None, sizes: list[int]) -> None:
+@pytest.mark.parametrize("noisy_channel", [False, True])
+@pytest.mark.parametrize(("chunk_size", "sizes"), [(None, [3, 3, 2]), (4, [4, 4])], ids=["by length", "as given"])
+def test_chunks_of_long_prompts_have_fewer(noisy_channel: bool, chunk_size: int | None, sizes: list[int]) -> None:
+    """Of eight prompts, six have six million characters, and the first and the fifth are short."""
     texts = [f"{place} {'x' * (6_000_000 if place % 4 else 1)}" for place in range(8)]
-    kernel, seen = Counting(), []
-
-    def batch(prompts: list[Any], label_space: list[str]) -> list[Any]:
-        seen.append(len(prompts))
-        return [kernel(prompt, label_space) for prompt in prompts]
-
-    kernel.batch = batch  # type: ignore[attr-defined]
-    asked = [query((text, "") if channel else text) for text in texts]
-    answers = predict_queries(kernel, asked, "Test", RunOptions(chunk_size=size))
-    assert answers == [row_of(as_argument(own.prompt), LABELS) for own in asked]
-    assert seen == sizes
+    given = [query((text, "") if noisy_channel else text) for text in texts]
+    kernel = Batching()
+    answers = predict_queries(kernel, given, "Test", RunOptions(chunk_size=chunk_size))
+    assert answers == [row_of(as_argument(query.prompt), LABELS) for query in given]
+    assert [len(batch) for batch in kernel.batches] == sizes
 
 
-def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> None:
-    seen = []
+NOT_USED_STORE: Any = object()
+
+
+def test_a_function_that_its_user_calls_batched_gets_all_prompts_in_one_call() -> None:
+    """In their order, and equal ones twice. A store is not used."""
+    calls = []
 
     def batched(prompt: list[str], label_space: list[str]) -> list[int]:
-        seen.append((prompt, label_space))
+        calls.append((prompt, label_space))
         return [0] * len(prompt)
 
-    asked = [query("b"), query("a"), query("b")]
-    options = RunOptions(batched=True, store=object())  # type: ignore[arg-type]  # it is not used
-    assert predict_queries(batched, asked, "Test", options) == [0, 0, 0]
-    assert seen == [(["b", "a", "b"], list(LABELS))]
-    for by_name in (lambda label_space, prompts: [prompts.index("b")], lambda *, prompt, **_: [prompt.index("b")]):
-        assert predict_queries(by_name, asked[:1], "Test", options) == [0]
+    options = RunOptions(batched=True, store=NOT_USED_STORE)
+    assert predict_queries(batched, [query("b"), query("a"), query("b")], "Test", options) == [0, 0, 0]
+    assert calls == [(["b", "a", "b"], list(LABELS))]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda label_space, prompts: [prompts.index("b")],
+        lambda *, prompt, **_: [prompt.index("b")],
+    ],
+    ids=["prompts", "prompt"],
+)
+def test_the_argument_of_a_batched_function_may_be_named_prompt_or_prompts(function: Any) -> None:
+    assert predict_queries(function, [query("b")], "Test", RunOptions(batched=True)) == [0]
 
 
 # -- failures
 
 
-def test_a_failure_ends_the_run_with_place_and_cause() -> None:
+def test_an_exception_ends_the_run_with_the_query_and_the_line_of_code() -> None:
     with pytest.raises(OutputError) as caught:
         predict_queries(fails_at_seven, queries(20), Part("Normal, TREC", 4, 10))
     message = "Normal, TREC, query 7: the inference function raised KeyError: 'seven' (at test_runner.py:"
     assert str(caught.value).startswith(message)
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_prediction_that_cannot_be_scored_ends_the_run_at_its_query() -> None:
     function = Counting(lambda prompt, labels: [math.nan, 0.0] if prompt == "prompt 3" else [0.0, 1.0])
     with pytest.raises(OutputError, match=r"query 3: .* cannot be scored: the value for label 'no' is nan") as caught:
         predict_queries(function, queries(20), "Normal, TREC")
     assert isinstance(caught.value.__cause__, OutputError)
-    assert len(function.asked) == 4
+    assert function.asked == ["prompt 0", "prompt 1", "prompt 2", "prompt 3"]
 
 
-def test_collecting_goes_on_and_says_what_failed() -> None:
+def test_a_run_that_collects_failures_evaluates_all_queries() -> None:
+    """A query with the prompt of one that failed has failed, too, without another call."""
     function = Counting(lambda prompt, labels: 1 / 0 if prompt in ("prompt 3", "prompt 5") else 1)
-    asked = [*queries(8), query("prompt 3")]
-    answers = predict_queries(function, asked, "Test", RunOptions(on_error="collect"))
-    failed = {number for number, answer in enumerate(answers) if isinstance(answer, Failure)}
-    assert failed == {3, 5, 8}
+    answers = predict_queries(function, [*queries(8), query("prompt 3")], "Test", RunOptions(on_error="collect"))
+    failed = [number for number, failure in enumerate(is_failure(answers)) if failure]
+    assert failed == [3, 5, 8]
     assert len(function.asked) == 8
-    failure = answers[3]
+
+
+def test_a_collected_failure_has_the_exception_and_where_it_was_raised() -> None:
+    (failure,) = predict_queries(lambda prompt, label_space: 1 / 0, queries(1), "Test", RunOptions(on_error="collect"))
     assert isinstance(failure, Failure)
     assert failure.reason.startswith("the inference function raised ZeroDivisionError: division by zero (at ")
     assert isinstance(failure.cause, ZeroDivisionError)
 
 
-@pytest.mark.parametrize("failing", [set(), {0}, {3, 5}, {2, 7, 11}, set(range(12))], ids=str)
+FAILING = [set(), {0}, {3, 5}, {2, 7, 11}, set(range(12))]
+"""Which of twelve queries fail."""
+
+
+@pytest.mark.parametrize("failing", FAILING, ids=str)
 @pytest.mark.parametrize("stored", [0, 4])
-@pytest.mark.parametrize("kind", ["one prompt", "batched form", "all in one call"])
+@pytest.mark.parametrize("kind", ["one prompt", "batched form"])
 def test_each_distinct_query_is_counted_as_computed_reused_or_failed(
     failing: set[int], stored: int, kind: str, tmp_path: Path
 ) -> None:
     """The counts are those of the provenance of a result. A failed query is not computed."""
     bad_prompts = {f"prompt {number}" for number in failing}
     function: Any = Counting(lambda prompt, labels: 1 / 0 if prompt in bad_prompts else 1)
-    is_one_call = kind == "all in one call"
     if kind == "batched form":
         function = Batching(bad_prompts)
-    if is_one_call:
-        stored = 0  # predictions of one call are not stored
-        function = lambda prompt, label_space: [math.nan if text in bad_prompts else 1 for text in prompt]  # noqa: E731
-
-    asked = [*queries(12), *queries(3)]
     good_queries = [query for query in queries(12) if query.prompt not in bad_prompts]
     reused = good_queries[:stored]
+    twelve_and_three_again = [*queries(12), *queries(3)]
+
     with PredictionStore(tmp_path / "s") as opened:
         store = BoundStore(opened, "model")
         store.put_many([((query.prompt, query.label_space), row_of(query.prompt, LABELS)) for query in reused])
-        options = RunOptions(batched=is_one_call, store=None if is_one_call else store, on_error="collect")
-        answers = predict_queries(function, asked, "Test", options)
-    distinct_failures = sum(isinstance(answer, Failure) for answer in answers[:12])
+        options = RunOptions(store=store, on_error="collect")
+        answers = predict_queries(function, twelve_and_three_again, "Test", options)
+    assert sum(is_failure(answers[:12])) == len(failing)
     counts = options.counter.counts
-    if is_one_call:  # the call has each query
-        assert counts["failed"] == sum(isinstance(answer, Failure) for answer in answers)
-        assert counts["computed"] + counts["failed"] == len(asked)
-        return
-    assert distinct_failures == len(failing)
-    assert (counts["failed"], counts["reused"]) == (len(failing), len(reused))
+    assert counts["failed"] == len(failing)
+    assert counts["reused"] == len(reused)
     assert counts["computed"] == 12 - len(failing) - len(reused)
 
 
+@pytest.mark.parametrize("failing", FAILING, ids=str)
+def test_a_call_with_all_prompts_counts_each_of_them_as_computed_or_failed(failing: set[int]) -> None:
+    """Also those that are equal, since the call has each."""
+    bad_prompts = {f"prompt {number}" for number in failing}
+
+    def function(prompt: list[str], label_space: list[str]) -> list[Any]:
+        return [math.nan if text in bad_prompts else 1 for text in prompt]
+
+    options = RunOptions(batched=True, on_error="collect")
+    answers = predict_queries(function, [*queries(12), *queries(3)], "Test", options)
+    counts = options.counter.counts
+    assert counts["failed"] == sum(is_failure(answers))
+    assert counts["computed"] == 15 - sum(is_failure(answers))
+
+
 @pytest.mark.parametrize("bad", [{"prompt 5"}, {"prompt 0"}, {"prompt 9"}, {"prompt 2", "prompt 3", "prompt 8"}])
-def test_a_failing_batch_is_halved_to_the_guilty_query(bad: set[str]) -> None:
-    kernel = Batching(bad)
-    asked = queries(10)
-    answers = predict_queries(kernel, asked, "Test", RunOptions(on_error="collect"))
-    for one, answer in zip(asked, answers, strict=True):
-        if one.prompt in bad:
-            assert isinstance(answer, Failure)
+def test_a_failing_batch_is_halved_until_only_the_failing_queries_are_failures(bad: set[str]) -> None:
+    kernel, ten_queries = Batching(bad), queries(10)
+    answers = predict_queries(kernel, ten_queries, "Test", RunOptions(on_error="collect"))
+    for query, answer in zip(ten_queries, answers, strict=True):
+        if query.prompt in bad:
+            assert isinstance(answer, Failure), query.prompt
             assert answer.reason.startswith("the batched inference function raised MemoryError: too long (at ")
         else:
-            assert answer == row_of(one.prompt, LABELS)
-    assert len(kernel.batches) <= 1 + 2 * len(bad) * math.ceil(math.log2(10))
+            assert answer == row_of(query.prompt, LABELS), query.prompt
+    halvings = math.ceil(math.log2(10))  # until a batch has one query; each halving is two batches
+    assert len(kernel.batches) <= 1 + 2 * len(bad) * halvings
 
 
 @pytest.mark.parametrize(
@@ -251,11 +281,20 @@ def test_a_batch_of_a_wrong_shape_is_no_exception_of_the_function(
     assert str(caught.value).startswith(f"Test, query 2: {message}")
 
 
-def test_one_bad_answer_in_a_batch_does_not_cost_the_others() -> None:
-    kernel = Batching(["prompt 2"], lambda prompts: ["maybe" if prompt == "prompt 2" else 1 for prompt in prompts])
+def maybe_at_prompt_2(prompts: list[str]) -> list[Any]:
+    """Reply to one prompt without a label, and to the others with the second label."""
+    return ["maybe" if prompt == "prompt 2" else 1 for prompt in prompts]
+
+
+def test_one_bad_answer_in_a_batch_is_one_failure_without_another_call() -> None:
+    kernel = Batching(["prompt 2"], maybe_at_prompt_2)
     answers = predict_queries(kernel, queries(4), "Test", RunOptions(on_error="collect"))
+    assert is_failure(answers) == [False, False, True, False]
     assert len(kernel.batches) == 1
-    assert [isinstance(answer, Failure) for answer in answers] == [False, False, True, False]
+
+
+def test_one_bad_answer_in_a_batch_ends_a_run_with_its_query() -> None:
+    kernel = Batching(["prompt 2"], maybe_at_prompt_2)
     with pytest.raises(OutputError, match=r"^Test, query 2: unparsed reply \(no label\): .maybe.; expected one"):
         predict_queries(kernel, queries(4), "Test")
 
@@ -263,19 +302,23 @@ def test_one_bad_answer_in_a_batch_does_not_cost_the_others() -> None:
 # -- progress
 
 
-def reports(asked: Sequence[Query], function: Any, **options: Any) -> list[Progress]:
+def reports(given: Sequence[Query], function: Any, **options: Any) -> list[Progress]:
+    """Return the reports of progress of a run."""
     reported: list[Progress] = []
-    predict_queries(function, asked, Part("Normal, TREC", 4, 10), RunOptions(progress=reported.append, **options))
+    predict_queries(function, given, Part("Normal, TREC", 4, 10), RunOptions(progress=reported.append, **options))
     return reported
 
 
-@pytest.mark.parametrize("options", [{}, {"chunk_size": 3}, {"batched": True}, {"group_prefixes": True}])
+@pytest.mark.parametrize("options", [{}, {"chunk_size": 3}, {"batched": True}, {"group_prefixes": True}], ids=str)
 def test_progress_never_goes_back_and_ends_at_the_total(options: dict[str, Any]) -> None:
-    function = (lambda prompts, label_space: [0] * len(prompts)) if "batched" in options else Batching()
+    function: Any = Batching()
+    if "batched" in options:
+        function = lambda prompts, label_space: [0] * len(prompts)  # noqa: E731
     reported = reports(queries(10), function, **options)
-    done = [one.done for one in reported]
-    assert (done, done[0], done[-1]) == (sorted(done), 0, 10)
-    assert [one for one in reported if one.total != 10] == []
+    done = [report.done for report in reported]
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, 10)
+    assert {report.total for report in reported} == {10}
 
 
 # -- rate and time left: from invented reports, whose truth is known
@@ -294,26 +337,35 @@ class Clock:
         return self.now
 
 
-def test_a_run_reports_what_was_stored_and_what_failed(tmp_path):
-    seen: list[Progress] = []
+def fails_at_some_lengths(prompt: str, label_space: list[str]) -> int:
+    """Predict nothing for every fifth length of a prompt."""
+    if len(prompt) % 5 == 0:
+        raise ValueError
+    return 0
 
-    def fails(prompt: str, label_space: list[str]) -> int:
-        if len(prompt) % 5 == 0:
-            raise ValueError
-        return 0
 
+def test_a_run_reports_what_failed_and_the_next_one_what_was_stored(tmp_path: Path) -> None:
+    """The benchmark has 40 queries. Failures are not stored."""
+    reported: list[Progress] = []
     benchmark = Normal(datasets=["mini"], limit=20)
-    settings = {"store": tmp_path / "s", "model_name": "f", "on_error": "collect"}
-    result = benchmark(fails, progress=seen.append, **settings)
+    settings: Any = {"store": tmp_path / "s", "model_name": "f", "on_error": "collect"}
+    result = benchmark(fails_at_some_lengths, progress=reported.append, **settings)
     failed = result.details["mini"].failed
     assert failed > 0
-    assert (seen[0].stored, seen[-1].failed, seen[-1].done) == (0, failed, 40)
-    seen.clear()
-    benchmark(fails, progress=seen.append, **settings)
-    assert (seen[0].done, seen[0].stored, seen[-1].done) == (40 - failed, 40 - failed, 40)
+    assert reported[0].stored == 0
+    assert (reported[-1].failed, reported[-1].done) == (failed, 40)
+
+    reported.clear()
+    benchmark(fails_at_some_lengths, progress=reported.append, **settings)
+    assert (reported[0].done, reported[0].stored) == (40 - failed, 40 - failed)
+    assert reported[-1].done == 40
 
 
-def test_the_line_shows_part_rate_and_time_left(monkeypatch):
+def test_the_line_shows_part_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the third part, ten of 400 queries are done every ten seconds. Of the second, 50 were computed.
+
+    At first, the rate is that of both parts; at last, it is one query a second.
+    """
     monkeypatch.setenv("COLUMNS", "120")
     clock, stream = Clock(), Terminal()
     line = ProgressLine(stream, clock=clock)
@@ -324,8 +376,10 @@ def test_the_line_shows_part_rate_and_time_left(monkeypatch):
     shown = stream.getvalue().split("\r")
     assert shown[1] == "[3/10] Suite, TREC: 2 % |....................| 10/400, 10 s, 6/s, 7 min left"
     assert shown[-1] == "[3/10] Suite, TREC: 25 % |#####...............| 100/400, 3 failed, 2 min, 1/s, 40 min left"
+
     line.close()
-    assert re.fullmatch(r"\r *\r", stream.getvalue()[-len(shown[-1]) - 2 :])
+    erased = stream.getvalue()[-len(shown[-1]) - 2 :]
+    assert re.fullmatch(r"\r *\r", erased), "the line is erased at the end"
     line.close()
 
 
@@ -358,14 +412,15 @@ def test_which_messages_say_that_a_prompt_is_too_long(reason: str) -> None:
     assert says_too_long(reason) is (reason in TOO_LONG)
 
 
-def test_the_type_of_an_exception_says_that_a_prompt_is_too_long() -> None:
-    failures: list[Any] = [checked(error("it has 9 tokens"), LABELS) for error in (PromptTooLongError, OutputError)]
-    assert [failure.is_too_long for failure in failures] == [True, False]
-
-    from_worker = [pickle.loads(pickle.dumps(failure)) for failure in failures]
-    assert [failure.is_too_long for failure in from_worker] == [True, False]
-    saved = [recorded_failure(failure.reason) for failure in failures]
-    assert [failure.is_too_long for failure in saved] == [True, False]
+@pytest.mark.parametrize(("error", "is_too_long"), [(PromptTooLongError, True), (OutputError, False)])
+def test_the_type_of_an_exception_says_that_a_prompt_is_too_long(error: type[Exception], is_too_long: bool) -> None:
+    """Also of a failure that comes from a worker, and of one that was saved."""
+    failure: Any = checked(error("it has 9 tokens"), LABELS)
+    from_worker = pickle.loads(pickle.dumps(failure))
+    from_result = recorded_failure(failure.reason)
+    assert failure.is_too_long is is_too_long
+    assert from_worker.is_too_long is is_too_long
+    assert from_result.is_too_long is is_too_long
 
 
 def test_a_prompt_that_is_too_long_ends_a_run_with_an_error_of_that_type() -> None:
@@ -377,16 +432,16 @@ def test_a_prompt_that_is_too_long_ends_a_run_with_an_error_of_that_type() -> No
 
 
 @given(st.lists(st.tuples(st.sampled_from(["has {} tokens", "refused", "{} (at /x/y.py:{})"]), st.integers(0, 10**6))))
-def test_alike_counts_everything_once(reported: list[tuple[str, int]]) -> None:
-    reasons: dict[str, int] = {}
-    for form, number in reported:
-        reason = form.format(number, number)
-        reasons[reason] = reasons.get(reason, 0) + 1
-    found = alike(reasons)
-    assert sum(count for _, count in found) == len(reported)
-    assert len(found) == len({form for form, _ in reported})
-    assert [count for _, count in found] == sorted((count for _, count in found), reverse=True)
-    assert [reason for reason, _ in found if ".py" in reason] == []
+def test_failures_that_differ_in_numbers_only_are_counted_together(reported: list[tuple[str, int]]) -> None:
+    """The most frequent come first, without the line of code."""
+    counts = Counter(form.format(number, number) for form, number in reported)
+    groups = alike(counts)
+    assert sum(count for _, count in groups) == len(reported), "each failure is in one group"
+    assert len(groups) == len({form for form, _ in reported})
+    sizes = [count for _, count in groups]
+    assert sizes == sorted(sizes, reverse=True)
+    for reason, _ in groups:
+        assert ".py" not in reason
 
 
 def test_the_error_names_the_first_query_that_failed_whichever_failed_first() -> None:
@@ -398,18 +453,25 @@ def test_the_error_names_the_first_query_that_failed_whichever_failed_first() ->
         collector.refuse_failures({early: 3, late: 7})
 
 
-def test_an_interrupt_while_predictions_are_stored_forgets_none() -> None:
-    kept: list[Any] = []
-    calls = iter([KeyboardInterrupt])
+class InterruptedStore:
+    """A store whose first writing is interrupted."""
 
-    def put_many(pairs: list[Any]) -> dict[Any, Any]:
-        for error in calls:
-            raise error
-        kept.extend(pairs)
+    def __init__(self) -> None:
+        self.was_interrupted = False
+        self.stored: list[Any] = []
+
+    def put_many(self, pairs: list[Any]) -> dict[Any, Any]:
+        if not self.was_interrupted:
+            self.was_interrupted = True
+            raise KeyboardInterrupt
+        self.stored.extend(pairs)
         return {}
 
-    collector = AnswerCollector(RunOptions(store=SimpleNamespace(put_many=put_many)), Part("Test"), 1, {})  # type: ignore[arg-type]
+
+def test_an_interrupt_while_predictions_are_stored_forgets_none() -> None:
+    store: Any = InterruptedStore()
+    collector = AnswerCollector(RunOptions(store=store), Part("Test"), 1, {})
     with pytest.raises(KeyboardInterrupt):
         collector.deliver([("prompt", LABELS)], [1])
     collector.commit()
-    assert kept == [(("prompt", LABELS), 1)]
+    assert store.stored == [(("prompt", LABELS), 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import logging
@@ -33,15 +34,18 @@ LABELS = ["negative", "positive"]
 
 
 def key(number: int) -> bytes:
+    """Return the key of the query with this number."""
     return query_key(f"prompt {number}", LABELS)
 
 
 def answer(number: int, width: int = 2) -> list[float]:
+    """Return the scores of the query with this number: always the same, of so many labels."""
     draw = random.Random(number)
     return [draw.gauss(0, 1) for _ in range(width)]
 
 
 def fill(path: Path, numbers: range, model: str = "model", width: int = 2) -> None:
+    """Store the scores of queries with these numbers."""
     with PredictionStore(path) as store:
         store.put_many(model, [(key(number), answer(number, width)) for number in numbers])
 
@@ -63,15 +67,24 @@ def test_equal_keys_mean_equal_queries(prompt, labels, data):
     assert (query_key(prompt, labels) == query_key(other, others)) == ((prompt, labels) == (other, others))
 
 
-def test_the_key_is_stable_over_versions():
-    # Written out by hand: the name of the layout, then each text with its length in eight bytes.
-    import hashlib
+EIGHT_BYTES = struct.Struct(">Q").pack
 
-    eight = struct.Struct(">Q").pack
-    one = b"staicc-query-1 one" + eight(3) + "aé".encode() + eight(1) + eight(1) + b"b"
-    assert query_key("aé", ["b"]) == hashlib.sha256(one).digest()
-    many = b"staicc-query-1 all" + eight(2) + eight(1) + b"a" + eight(0) + eight(0)
-    assert query_key(("a", ""), ()) == hashlib.sha256(many).digest()
+
+def test_the_key_of_a_prompt_is_stable_over_versions():
+    """Written out by hand: the name of the layout, then the prompt and the labels, each text with its length."""
+    prompt = EIGHT_BYTES(3) + "aé".encode()
+    labels = EIGHT_BYTES(1) + EIGHT_BYTES(1) + b"b"
+    assert query_key("aé", ["b"]) == hashlib.sha256(b"staicc-query-1 one" + prompt + labels).digest()
+
+
+def test_the_key_of_a_noisy_channel_is_stable_over_versions():
+    """With the number of prompts, as with that of labels."""
+    prompts = EIGHT_BYTES(2) + EIGHT_BYTES(1) + b"a" + EIGHT_BYTES(0)
+    labels = EIGHT_BYTES(0)
+    assert query_key(("a", ""), ()) == hashlib.sha256(b"staicc-query-1 all" + prompts + labels).digest()
+
+
+def test_prompts_that_differ_in_a_lone_surrogate_have_different_keys():
     assert query_key("\ud800", []) != query_key("\ud801", [])
 
 
@@ -111,29 +124,55 @@ def test_what_cannot_be_stored_is_not_stored_nor_anything_with_it(path, bad):
         assert store.info().answers == 0
 
 
-def test_the_first_answer_stays_and_a_different_one_is_said_once(path, caplog):
+def test_a_store_survives_a_power_cut(path):
     with PredictionStore(path) as store:
-        assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL: survives a power cut
-        assert store.put_many("model", [(key(1), [0.5]), (key(2), [0.25])]) == {}
+        (synchronous,) = store._connection.execute("PRAGMA synchronous").fetchone()
+    full = 2
+    assert synchronous == full
+
+
+def test_an_equal_prediction_is_stored_once_silently(path, caplog):
+    with PredictionStore(path) as store:
+        assert store.put_many("model", [(key(1), [0.5])]) == {}
         assert store.put_many("model", [(key(1), [0.5]), (key(1), [0.5])]) == {}
-        assert not caplog.records
-        with caplog.at_level(logging.WARNING):
-            assert store.put_many("model", [(key(1), [0.75]), (key(3), [0.0])]) == {key(1): [0.5]}
-            assert store.put_many("model", [(key(2), 1), (key(3), [-0.0])]) == {key(2): [0.25], key(3): [0.0]}
-        assert store.put_many("model", [(key(4), 0), (key(4), 1)]) == {key(4): 0}
-        truth = {key(1): [0.5], key(2): [0.25], key(3): [0.0], key(4): 0}
-        assert store.get_many("model", list(truth)) == truth
-    assert len(caplog.records) == 1
-    assert "'model' predicted 1 queries differently" in caplog.text
+        assert store.info().answers == 1
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [([0.5], [0.75]), ([0.25], 1), ([0.0], [-0.0]), (0, 1)], ids=["score", "type", "sign", "label"]
+)
+def test_the_first_prediction_stays_and_is_returned_if_another_is_stored(path, first, second):
+    with PredictionStore(path) as store:
+        store.put_many("model", [(key(1), first)])
+        assert store.put_many("model", [(key(1), second)]) == {key(1): first}
+        assert store.get_many("model", [key(1)]) == {key(1): first}
+
+
+def test_of_two_predictions_at_once_the_first_stays(path):
+    with PredictionStore(path) as store:
+        assert store.put_many("model", [(key(1), 0), (key(1), 1)]) == {key(1): 0}
+        assert store.get_many("model", [key(1)]) == {key(1): 0}
+
+
+def test_a_model_that_predicts_differently_is_named_once(path, caplog):
+    with PredictionStore(path) as store, caplog.at_level(logging.WARNING):
+        store.put_many("model", [(key(1), [0.5]), (key(2), [0.25])])
+        store.put_many("model", [(key(1), [0.75])])
+        store.put_many("model", [(key(2), [0.75])])
+    (record,) = caplog.records
+    assert "'model' predicted 1 queries differently" in record.getMessage()
 
 
 def test_removed_predictions_are_gone_and_no_others(path):
+    """Of two models with five predictions each, two of one are removed. Query 9 is not there."""
     with PredictionStore(path) as store:
-        for model in "AB":
+        for model in ("A", "B"):
             store.put_many(model, [(key(number), number) for number in range(5)])
         assert store.remove("A", [key(0), key(1), key(9)]) == 2
-        assert store.remove("C", [key(0)]) == 0
-        assert store.get_many("A", [key(number) for number in range(5)]) == {key(n): n for n in (2, 3, 4)}
+        assert store.remove("unknown", [key(0)]) == 0
+        left = store.get_many("A", [key(number) for number in range(5)])
+        assert left == {key(2): 2, key(3): 3, key(4): 4}
         assert store.info().models == {"A": 3, "B": 5}
 
 
@@ -153,18 +192,31 @@ def test_export_gives_back_every_bit(path):
     assert again.getvalue() == stream.getvalue()
 
 
-def test_merge_adds_keeps_and_counts(path, tmp_path):
+def test_a_merge_adds_what_is_missing_and_keeps_what_is_there(path, tmp_path):
     other = tmp_path / "other.sqlite"
     with PredictionStore(path) as store, PredictionStore(other) as source:
         store.put_many("A", [(key(1), [1.0]), (key(2), [2.0])])
-        source.put_many("B", [(key(number), answer(number)) for number in range(1000)])
         source.put_many("A", [(key(1), [1.0]), (key(2), [2.5]), (key(3), [3.0])])
         report = store.merge(other)
-        assert (report.added, report.present, report.different) == (1001, 1, 1)
-        assert store.get_many("A", [key(1), key(2), key(3)]) == {key(1): [1.0], key(2): [2.0], key(3): [3.0]}
-        assert store.get_many("B", [key(999)]) == {key(999): answer(999)}
-        assert store.info().models == {"A": 3, "B": 1000}
+        assert (report.added, report.present, report.different) == (1, 1, 1)
+        merged = store.get_many("A", [key(1), key(2), key(3)])
+        assert merged == {key(1): [1.0], key(2): [2.0], key(3): [3.0]}
         assert store.merge(other).added == 0
+
+
+def test_a_merge_adds_all_predictions_of_another_model(path, tmp_path):
+    other = tmp_path / "other.sqlite"
+    fill(path, range(2), model="A")
+    fill(other, range(1000), model="B")
+    with PredictionStore(path) as store:
+        assert store.merge(other).added == 1000
+        assert store.get_many("B", [key(999)]) == {key(999): answer(999)}
+        assert store.info().models == {"A": 2, "B": 1000}
+
+
+def test_a_store_is_not_merged_into_itself(path, tmp_path):
+    """Also by another name of the file."""
+    fill(path, range(2))
     os.link(path, tmp_path / "link")
     with PredictionStore(path) as store:
         for same in (path, tmp_path / "link"):
@@ -221,14 +273,15 @@ def present(store: PredictionStore, worker: int, chunk: int, size: int) -> int:
 
 
 def test_several_processes_create_and_write_one_store(path):
-    writers = [writer(path, worker, 12, 20) for worker in range(4)]  # they race to make the file, too
+    """Four processes race to make the file, and write twelve chunks of twenty predictions each."""
+    writers = [writer(path, worker, chunks=12, size=20) for worker in range(4)]
     assert [process.wait(60) for process in writers] == [0] * 4
     for process in writers:
         process.stdout.close()
     with PredictionStore(path) as store:
         for worker in range(4):
             for chunk in range(12):
-                assert present(store, worker, chunk, 20) == 20, f"chunk {chunk} of worker {worker}"
+                assert present(store, worker, chunk, size=20) == 20, (worker, chunk)
     assert sorted(os.listdir(path.parent)) == [path.name]
 
 

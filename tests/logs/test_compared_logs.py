@@ -228,15 +228,23 @@ def test_a_task_of_one_document_has_no_interval(tmp_path: Path) -> None:
     assert "has no interval" in result.means.missing["exact_match"]
 
 
-@pytest.mark.parametrize("repeat", [0, 1, 2])
-def test_another_target_in_one_repeat_of_a_row_is_refused(tmp_path: Path, repeat: int) -> None:
-    """Whichever epoch has another target, it is not known which row the id means."""
+@pytest.mark.parametrize("epoch_of_other_target", [1, 2, 3])
+def test_another_target_in_one_repeat_of_a_row_is_refused(tmp_path: Path, epoch_of_other_target: int) -> None:
+    """Whichever epoch has another target, it is not known which row the id (1) means."""
+    row_count, epochs = 6, (1, 2, 3)
     paths = []
     for number, model in enumerate(MODELS):
-        samples = [sample(row, "CI"[row % 2], epoch) for row in range(6) for epoch in (1, 2, 3)]
-        if number == 1:
-            samples[3 + repeat]["target"] = "another city"
-        paths.append(write_json(tmp_path / f"{number}.json", samples, inspect_header(model, 6, epochs=3)))
+        samples = []
+        for row in range(row_count):
+            for epoch in epochs:
+                grade = "I" if row % 2 else "C"
+                made = sample(row, grade, epoch)
+                if (number, row, epoch) == (1, 1, epoch_of_other_target):
+                    made["target"] = "another city"
+                samples.append(made)
+        head = inspect_header(model, row_count, epochs=len(epochs))
+        paths.append(write_json(tmp_path / f"{number}.json", samples, head))
+
     with pytest.raises(SchemaError, match="the document 1 of capitals has different texts or targets in its repeats"):
         read_logs(*paths)
 

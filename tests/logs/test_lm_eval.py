@@ -21,17 +21,24 @@ from tests.logs.made_logs import DATE, results_file, samples_file, write_evaluat
 VERSIONS = ("0.4.2", "0.4.3", "0.4.4", "0.4.7", "0.4.13")
 
 
-def coins(seed: int, share: float, count: int = 120) -> list[float]:
+COINS = 120
+"""The number of documents of most tasks here."""
+
+
+def coins(seed: int, share: float, count: int = COINS) -> list[float]:
+    """Return scores of documents that are 1 with a probability, else 0."""
     generator = random.Random(seed)
     return [float(generator.random() < share) for _ in range(count)]
 
 
 def grades(seed: int, most: float, count: int = 20) -> list[float]:
+    """Return scores of documents from 0 to a largest one, with four digits."""
     generator = random.Random(seed)
     return [round(generator.random() * most, 4) for _ in range(count)]
 
 
 def only(results: dict[str, Result]) -> Result:
+    """Return the only result that logs gave."""
     (result,) = results.values()
     return result
 
@@ -302,14 +309,15 @@ def test_missing_samples_count_at_their_worst(tmp_path: Path) -> None:
 
 
 def test_filters_with_other_documents_under_the_same_id_are_refused(tmp_path: Path) -> None:
+    """A task with two filters logs each document twice; the last one has another target in its second sample."""
     values = {"exact_match,strict": coins(1, 0.5), "exact_match,flexible": coins(2, 0.5)}
     folder = write_evaluation(tmp_path, {"sums": values}, model="a")
     file = samples_file(folder)
-    lines = file.read_text("utf-8").splitlines()
-    last_sample = json.loads(lines[-1])
+    *other_samples, last_sample = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     last_sample["target"] = "another target"
-    file.write_text("\n".join([*lines[:-1], json.dumps(last_sample)]), "utf-8")
-    with pytest.raises(SchemaError, match="document 119 have different documents or targets"):
+    file.write_text("\n".join(map(json.dumps, [*other_samples, last_sample])), "utf-8")
+
+    with pytest.raises(SchemaError, match=f"document {COINS - 1} have different documents or targets"):
         read_logs(folder)
 
 

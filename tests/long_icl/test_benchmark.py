@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -57,27 +57,57 @@ def constant(answer: Any) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_queries(small_files: Path, name: str, sha: Callable[[Any], str]) -> None:
+def test_a_prompt_is_the_context_of_its_round_and_the_query(small_files: Path, name: str) -> None:
     own = one(small_files, name, [3, 1], 9)
-    items, prompts = own.test_items, own.prompt_set()
-    expected = [own.context(number) + write_query(own.card, item) for number in (3, 1) for item in items]
-    assert prompts == one(small_files, name, [3, 1], 9).prompt_set() == expected
-    assert [query.row for query in own.all_queries()] == [item.row for item in items] * 2
-    assert own.context(3) is own.context(3, 5)  # one string for the round, not one for each query
+
+    expected = []
+    for number in (3, 1):
+        for item in own.test_items:
+            expected.append(own.context(number) + write_query(own.card, item))
+    assert own.prompt_set() == expected
+    assert [query.row for query in own.all_queries()] == [item.row for item in own.test_items] * 2
     assert own.get_label_space() == list(task_card(name).labels)
-    assert sum(len(item.gold) for item in items) <= 9 or name == "few_nerd"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_prompts_are_the_same_each_time(small_files: Path, name: str) -> None:
+    first, second = one(small_files, name, [3, 1], 9), one(small_files, name, [3, 1], 9)
+
+    assert first.prompt_set() == second.prompt_set()
+
+
+def test_all_queries_of_a_round_share_one_string_as_context(small_files: Path) -> None:
+    own = one(small_files, "banking77", [3, 1], 9)
+
+    assert own.context(3) is own.context(3, 5)
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name != "few_nerd"])
+def test_the_limit_is_of_labels(small_files: Path, name: str) -> None:
+    """The limit of Few-NERD is of sentences, which have two labels here."""
+    own = one(small_files, name, limit=9)
+
+    assert sum(len(item.gold) for item in own.test_items) <= 9
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_digests_of_prompts_are_of_all_of_each_round_and_of_each_prompt(
+    small_files: Path, name: str, sha: Callable[[Any], str]
+) -> None:
+    """Of each round, the SHA-256 of the digests of its prompts; of each prompt, the first four bytes of its digest."""
+    own = one(small_files, name, [3, 1], 9)
+    prompts = own.prompt_set()
     digests = [hashlib.sha256(prompt.encode()).digest() for prompt in prompts]
-    marks = base64.b64encode(b"".join(digest[:4] for digest in digests)).decode()
-    assert digest_prompts(own.all_queries()) == (sha(prompts), marks)
-    listed = split([digest.hex() for digest in digests], own.rounds)
-    assert own.prompt_digests == {
-        number: hashlib.sha256("\n".join(lines).encode()).hexdigest() for number, lines in listed.items()
-    }
 
+    first_bytes = base64.b64encode(b"".join(digest[:4] for digest in digests)).decode()
+    assert digest_prompts(own.all_queries()) == (sha(prompts), first_bytes)
 
-def split(values: list[Any], rounds: Any) -> dict[Any, list[Any]]:
-    size = len(values) // len(rounds)
-    return {number: values[place * size : (place + 1) * size] for place, number in enumerate(rounds)}
+    lines = [digest.hex() for digest in digests]
+    round_size = len(own.test_items)
+    lines_of_round = {3: lines[:round_size], 1: lines[round_size:]}
+    for number, lines in lines_of_round.items():
+        assert own.prompt_digests[number] == hashlib.sha256("\n".join(lines).encode()).hexdigest(), number
+    assert own.prompt_digests.keys() == lines_of_round.keys()
 
 
 @pytest.mark.parametrize(
@@ -102,41 +132,80 @@ def test_arguments(small_files: Path, options: dict[str, Any], error: type[Excep
 
 @pytest.mark.parametrize("parsing", PARSINGS)
 @pytest.mark.parametrize("name", SETS)
-def test_right_and_wrong_answers(small_files: Path, name: str, parsing: str) -> None:
+def test_right_answers_have_the_best_score_and_wrong_ones_none(small_files: Path, name: str, parsing: str) -> None:
     own = one(small_files, name, [1, 2], 20, parsing=parsing)
-    right, count = right_answers(own), len(own.test_items)
-    result = scored(own, right[:count] + ["nothing of the kind"] * count)
-    first, second = result.values["rounds"]["1R"], result.values["rounds"]["2R"]
-    best = 1.0 if name != "few_nerd" or parsing == "library" else 0.5  # half of the entities have a colon
-    assert result.values["1R"] == pytest.approx(best, abs=1e-7)
+    item_count = len(own.test_items)
+    right_replies = right_answers(own)[:item_count]
+    wrong_replies = ["nothing of the kind"] * item_count
+
+    result = scored(own, right_replies + wrong_replies)
+
+    cuts_at_colons = name == "few_nerd" and parsing != "library"  # half of the entities have a colon
+    best_score = 0.5 if cuts_at_colons else 1.0
+    assert result.values["1R"] == pytest.approx(best_score, abs=1e-7)
     assert result.values["2R"] == 0.0
-    assert (
-        list(first["score"])[-1] == list(second["score"])[-1] == task_card(name).scoring.metric.removeprefix("micro_")
-    )
-    assert (first["asked"], first["answered"], first["empty"], first["unanswered"]) == (count, count, 0, {})
-    assert sum(part["gold"] for part in first["labels"].values()) == sum(len(item.gold) for item in own.test_items)
+    *_, metric_of_wrong_replies = result.values["rounds"]["2R"]["score"]
+    assert metric_of_wrong_replies == task_card(name).scoring.metric.removeprefix("micro_")
+
+
+@pytest.mark.parametrize("parsing", PARSINGS)
+@pytest.mark.parametrize("name", SETS)
+def test_the_record_of_a_round_has_its_metric_and_its_counts(small_files: Path, name: str, parsing: str) -> None:
+    own = one(small_files, name, [1, 2], 20, parsing=parsing)
+    item_count = len(own.test_items)
+
+    first = scored(own, right_answers(own)).values["rounds"]["1R"]
+
+    *_, last_metric = first["score"]
+    assert last_metric == task_card(name).scoring.metric.removeprefix("micro_")
+    assert (first["asked"], first["answered"]) == (item_count, item_count)
+    assert (first["empty"], first["unanswered"]) == (0, {})
+    true_labels = sum(len(item.gold) for item in own.test_items)
+    assert sum(label["gold"] for label in first["labels"].values()) == true_labels
     assert first["demonstrations"] == len(own.data.demonstration_rows(1))
 
 
+TOO_LONG = Failure("the prompt has 40,000 tokens, the model reads 32,768", is_too_long=True)
+
+
 def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
+    """The first of two rounds has an empty reply, which is a reply; the second lacks three of five replies."""
     own = one(small_files, "banking77", limit=5)
-    long = Failure("the prompt has 40,000 tokens, the model reads 32,768", is_too_long=True)
-    result = scored(own, [0, 1, "", 3, 4, long, 1, long, Failure("refused"), 4])
+    first_replies = [0, 1, "", 3, 4]
+    second_replies = [TOO_LONG, 1, TOO_LONG, Failure("refused"), 4]
+
+    result = scored(own, [*first_replies, *second_replies])
+
     first, second = result.values["rounds"]["1R"], result.values["rounds"]["2R"]
     assert first["score"] is not None
     assert first["empty"] == 1
-    assert second["score"] is result.values["2R"] is None
+    assert second["score"] is None
+    assert result.values["2R"] is None
     assert (second["asked"], second["answered"]) == (5, 2)
-    assert second["unanswered"] == {long.reason: 2, "refused": 1}
-    assert second["note"] == f"not scored: 3 of 5 queries were not answered: {long.reason} (2); refused (1)"
-    assert [text is None for text in result.outcomes[1].parsed] == [True, False, True, True, False]
+    assert second["unanswered"] == {TOO_LONG.reason: 2, "refused": 1}
+    reasons = f"{TOO_LONG.reason} (2); refused (1)"
+    assert second["note"] == f"not scored: 3 of 5 queries were not answered: {reasons}"
+    is_missing = [label is None for label in result.outcomes[1].parsed]
+    assert is_missing == [True, False, True, True, False]
+
+
+def test_excluded_replies_stay_as_items_without_a_prediction(small_files: Path) -> None:
+    """The first and the last reply of both rounds: empty ones in the first round, an empty and a failed one after."""
     own = one(small_files, "dialogre", unparsed="excluded")
-    count, replies = len(own.test_items), list[Any](right_answers(own))
-    replies[0], replies[count - 1], replies[count], replies[-1] = "", "", long, long
-    records = scored(own, replies).values["rounds"].values()
-    unscored = [[place for place, item in enumerate(record["items"]) if item[1] is None] for record in records]
-    assert unscored == [[0, count - 1]] * 2
-    assert [len(record["items"]) for record in records] == [count, count]
+    item_count = len(own.test_items)
+    replies: list[Any] = list(right_answers(own))
+    replies[0] = replies[item_count - 1] = ""
+    replies[item_count] = replies[-1] = TOO_LONG
+
+    records = scored(own, replies).values["rounds"]
+
+    for name, record in records.items():
+        excluded = []
+        for position, (_, predicted, *_) in enumerate(record["items"]):
+            if predicted is None:
+                excluded.append(position)
+        assert excluded == [0, item_count - 1], name
+        assert len(record["items"]) == item_count, name
 
 
 def test_predictions_are_checked(small_files: Path) -> None:
@@ -212,36 +281,76 @@ def test_intervals_and_baselines(small_files: Path) -> None:
 # -- failures are never wrong
 
 
-def test_a_context_that_is_too_long_is_no_wrong_answer(small_files: Path, caplog: pytest.LogCaptureFixture) -> None:
+class TooLongRun(NamedTuple):
+    """A run of rounds 1, 5, 2 with twelve items each, of which the model cannot read the fifth."""
+
+    result: Result
+    limit: int
+    prompts: list[str]
+    log: str
+
+
+@pytest.fixture
+def too_long_run(small_files: Path, caplog: pytest.LogCaptureFixture) -> TooLongRun:
     benchmark = make(small_files, ["banking77"], [1, 5, 2])
     limit = (len(benchmark[0].context(2)) + len(benchmark[0].context(5))) // 2
-    calls: list[str] = []
+    prompts: list[str] = []
 
-    def function(prompt: str, label_space: list[str]) -> int:
-        calls.append(prompt)
+    def model(prompt: str, label_space: list[str]) -> int:
+        prompts.append(prompt)
         if len(prompt) > limit:
             raise ValueError(f"the prompt has {len(prompt)} tokens, but the model reads {limit} at most")
         return 0
 
-    result = benchmark(function)  # on_error="raise"
-    own, details = result.divided["banking77"], result.details["banking77"]
-    assert None not in (own["1R"], own["2R"])
-    assert own["5R"] is own["mean"] is result.averaged["mean"] is result.averaged["5R"] is None
-    assert result.averaged["1R"] == own["1R"]
-    assert len(calls) == 12 + 1 + 12  # the rest of a round that cannot be scored is not predicted
-    assert "longer than the model's limit (12 of 12 queries" in details.missing["5R"]
-    assert f"the model reads {limit} at most" in details.missing["5R"]
-    assert ".py:" not in details.missing["5R"]
-    assert details.missing["mean"] == "no score in 5R"
+    result = benchmark(model)  # with on_error="raise", the default
+    return TooLongRun(result, limit, prompts, caplog.text)
+
+
+def test_a_context_that_is_too_long_has_no_score(too_long_run: TooLongRun) -> None:
+    result = too_long_run.result
+    values = result.divided["banking77"]
+
+    assert values["1R"] is not None
+    assert values["2R"] is not None
+    assert result.averaged["1R"] == values["1R"]
+    for undefined in (values["5R"], values["mean"], result.averaged["5R"], result.averaged["mean"]):
+        assert undefined is None
+    details = result.details["banking77"]
+    assert "5R" not in details.intervals
+    assert "5R" not in details.baselines
+
+
+def test_the_rest_of_a_round_that_is_too_long_is_not_predicted(too_long_run: TooLongRun) -> None:
+    first_round, one_failure, second_round = 12, 1, 12
+
+    assert len(too_long_run.prompts) == first_round + one_failure + second_round
+
+
+def test_the_reason_of_a_missing_score_is_the_message_of_the_model(too_long_run: TooLongRun) -> None:
+    missing = too_long_run.result.details["banking77"].missing
+
+    assert "longer than the model's limit (12 of 12 queries" in missing["5R"]
+    assert f"the model reads {too_long_run.limit} at most" in missing["5R"]
+    assert ".py:" not in missing["5R"]
+    assert missing["mean"] == "no score in 5R"
+
+
+def test_queries_that_are_too_long_are_counted_as_failed(too_long_run: TooLongRun) -> None:
+    details = too_long_run.result.details["banking77"]
+
     assert (details.asked, details.scored, details.failed) == (36, 24, 12)
     assert details.conditions[1].predictions == (None,) * 12
     assert details.conditions[1].output == "none"
-    assert not {"5R"} & (details.intervals.keys() | details.baselines.keys())
     assert [failure.condition for failure in details.failures] == ["5R"] * 12
+
+
+def test_a_run_with_a_context_that_is_too_long_says_that_it_is_partial(too_long_run: TooLongRun) -> None:
+    result = too_long_run.result
+
     assert not result.complete
     assert result.signature.fields["failed"] == "12"
     assert "5R is undefined: not scored" in str(result)
-    assert "LongICL, banking77, 5R: not scored" in caplog.text
+    assert "LongICL, banking77, 5R: not scored" in too_long_run.log
 
 
 def test_collected_failures(small_files: Path) -> None:

@@ -229,6 +229,7 @@ def test_retrieved_and_hybrid_contexts_fill_their_budget(small_files: Path, name
 
 @pytest.mark.parametrize("name", BUDGETS)
 def test_hybrid_contexts_share_three_quarters_which_a_prefix_cache_computes_once(small_files: Path, name: str) -> None:
+    """The fixed part fills seven eighths of the budget, so it has at least three quarters of the demonstrations."""
     experimentor = budget_experimentor(small_files, limit=8)
     fixed_count = len(demonstrations_in(experimentor.context(f"{name} fixed")))
     prefix_count = fixed_count * 3 // 4

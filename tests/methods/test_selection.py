@@ -302,24 +302,34 @@ def sphere(number: int) -> Any:
     return numpy.stack([radius * numpy.cos(turn), radius * numpy.sin(turn), height], 1)
 
 
-def test_vote_k_is_the_authors() -> None:
-    """Each choice has the highest score of the paper's algorithm 1, in exact numbers.
+def test_vote_k_chooses_the_rows_of_the_authors_code() -> None:
+    """The rows are those that ``fast_votek`` of HKUNLP/icl-selective-annotation (two_steps.py) returns."""
+    points = sphere(260)
+    distances = numpy.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
 
-    The rows are those that ``fast_votek`` of HKUNLP/icl-selective-annotation (two_steps.py) returns for these points.
+    assert representatives(distances, 12) == [54, 232, 143, 198, 20, 109, 89, 219, 29, 41, 75, 144]
+
+
+def test_each_choice_of_vote_k_has_the_highest_score() -> None:
+    """Algorithm 1 of the paper, in exact numbers.
+
+    Each row votes for its 150 nearest rows. The vote of a row that has ``n`` chosen rows among its nearest weighs
+    ``10^-n``, and a chosen row has no vote.
     """
     points = sphere(260)
-    between = numpy.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
-    predicted = representatives(between, 12)
-    assert predicted == [54, 232, 143, 198, 20, 109, 89, 219, 29, 41, 75, 144]
-    votes = [set(numpy.argsort(line)[1:151].tolist()) for line in between]  # the nearest is the row itself
-    for place, chosen in enumerate(predicted):
-        before = predicted[:place]
-        scores = [
-            sum(Fraction(1, 10 ** len(votes[voter] & set(before))) for voter in range(260) if row in votes[voter])
-            - sum(Fraction(1, 10 ** len(votes[voter] & set(before))) for voter in before if row in votes[voter])
-            for row in range(260)
-        ]
-        assert scores[chosen] == max(score for row, score in enumerate(scores) if row not in before)
+    distances = numpy.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
+    nearest_rows = [set(numpy.argsort(line)[1:151].tolist()) for line in distances]  # the first one is the row itself
+
+    chosen_rows = representatives(distances, 12)
+
+    for position, chosen in enumerate(chosen_rows):
+        before = set(chosen_rows[:position])
+        scores = dict.fromkeys(set(range(260)) - before, Fraction(0))
+        for voter in set(range(260)) - before:
+            weight = Fraction(1, 10 ** len(nearest_rows[voter] & before))
+            for row in nearest_rows[voter] - before:
+                scores[row] += weight
+        assert scores[chosen] == max(scores.values()), f"choice {position}: row {chosen}"
 
 
 def test_duplicates_are_counted_and_excluded(caplog: Any) -> None:

@@ -60,26 +60,45 @@ def test_copies_of_members_are_chosen_last() -> None:
     assert greedy_map(vectors @ vectors.T, 4) == [0, 2, 1, 3]
 
 
+NEAR_DUPLICATES = {"query": [1.0, 0.0], "near": [1.0, 0.1], "near too": [1.0, 0.11], "other": [1.0, -0.2]}
+"""Encodings of a query, of two near texts that are almost equal, and of a third one."""
+
+
 def test_a_determinantal_process_shows_other_demonstrations_than_the_nearest() -> None:
-    """Two near texts that are almost equal, and a third one: the third is shown in the place of the second."""
-    encodings = {"query": [1.0, 0.0], "near": [1.0, 0.1], "near too": [1.0, 0.11], "other": [1.0, -0.2]}
-    compared = EncodedTexts(list(encodings), list(encodings.values()))
+    """The third text is shown in the place of the second one, which is almost equal to the first."""
+    compared = EncodedTexts(list(NEAR_DUPLICATES), list(NEAR_DUPLICATES.values()))
     pool = Pool(["near", "near too", "other"], None)
+
     assert choose_demonstrations(pool, ["query"], compared, 2) == [[0, 1]]
     assert choose_demonstrations(pool, ["query"], compared, 2, "dpp") == [[0, 2]]
 
-    def cosine(first: str, second: str) -> float:
-        a, b = numpy.array(encodings[first]), numpy.array(encodings[second])
-        return float(a @ b / numpy.sqrt((a @ a) * (b @ b)))
 
-    quality = [math.exp((cosine("query", text) + 1) / 2 / 0.2) for text in pool.texts]
-    expected = [
-        [quality[i] * (cosine(a, b) + 1) / 2 * quality[j] for j, b in enumerate(pool.texts)]
-        for i, a in enumerate(pool.texts)
-    ]
-    relevance = compared.cosines(["query"], pool.texts)[0]
-    kernel = quality_similarity_kernel(relevance, compared.cosines(pool.texts, pool.texts))
-    numpy.testing.assert_allclose(kernel / kernel[0, 0], numpy.array(expected) / expected[0][0])
+def test_the_kernel_of_a_determinantal_process_is_similarity_times_both_qualities() -> None:
+    """Up to a factor: (1 + cosine) / 2 of two texts, times exp(relevance / 0.2) of each of them."""
+    texts = ["near", "near too", "other"]
+    compared = EncodedTexts(list(NEAR_DUPLICATES), list(NEAR_DUPLICATES.values()))
+
+    relevance = compared.cosines(["query"], texts)[0]
+    kernel = quality_similarity_kernel(relevance, compared.cosines(texts, texts))
+
+    def similarity(first: str, second: str) -> float:
+        a, b = numpy.array(NEAR_DUPLICATES[first]), numpy.array(NEAR_DUPLICATES[second])
+        cosine = float(a @ b / numpy.sqrt((a @ a) * (b @ b)))
+        return (cosine + 1) / 2
+
+    def quality(text: str) -> float:
+        return math.exp(similarity("query", text) / 0.2)
+
+    expected = numpy.zeros((3, 3))
+    for row, first in enumerate(texts):
+        for column, second in enumerate(texts):
+            expected[row, column] = quality(first) * similarity(first, second) * quality(second)
+    numpy.testing.assert_allclose(kernel / kernel[0, 0], expected / expected[0, 0])
+
+
+def test_a_determinantal_process_needs_vectors() -> None:
+    pool = Pool(["near", "near too", "other"], None)
+
     with pytest.raises(ArgumentError, match="bm25' has no vectors"):
         choose_demonstrations(pool, ["query"], WordOverlap(), 2, "dpp")
 
@@ -104,48 +123,80 @@ def exact_shapley(value: Any, players: int) -> list[float]:
 @given(st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
 def test_over_all_orders_it_is_the_shapley_value(seed: int) -> None:
+    """A random value of each set of four players; the orders only meet the sets of their first players."""
     random = numpy.random.default_rng(seed)
-    sets = [frozenset(members) for size in range(5) for members in itertools.combinations(range(4), size)]
-    table = dict(zip(sets, random.random(len(sets)).tolist(), strict=True))
+    value_of_set = {}
+    for size in range(5):
+        for members in itertools.combinations(range(4), size):
+            value_of_set[frozenset(members)] = float(random.random())
     orders = list(itertools.permutations(range(4)))
-    value_of = {order[:size]: table[frozenset(order[:size])] for order in orders for size in range(5)}
-    expected = exact_shapley(lambda members: table[frozenset(members)], 4)
-    assert shapley_values(orders, value_of) == pytest.approx(expected)
-    assert sum(shapley_values(orders, value_of)) == pytest.approx(table[frozenset(range(4))] - table[frozenset()])
+    value_of_beginning = {}
+    for order in orders:
+        for size in range(5):
+            value_of_beginning[order[:size]] = value_of_set[frozenset(order[:size])]
+
+    values = shapley_values(orders, value_of_beginning)
+
+    assert values == pytest.approx(exact_shapley(lambda members: value_of_set[frozenset(members)], 4))
+    gain_of_all = value_of_set[frozenset(range(4))] - value_of_set[frozenset()]
+    assert sum(values) == pytest.approx(gain_of_all)
 
 
 def test_all_queries_are_shown_the_demonstrations_of_the_highest_values() -> None:
-    """The method's prompts and values, written out."""
-    kernel, benchmark = Kernel(), mini(k=2)
+    """The method written out: a value is the sum of the gains in accuracy by a candidate, over three orders of five."""
+    benchmark = mini(k=2)
     experimentor = benchmark[0]
-    method = Method("demonstration_shapley", kernel, calibration_number=6, candidates=5, permutations=3)
-    shown = method.prepare(experimentor).demonstration_lists()
+    options = {"calibration_number": 6, "candidates": 5, "permutations": 3}
+    method = Method("demonstration_shapley", Kernel(), **options)
 
-    generator = StableRandom()
+    demonstration_lists = method.prepare(experimentor).demonstration_lists()
+
     pool, rows = experimentor.demonstration_set(), experimentor.calibration_set()
+    labels = experimentor.get_label_space()
+    write = experimentor.prompt_former.write_prompt_from_dataline
+    generator = StableRandom()
     candidates = generator.sample_indexes(len(pool), 5)
     orders = [generator.sample_indexes(5, 5) for _ in range(3)]
-    queries = StableRandom().sample_indexes(len(rows), 6)
-    labels = experimentor.get_label_space()
+    calibration_rows = [rows[number] for number in StableRandom().sample_indexes(len(rows), 6)]
 
     def accuracy(members: Sequence[int]) -> float:
-        lines = [pool[candidates[member]] for member in members]
-        write = experimentor.prompt_former.write_prompt_from_dataline
-        predicted = Kernel().batch([write(lines, rows[row][0]) for row in queries], labels)
-        names = [labels[row.index(max(row))] for row in predicted]
-        return sum(name == rows[number][1] for name, number in zip(names, queries, strict=True)) / 6
+        """The accuracy on the calibration rows with some of the candidates as demonstrations."""
+        demonstrations = [pool[candidates[member]] for member in members]
+        predicted = Kernel().batch([write(demonstrations, texts) for texts, _ in calibration_rows], labels)
+        correct = 0
+        for probabilities, (_, true_label) in zip(predicted, calibration_rows, strict=True):
+            correct += labels[probabilities.index(max(probabilities))] == true_label
+        return correct / 6
 
-    totals = [0.0] * 5
+    values = [0.0] * 5
     for order in orders:
-        for size, member in enumerate(order):
-            totals[member] += accuracy(order[: size + 1]) - accuracy(order[:size])
-    best = sorted(range(5), key=lambda member: (-round(totals[member], 9), member))[:2]
-    assert {tuple(lists) for lists in shown[:4]} == {tuple(candidates[member] for member in best)}
-    result = method.run(benchmark)
-    assert result.timing["training_prompts"] == 6 * len({tuple(o[:n]) for o in orders for n in range(6)})
+        for position, member in enumerate(order):
+            values[member] += accuracy(order[: position + 1]) - accuracy(order[:position])
+    highest_first = sorted(range(5), key=lambda member: (-round(values[member], 9), member))
+    expected = tuple(candidates[member] for member in highest_first[:2])
+    assert {tuple(positions) for positions in demonstration_lists[:4]} == {expected}
+
+
+def test_shapley_values_cost_each_different_beginning_of_an_order_once() -> None:
+    options = {"calibration_number": 6, "candidates": 5, "permutations": 3}
+    benchmark = mini(k=2)
+
+    result = Method("demonstration_shapley", Kernel(), **options).run(benchmark)
+
+    generator = StableRandom()
+    generator.sample_indexes(len(benchmark[0].demonstration_set()), 5)  # the candidates are drawn before the orders
+    orders = [generator.sample_indexes(5, 5) for _ in range(3)]
+    beginnings = set()
+    for order in orders:
+        for size in range(6):
+            beginnings.add(tuple(order[:size]))
+    assert result.timing["training_prompts"] == 6 * len(beginnings)
     assert " n=6" in str(result.signature)
+
+
+def test_shapley_values_need_a_demonstration() -> None:
     with pytest.raises(ArgumentError, match="got k = 0"):
-        Method("demonstration_shapley", kernel).run(mini(k=0))
+        Method("demonstration_shapley", Kernel()).run(mini(k=0))
 
 
 # -- demonstrations that the model writes
@@ -167,30 +218,57 @@ class Author(Kernel):
         return texts
 
 
+def inputs_of_author(prompt: str) -> list[str]:
+    """The new inputs that ``Author`` writes for a prompt."""
+    inputs = [f"is {len(prompt)} large?", f"who has {len(prompt)}?"]
+    writes_one_only = len(prompt) % 3 == 0
+    return inputs[:1] if writes_one_only else inputs
+
+
+def self_icl_prompt(experimentor: Any, row: int) -> str:
+    """The prompt that asks for two new inputs like a test row."""
+    (text,) = experimentor.test_set().get_input_text(row)
+    label_names = ", ".join(experimentor.get_label_space())
+    return PSEUDO_INPUTS.format(task=f"choose one of {label_names}", count=2, text=text)
+
+
 def test_demonstrations_are_written_and_labelled_by_the_model() -> None:
-    kernel, benchmark = Author(), mini(k=2)
-    result: Any = Method("self_icl", kernel).run(benchmark, return_outputs=True)
+    """New inputs get the labels that the model predicts for them without demonstrations."""
+    kernel, benchmark = Author(), mini(k=2, limit=4)
     experimentor = benchmark[0]
     labels, write = experimentor.get_label_space(), experimentor.prompt_former.write_prompt_from_dataline
+
+    result: Any = Method("self_icl", kernel).run(benchmark, return_outputs=True)
+
+    prompts = [self_icl_prompt(experimentor, row) for row in range(4)]
+    assert kernel.asked[:4] == prompts
     expected = []
-    few = 0
-    for row in range(4):
+    for row, prompt in enumerate(prompts):
+        demonstrations = []
+        for new_input in inputs_of_author(prompt):
+            (probabilities,) = Kernel().batch([write([], [new_input])], labels)
+            demonstrations.append(([new_input], labels[probabilities.index(max(probabilities))]))
         (text,) = experimentor.test_set().get_input_text(row)
-        prompt = PSEUDO_INPUTS.format(task=f"choose one of {', '.join(labels)}", count=2, text=text)
-        assert prompt == kernel.asked[row]
-        inputs = [f"is {len(prompt)} large?", f"who has {len(prompt)}?"][: 1 if len(prompt) % 3 == 0 else 2]
-        few += len(inputs) < 2
-        predicted = Kernel().batch([write([], [new]) for new in inputs], labels)
-        shown = [([new], labels[answer.index(max(answer))]) for new, answer in zip(inputs, predicted, strict=True)]
-        expected += Kernel().batch([write(shown, [text])], labels)
+        expected += Kernel().batch([write(demonstrations, [text])], labels)
     assert rows_of(result) == [pytest.approx(row) for row in expected]
-    assert 0 < few < 4
-    assert any(
-        f"{few} of 4 test examples have fewer than 2 self-made" in str(warning) for warning in result.warnings
-    ), f"got {result.warnings}"
     assert "|k:0|" in str(result.signature)
+
+
+def test_a_warning_counts_the_examples_with_fewer_self_made_demonstrations_than_k() -> None:
+    benchmark = mini(k=2, limit=4)
+    prompts = [self_icl_prompt(benchmark[0], row) for row in range(4)]
+    with_one_input = sum(len(inputs_of_author(prompt)) == 1 for prompt in prompts)
+    assert 0 < with_one_input < 4
+
+    result: Any = Method("self_icl", Author()).run(benchmark)
+
+    expected = f"{with_one_input} of 4 test examples have fewer than 2 self-made"
+    assert [warning for warning in result.warnings if expected in str(warning)] != []
+
+
+def test_self_made_demonstrations_need_a_k() -> None:
     with pytest.raises(ArgumentError, match="Expected k >= 1"):
-        Method("self_icl", kernel).run(mini(k=0))
+        Method("self_icl", Author()).run(mini(k=0))
 
 
 def test_each_template_of_template_sensitivity_has_the_same_new_inputs() -> None:

@@ -185,25 +185,56 @@ def known(share: float, shift: int = 0, fails: bool = False) -> Result:
     return StaICC.Normal(datasets=sets)(knows, on_error="collect")
 
 
-def test_runs_are_ranked_with_the_best_and_the_tied_ones_marked() -> None:
-    """By the test of ``compare``: on 80 rows, 42 % and 50 % are not shown to differ, 50 % and 100 % are."""
-    runs = {"worst": known(0.5), "bad": known(0.5, 2), "<b>best</b>": known(1.0), "copy": known(1.0)}
-    values = {name: run.averaged["accuracy"] for name, run in runs.items()}
-    assert values["worst"] < values["bad"] < values["copy"] == 1.0
-    head, *rows = rows_of(report_html(runs), "Leaderboard")
+def first_words(cells: list[str]) -> list[str]:
+    """Return the first word of each cell: of a leaderboard, the name of the run without its details."""
+    return [cell.split()[0] for cell in cells]
+
+
+def marks_in_leaderboard(page: str) -> dict[str, str]:
+    """Return the word behind the first score of each run: best, tied, or another."""
+    _, *rows = rows_of(page, "Leaderboard")
+    return {row[0].split()[0]: row[1].split()[1] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def four_runs() -> dict[str, Result]:
+    """Runs with accuracy below 50 %, of 50 %, and twice 100 %, on 80 rows."""
+    return {"worst": known(0.5), "bad": known(0.5, 2), "<b>best</b>": known(1.0), "copy": known(1.0)}
+
+
+def test_runs_are_ranked_by_accuracy(four_runs: dict[str, Result]) -> None:
+    head, *rows = rows_of(report_html(four_runs), "Leaderboard")
     assert head[1].split() == ["accuracy", "higher", "is", "better"]
     assert head[-1].split()[-3:] == ["lower", "is", "better"]
-    marks = {name: row[1].split()[1] for name, row in zip(("<b>best</b>", "copy", "bad", "worst"), rows, strict=True)}
-    assert [row[0].split()[0] for row in rows] == ["<b>best</b>", "copy", "bad", "worst"]
-    assert marks["<b>best</b>"] == marks["copy"] == "best"
-    assert not {marks["bad"], marks["worst"]} & {"best", "tied"}
-    tied = rows_of(report_html({"worst": runs["worst"], "bad": runs["bad"]}), "Leaderboard")[1:]
-    assert [row[1].split()[1] for row in tied] == ["best", "tied"]
+    assert first_words([row[0] for row in rows]) == ["<b>best</b>", "copy", "bad", "worst"]
+
+
+def test_a_score_of_the_leaderboard_has_its_interval(four_runs: dict[str, Result]) -> None:
+    _, *rows = rows_of(report_html(four_runs), "Leaderboard")
     for row in rows:
-        name = row[0].split()[0]
-        found = re.findall(r"\d\.\d+", row[1])
-        interval = runs[name].means.intervals["accuracy"]
-        assert found == [f"{values[name]:.4f}", f"{interval.low:.3f}", f"{interval.high:.3f}"]
+        run = four_runs[row[0].split()[0]]
+        interval = run.means.intervals["accuracy"]
+        expected = [f"{run.averaged['accuracy']:.4f}", f"{interval.low:.3f}", f"{interval.high:.3f}"]
+        assert re.findall(r"\d\.\d+", row[1]) == expected
+
+
+def test_equal_runs_are_both_the_best(four_runs: dict[str, Result]) -> None:
+    marks = marks_in_leaderboard(report_html(four_runs))
+    assert marks["<b>best</b>"] == "best"
+    assert marks["copy"] == "best"
+
+
+def test_runs_that_the_test_tells_from_the_best_are_not_marked_as_tied(four_runs: dict[str, Result]) -> None:
+    """By the test of ``compare``: 50 % and 100 % are shown to differ."""
+    marks = marks_in_leaderboard(report_html(four_runs))
+    assert {marks["bad"], marks["worst"]}.isdisjoint({"best", "tied"})
+
+
+def test_runs_that_the_test_does_not_tell_apart_are_tied(four_runs: dict[str, Result]) -> None:
+    """By the test of ``compare``: 42 % and 50 % are not shown to differ."""
+    worst, bad = four_runs["worst"], four_runs["bad"]
+    assert worst.averaged["accuracy"] < bad.averaged["accuracy"]
+    assert marks_in_leaderboard(report_html({"worst": worst, "bad": bad})) == {"bad": "best", "worst": "tied"}
 
 
 def sentence(runs: dict[str, Result]) -> str:
@@ -214,80 +245,124 @@ def sentence(runs: dict[str, Result]) -> str:
 
 
 def many_runs() -> dict[str, Result]:
-    """Return more runs than :data:`MOST_RUNS`: one leads, ten are near it, ten are far from it."""
+    """Return 21 runs, more than :data:`MOST_RUNS`: one leads, ten are near it, ten are far from it.
+
+    The first is right on all of 80 rows, the near ones are wrong on 13 of them, the far ones on all.
+    """
     rows = [(f"{row}.", "ny"[row % 2]) for row in range(160)]
     data = Dataset.from_rows(rows, name="many", split=SplitSizes(calibration=0, demonstration=80, test=80))
-
-    def run(wrong: int) -> Result:
-        return benchmark(preentered_prediction=[[query.label ^ (query.row in places[:wrong]) for query in queries]])
-
     benchmark = StaICC.Normal(datasets=[data])
     queries = benchmark[0].all_queries()
-    places = list(dict.fromkeys(query.row for query in queries))
-    return {"lead": run(0), **{f"near{n}": run(13) for n in range(10)}, **{f"low{n}": run(80) for n in range(10)}}
+    test_rows = list(dict.fromkeys(query.row for query in queries))
+
+    def run(wrong: int) -> Result:
+        wrong_rows = test_rows[:wrong]
+        predictions = [1 - query.label if query.row in wrong_rows else query.label for query in queries]
+        return benchmark(preentered_prediction=[predictions])
+
+    near = {f"near{number}": run(wrong=13) for number in range(10)}
+    low = {f"low{number}": run(wrong=80) for number in range(10)}
+    return {"lead": run(wrong=0), **near, **low}
 
 
-def test_of_many_runs_latex_has_the_verdicts_of_the_leaderboard_and_of_rank() -> None:
+def test_of_many_runs_the_leaderboard_has_the_verdicts_of_rank() -> None:
     """Holm's correction decides about the pairs with the best run; Bonferroni's, which compare has, would not."""
     runs = many_runs()
-    words = {row[0].split()[0]: row[1].split()[1] for row in rows_of(report_html(runs), "Leaderboard")[1:]}
-    assert words == {place.run: place.verdict.case for place in rank(runs).runs}
-    assert words["near0"] == "worse"
-    assert r"\underline{" not in next(line for line in latex_scores(runs).splitlines() if line.startswith("accuracy"))
-    for text in (latex_scores(runs), report_html(runs)):
-        assert "can be tied where rank has worse" in text
+    marks = marks_in_leaderboard(report_html(runs))
+    assert marks == {place.run: place.verdict.case for place in rank(runs).runs}
+    assert marks["near0"] == "worse"
 
 
-def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
-    """By the numbers of ``compare``; a run that cannot be ranked never leads, and no run has no verdict."""
-    runs = {"half": known(0.5), "all": known(1.0), "some": known(0.5, 2)}
-    text = sentence(runs)
+def test_of_many_runs_latex_underlines_no_run_as_tied() -> None:
+    (accuracies,) = [line for line in latex_scores(many_runs()).splitlines() if line.startswith("accuracy")]
+    assert r"\underline{" not in accuracies
+
+
+def test_of_many_runs_latex_and_the_page_say_that_compare_may_differ_from_rank() -> None:
+    runs = many_runs()
+    assert "can be tied where rank has worse" in latex_scores(runs)
+    assert "can be tied where rank has worse" in report_html(runs)
+
+
+@pytest.fixture(scope="module")
+def three_runs() -> dict[str, Result]:
+    """Runs that are right on half of the rows, on all, and on another half."""
+    return {"half": known(0.5), "all": known(1.0), "some": known(0.5, 2)}
+
+
+def test_the_sentence_says_who_leads_and_by_how_much(three_runs: dict[str, Result]) -> None:
+    """The second is the better of the others. The numbers are those of ``compare``."""
+    text = sentence(three_runs)
     assert text.startswith("all leads with accuracy 1.0000")
-    second = max(("half", "some"), key=lambda name: runs[name].averaged["accuracy"] or 0.0)
-    pair = compare(runs["all"], runs[second]).overall
+    second = max(("half", "some"), key=lambda name: three_runs[name].averaged["accuracy"] or 0.0)
+    pair = compare(three_runs["all"], three_runs[second]).overall
     interval = f"(95 % interval {pair.interval.low:+.3f} .. {pair.interval.high:+.3f})"
     assert f"all minus {second} is {pair.difference:+.4f} {interval}: a significant difference (p " in text
-    assert [words for words in ("mean of 2 data sets", "2 of 2 data sets") if words not in text] == []
-    tied = sentence({name: runs[name] for name in ("half", "some")})
-    p = compare(runs["half"], runs["some"]).overall.holm
-    assert f"not a significant difference (p = {p:.3g})" in tied
-    assert "share the best accuracy" in sentence({"all": runs["all"], "same": runs["all"], "half": runs["half"]})
-    assert sentence({"all": runs["all"]}).startswith("all: accuracy 1.0000")
-    assert [words for words in ("No value", "test rows") if words in tied] == []
-    mini = StaICC.Normal(datasets=["mini"], limit=6)
-    whole = mini(lambda prompt, label_space: [0.1, 0.2, 0.7])
-    partial = mini(lambda prompt, label_space: [0.5, 0.3, 0.2] if len(prompt) % 2 else None, on_error="collect")
+    assert "mean of 2 data sets" in text
+    assert "2 of 2 data sets" in text
+
+
+def test_the_sentence_says_that_a_difference_is_not_significant(three_runs: dict[str, Result]) -> None:
+    half, some = three_runs["half"], three_runs["some"]
+    text = sentence({"half": half, "some": some})
+    p = compare(half, some).overall.holm
+    assert f"not a significant difference (p = {p:.3g})" in text
+    assert "No value" not in text, "both runs have all scores"
+    assert "test rows" not in text, "both runs have all rows"
+
+
+def test_the_sentence_says_that_runs_share_the_best_score(three_runs: dict[str, Result]) -> None:
+    runs = {"all": three_runs["all"], "same": three_runs["all"], "half": three_runs["half"]}
+    assert "share the best accuracy" in sentence(runs)
+
+
+def test_the_sentence_about_one_run_has_its_score(three_runs: dict[str, Result]) -> None:
+    assert sentence({"all": three_runs["all"]}).startswith("all: accuracy 1.0000")
+
+
+def test_the_sentence_names_the_run_with_the_lowest_bias() -> None:
+    """Of a bias, lower values are better."""
     bias = StaICC.Domain_bias(datasets=["mini"], limit=6)
     low, middle, high = (bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for a in (0.5, 0.6, 0.7))
     lead = middle.averaged["domain_bias"] - low.averaged["domain_bias"]
     text = sentence({"high": high, "low": low, "middle": middle})
     assert re.match(rf"low leads with domain bias .* low minus middle is -{lead:.4f} ", text)
-    for other in ("whole", "z"):
-        text = sentence({"partial": partial, other: whole})
-        assert text.startswith(f"{other} leads with accuracy 0.5000")
-        assert re.search(rf"{other} minus partial is \+\d\.\d{{4}} with missing queries at their worst: not ", text)
 
 
-def test_the_sentence_says_what_is_missing_and_on_how_many_rows() -> None:
-    labels = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
-    scores = StaICC.Normal(datasets=["mini"], limit=6)(model)
-    text = sentence({"labels": labels, "scores": scores})
+@pytest.mark.parametrize("name", ["whole", "a"], ids=["after the other name", "before the other name"])
+def test_a_run_with_missing_queries_never_leads_by_the_others(name: str) -> None:
+    """Without its missing queries, it is right on more than half. With them at their worst, it is not better."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=6)
+    whole = benchmark(lambda prompt, label_space: [0.1, 0.2, 0.7])
+    partial = benchmark(lambda prompt, label_space: [0.5, 0.3, 0.2] if len(prompt) % 2 else None, on_error="collect")
+    text = sentence({"partial": partial, name: whole})
+    assert text.startswith(f"{name} leads with accuracy 0.5000")
+    assert re.search(rf"{name} minus partial is \+\d\.\d{{4}} with missing queries at their worst: not ", text)
+
+
+def test_the_sentence_says_which_scores_are_undefined_and_how_many_rows_there_are() -> None:
+    """A run that predicts labels has no probabilities, and so no calibration error."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=6)
+    text = sentence({"labels": benchmark(lambda prompt, label_space: 0), "scores": benchmark(model)})
     assert "the first 6 test rows)" in text
     assert "No value: true-label likelihood, calibration error (ECE-1) (labels)." in text
+
+
+def test_the_sentence_says_that_a_score_is_undefined_for_all_runs() -> None:
+    labels = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
     assert "(all runs)" in sentence({"labels": labels, "again": labels})
 
 
 def test_of_many_runs_pairs_and_parts_are_folded() -> None:
-    """A page of many runs stays short: only the leaderboard and one figure are open."""
+    """A page of many runs stays short: of what has changed, only the first part is open."""
     runs = {f"run {number}": known(number / 8) for number in range(8)}
-    page = report_html(runs)
-    changed = page[page.index('<section id="changed">') :]
-    folds = re.findall(r"<details( open)?><summary>([^<]*)", changed[: changed.index("</section>")])
-    assert [name for opened, name in folds if opened] == ["", "Normal"]
-    assert len(folds) == 9
-    assert [
-        (opened, name) for opened, name in folds if not opened and "run 7, run " not in name
-    ] == []  # the leading run comes first
+    folds = re.findall(r"<details( open)?><summary>([^<]*)", section(report_html(runs), "changed"))
+    open_parts = [name for is_open, name in folds if is_open]
+    folded_parts = [name for is_open, name in folds if not is_open]
+    assert open_parts == ["", "Normal"]
+    assert len(folded_parts) == 7, "each pair with the leading run"
+    for name in folded_parts:
+        assert "run 7, run " in name, "the leading run comes first"
 
 
 def section(page: str, key: str) -> str:
@@ -357,30 +432,33 @@ def test_a_setting_that_varies_is_a_column_and_one_that_is_shared_is_stated_once
     assert "k 4" not in shared[1]
 
 
+def columns_of(runs: dict[str, Result]) -> list[str]:
+    """Return the headings of the leaderboard of runs."""
+    headings_of_columns, *_ = rows_of(report_html(runs), "Leaderboard")
+    return headings_of_columns
+
+
 def test_a_column_that_repeats_the_names_of_the_runs_is_left_out() -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=6)
-    runs = {result.model: result for result in (benchmark(model, model_name=name) for name in ("a", "b"))}
-    assert len(runs) == 2
-    head, *_ = rows_of(report_html(runs), "Leaderboard")
-    assert "model" not in head
-    head, *_ = rows_of(report_html({"first": runs[min(runs)], "second": runs[max(runs)]}), "Leaderboard")
-    assert "model" in head
+    first, second = (benchmark(model, model_name=name) for name in ("a", "b"))
+    assert "model" not in columns_of({first.model: first, second.model: second})
+    assert "model" in columns_of({"first": first, "second": second})
 
 
-def test_a_column_without_values_is_left_out_with_its_reason() -> None:
+def test_a_score_that_no_run_has_is_no_column() -> None:
+    """A run that predicts labels has no calibration error."""
     labels = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
     scores = StaICC.Normal(datasets=["mini"], limit=6)(model)
     calibration = "calibration error (ECE-1)"
-    assert [
-        head for head in rows_of(report_html({"a": labels}), "Leaderboard")[0] if head.startswith(calibration)
-    ] == []
-    head, *_ = rows_of(report_html({"a": labels, "b": scores}), "Leaderboard")
-    assert any(title.startswith(calibration) for title in head), f"got {head}"
-    made = table(
-        "numbers", ["run", "cost", "n"], [["a", Missing("not counted"), "1"], ["b", Missing("not counted"), "2"]]
-    )
-    assert rows_of(made, "numbers")[0] == ["run", "n"]
-    assert "<li>No column cost: not counted.</li>" in made
+    assert calibration not in " ".join(columns_of({"a": labels}))
+    assert calibration in " ".join(columns_of({"a": labels, "b": scores}))
+
+
+def test_a_column_without_values_is_left_out_with_its_reason() -> None:
+    not_counted = Missing("not counted")
+    html = table("numbers", ["run", "cost", "n"], [["a", not_counted, "1"], ["b", not_counted, "2"]])
+    assert rows_of(html, "numbers")[0] == ["run", "n"]
+    assert "<li>No column cost: not counted.</li>" in html
 
 
 def test_the_darkest_cell_of_a_data_set_is_the_best_also_where_lower_is_better() -> None:
@@ -456,16 +534,25 @@ def test_heat_maps_have_the_numbers_of_the_results(text: str, suite: ResultGroup
 
 
 def test_confusions_count_every_query(normal: Result) -> None:
-    found = report_html({"run": normal})
+    page = report_html({"run": normal})
     for dataset, details in normal.details.items():
-        _, *rows = rows_of(found, f"{dataset}, run")
-        counts = [[int(cell) for cell in row[1:]] for row in rows]
+        _, *rows = rows_of(page, f"{dataset}, run")
+        counts = [[int(cell) for cell in row[1:]] for row in rows]  # a row for each true label
         assert sum(map(sum, counts)) == details.scored
-        right = sum(counts[place][place] for place in range(len(counts)))
-        assert right / details.scored == normal.divided[dataset]["accuracy"]
-        shades = re.findall(r'class="[he](\d+)"', found[found.index(f"<caption>{dataset}, run") :])
+        correct = sum(counts[label][label] for label in range(len(counts)))
+        assert correct / details.scored == normal.divided[dataset]["accuracy"]
+
+
+def test_the_shades_of_a_confusion_matrix_are_the_shares_of_its_rows(normal: Result) -> None:
+    """In ten steps."""
+    page = report_html({"run": normal})
+    for dataset in normal.details:
+        _, *rows = rows_of(page, f"{dataset}, run")
+        counts = [[int(cell) for cell in row[1:]] for row in rows]
         expected = [round(10 * count / sum(row)) for row in counts for count in row]
-        assert list(map(int, shades[: len(expected)])) == expected
+        matrix = page[page.index(f"<caption>{dataset}, run") :]
+        shades = [int(shade) for shade in re.findall(r'class="[he](\d+)"', matrix)]
+        assert shades[: len(expected)] == expected
 
 
 # -- self-contained
@@ -577,31 +664,48 @@ def test_no_control_characters_anywhere(wild: str) -> None:
     assert r"maybe & \x00\x1b\u202e" in "".join(data for _, data in Page(wild).texts)
 
 
-def test_notebooks_show_signatures_queries_and_experimentors_escaped_without_texts(nasty: Result) -> None:
-    benchmark = StaICC.Normal(datasets=["mini"], limit=30)
-    queries = benchmark(model).queries(prompts=written_prompts)
+def test_a_notebook_shows_the_first_queries_and_says_how_many_there_are() -> None:
+    queries = StaICC.Normal(datasets=["mini"], limit=30)(model).queries(prompts=written_prompts)
     shown = queries._repr_html_()
     assert "The first 20 of 60 queries." in shown
-    assert shown.count("<tr>") == 21
+    assert shown.count("<tr>") == 21, "a row for each, and the headings"
+
+
+def test_a_part_of_the_queries_is_a_list_of_them() -> None:
+    queries = StaICC.Normal(datasets=["mini"], limit=30)(model).queries()
     assert queries[:2] == list(queries)[:2]
-    for displayed in (shown, queries[0]._repr_html_(), benchmark[0].all_queries()[0]._repr_html_()):
-        assert Page(displayed).count("table") == 1
-        assert queries[0].prompt is not None
-        assert queries[0].prompt.splitlines()[-2] not in unescape(displayed)
+
+
+def test_a_notebook_shows_queries_without_their_texts() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=30)
+    queries = benchmark(model).queries(prompts=written_prompts)
+    prompt = queries[0].prompt
+    assert prompt is not None
+    text_of_query = prompt.splitlines()[-2]
+    for displayed in (queries, queries[0], benchmark[0].all_queries()[0]):
+        html = displayed._repr_html_()
+        assert Page(html).count("table") == 1
+        assert text_of_query not in unescape(html), type(displayed)
+
+
+def test_a_notebook_shows_the_settings_of_an_experimentor() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=30)
     assert "<td>limit</td><td>30</td>" in benchmark[0]._repr_html_()
+
+
+def test_a_notebook_escapes_the_names_of_data_sets_and_labels() -> None:
     rows = [(f"text {row} {EVIL}", row % 3) for row in range(60)]
-    wild = StaICC.Normal(datasets=[Dataset.from_rows(rows, name=EVIL, label_space=[EVIL, "b", "c"])], limit=4)
-    result = wild(model)
-    for displayed in (
-        wild[0]._repr_html_(),
-        wild[0].all_queries()[0]._repr_html_(),
-        result.queries()._repr_html_(),
-        result.queries()[0]._repr_html_(),
-        result.signature._repr_html_(),
-    ):
-        assert unescaped(displayed) == []
-        assert "evil" in displayed
-    assert Page(nasty._repr_html_()).count("p") == 2  # the title, and one block of notes
+    benchmark = StaICC.Normal(datasets=[Dataset.from_rows(rows, name=EVIL, label_space=[EVIL, "b", "c"])], limit=4)
+    result = benchmark(model)
+    experimentor, queries = benchmark[0], result.queries()
+    for displayed in (experimentor, experimentor.all_queries()[0], queries, queries[0], result.signature):
+        html = displayed._repr_html_()
+        assert unescaped(html) == [], type(displayed)
+        assert "evil" in html, type(displayed)
+
+
+def test_a_notebook_shows_a_result_with_a_title_and_one_block_of_notes(nasty: Result) -> None:
+    assert Page(nasty._repr_html_()).count("p") == 2
 
 
 def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:
@@ -703,34 +807,64 @@ def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
     assert [scores for _, _, scores, _ in second if (scores is None) != (kept.step is None)] == []
 
 
-def test_every_output_has_the_number_of_queries_that_a_score_leaves_out() -> None:
-    """A run that fails where it is wrong has accuracy 1: readers must see that 80 of 160 queries are not in it."""
+@pytest.fixture(scope="module")
+def partial_and_whole() -> dict[str, Result]:
+    """A run that fails where it is wrong, on 40 queries of each of two data sets, and a run without failures.
+
+    The first has accuracy 1: readers must see that 80 of its 160 queries are not in it.
+    """
     runs = {"partial": known(0.6, fails=True), "whole": known(0.9)}
     assert runs["partial"].averaged["accuracy"] == 1.0
-    marked = "1.0000 (80 left out)"
-    table = [line.split() for line in str(runs["partial"]).splitlines()]
-    assert [line[-1] for line in table if line and line[0] in ("easy", "hard", "mean")][-3:] == ["40", "40", "80"]
-    assert "conditional on a prediction" in str(runs["partial"])
-    page = report_html(runs)
-    cells = {row[0].split()[0]: row[1] for row in rows_of(page, "Leaderboard")[1:]}
-    assert cells["partial"].startswith(marked)
-    assert "left out" not in cells["whole"]
+    return runs
+
+
+def test_the_text_of_a_result_has_the_number_of_queries_left_out(partial_and_whole: dict[str, Result]) -> None:
+    text = str(partial_and_whole["partial"])
+    last_column = {}
+    for line in text.splitlines():
+        name, *cells = line.split() or [""]
+        if name in ("easy", "hard", "mean"):
+            last_column[name] = cells[-1]
+    assert last_column == {"easy": "40", "hard": "40", "mean": "80"}
+    assert "conditional on a prediction" in text
+
+
+def test_the_page_has_the_number_of_queries_left_out_at_each_score(partial_and_whole: dict[str, Result]) -> None:
+    page = report_html(partial_and_whole)
+    accuracy_of = {row[0].split()[0]: row[1] for row in rows_of(page, "Leaderboard")[1:]}
+    assert accuracy_of["partial"].startswith("1.0000 (80 left out)")
+    assert "left out" not in accuracy_of["whole"]
     assert "Queries left out: partial: 80." in unescape(page)
-    assert "Queries left out: partial: 40." in unescape(accuracy_by_dataset(runs).caption)
+
     by_dataset = {row[0]: row[1:] for row in rows_of(page, "accuracy, by data set")}
-    assert by_dataset["partial"] == ["1.0000 (40 left out)", "1.0000 (40 left out)", marked]
-    assert "$1.0000$ (80 left out)" in latex_scores({"partial": runs["partial"]})
-    (card,) = model_index([runs["partial"]])
-    means = next(own for own in card["results"] if own["dataset"]["name"].startswith("mean"))["metrics"]
-    assert {(own["name"], own["args"]["queries_left_out"]) for own in means if own["type"] == "accuracy"} == {
-        ("accuracy (80 left out)", 80)
-    }
-    (compared,), _ = compare_all(runs)
-    for form, count in {"text": "80, 0", "markdown": "80, 0", "csv": ",80,0,"}.items():
-        assert count in format_comparisons([compared], form), form
+    assert by_dataset["partial"] == ["1.0000 (40 left out)", "1.0000 (40 left out)", "1.0000 (80 left out)"]
+
+
+def test_a_figure_has_the_number_of_queries_left_out(partial_and_whole: dict[str, Result]) -> None:
+    assert "Queries left out: partial: 40." in unescape(accuracy_by_dataset(partial_and_whole).caption)
+
+
+def test_latex_has_the_number_of_queries_left_out(partial_and_whole: dict[str, Result]) -> None:
+    assert "$1.0000$ (80 left out)" in latex_scores({"partial": partial_and_whole["partial"]})
+
+
+def test_a_model_card_has_the_number_of_queries_left_out(partial_and_whole: dict[str, Result]) -> None:
+    (card,) = model_index([partial_and_whole["partial"]])
+    (means,) = [result for result in card["results"] if result["dataset"]["name"].startswith("mean")]
+    (accuracy,) = [metric for metric in means["metrics"] if metric["type"] == "accuracy"]
+    assert accuracy["name"] == "accuracy (80 left out)"
+    assert accuracy["args"]["queries_left_out"] == 80
+
+
+def test_comparisons_and_rankings_have_the_number_of_queries_left_out(partial_and_whole: dict[str, Result]) -> None:
+    (compared,), _ = compare_all(partial_and_whole)
+    assert "80, 0" in format_comparisons([compared], "text")
+    assert "80, 0" in format_comparisons([compared], "markdown")
+    assert ",80,0," in format_comparisons([compared], "csv")
     (document,) = json.loads(format_comparisons([compared], "json"))
     assert document["comparisons"][0]["mean"]["missing"] == [80, 0]
-    assert "80" in str(rank(runs)).splitlines()[5].split()
+    line_of_partial = str(rank(partial_and_whole)).splitlines()[5]
+    assert "80" in line_of_partial.split()
 
 
 def test_a_run_that_stopped_early_is_marked_where_it_is_exported_with_its_interval() -> None:

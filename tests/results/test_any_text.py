@@ -41,6 +41,8 @@ SURE = [-1.0, -2.0, -1.5]
 
 
 def fails_with(text: str) -> Result:
+    """Return a run in which about a third of the queries fail with a message of this text."""
+
     def function(prompt: str, label_space: list[str]) -> list[float]:
         if len(prompt) % 3 == 0:
             raise ValueError(text)
@@ -50,6 +52,7 @@ def fails_with(text: str) -> Result:
 
 
 def replies(text: str) -> Result:
+    """Return a run in which about a third of the replies are this text."""
     return Normal(datasets=["mini"], unparsed="wrong")(
         lambda prompt, label_space: text if len(prompt) % 3 == 0 else "food"
     )
@@ -152,6 +155,7 @@ def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def with_text(data: dict[str, Any], path: tuple[Any, ...], text: str) -> dict[str, Any]:
+    """Return a copy of JSON values with a text at a path."""
     changed = copy.deepcopy(data)
     target: Any = changed
     for key in path[:-1]:
@@ -161,6 +165,7 @@ def with_text(data: dict[str, Any], path: tuple[Any, ...], text: str) -> dict[st
 
 
 def accepted(data: dict[str, Any]) -> bool:
+    """Return whether these values are read as a result."""
     try:
         Result.from_dict(data)
     except StaICCError:
