@@ -126,7 +126,7 @@ class PromptRenderer:
     def __init__(self, split: TripletSplit, settings: PromptSettings) -> None:
         self.settings = settings
         self._demonstration = split.demonstration
-        # By position and label: a demonstration of several prompts is written once.
+        # By position in the demonstration set and shown label: a demonstration of several prompts is written once.
         self._written: dict[tuple[int, int], Demonstration] = {}
 
     def input_text(self, texts: Sequence[str]) -> str:
@@ -238,7 +238,8 @@ class _Setting:
         self._key = name.removeprefix("_")
 
     def __get__(self, writer: PromptWriter | None, owner: type[PromptWriter] | None = None) -> Any:
-        if writer is None:
+        """Return the value of the setting; a list in a form that cannot be changed."""
+        if writer is None:  # an attribute of the class
             return self
         value = writer.get_config_dict()[self._key]
         if isinstance(value, list):
@@ -275,6 +276,7 @@ class PromptWriter(FixedAttributes):
     _advice = habits.OF_PROMPT_WRITERS
 
     def __init__(self, card: Card, split: TripletSplit, noisy_channel: bool = False) -> None:
+        """Begin with the template and the label space of the card."""
         self._card = card
         self._split = split
         self._starts_noisy = noisy_channel
