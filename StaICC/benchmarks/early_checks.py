@@ -63,8 +63,12 @@ def unclear_numbers(queries: Sequence[Query], predictions: Sequence[Answer]) -> 
 
 
 def _predicted_label(prediction: Answer) -> int:
-    """Return the predicted label index of a prediction that is a row of numbers or a label index."""
+    """Return the label index that a prediction predicts.
+
+    Args:
+        prediction: A row of numbers, one for each label, or a label index. Other kinds of predictions (texts, features
+            of a model) are not checked early.
+    """
     if isinstance(prediction, list):
         return argmax(prediction)
-    # Early checks get no texts and no features, so every other prediction is a label index.
     return int(cast("int", prediction))

@@ -378,14 +378,15 @@ def _intervals(
 ) -> _ScoreIntervals:
     """Return the confidence intervals of the scores of a data set.
 
-    No intervals are computed if the options turn them off, or for the metrics of StaICC 0.1.1, which have none.
+    No intervals are computed if the options turn them off, or for the metrics of StaICC 0.1.1, which have none. A score
+    without an interval gets the reason, except where the score itself is undefined: then that has a reason already.
 
     Args:
         task: The task.
         scoring: How it scores.
         outcomes: The outcome of each condition.
         keys: The key of the interval of each averaged score.
-        undefined: The reason for each undefined score. It explains its missing interval as well.
+        undefined: The reason for each undefined score, by the key of the score.
     """
     if not scoring.statistics.intervals or scoring.metric_set.as_released:
         return _ScoreIntervals()
@@ -732,17 +733,23 @@ def _highest_mean(key: str, runs: RunsByDataset) -> float:
 def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition, by name.
 
-    A condition is left out if it has no baselines on one of the data sets.
+    A condition is left out if it has no baselines on one of the data sets, or if its predictions are free texts: such
+    an outcome has no queries, and its task has baselines of its own.
+
+    Args:
+        runs: The run over each data set, by name. All have the same conditions in the same order.
     """
     all_runs = list(runs.values())
     first_run = all_runs[0]
     baselines = {}
-    for number, outcome in enumerate(first_run.outcomes):
-        if not outcome.queries:
-            continue  # a condition of free texts: its task has baselines of its own
+    for condition_index, outcome in enumerate(first_run.outcomes):
+        is_free_text = not outcome.queries
+        if is_free_text:
+            continue
         name = outcome.condition.name
         all_have_baselines = all(name in run.details.baselines for run in all_runs)
         if all_have_baselines:
-            outcomes = [run.outcomes[number] for run in all_runs]
-            baselines[name] = baselines_of(outcomes, tried=first_run.details.baselines[name].tried)
+            outcomes_by_dataset = [run.outcomes[condition_index] for run in all_runs]
+            tried = first_run.details.baselines[name].tried  # number of settings that were tried
+            baselines[name] = baselines_of(outcomes_by_dataset, tried=tried)
     return baselines

@@ -759,7 +759,10 @@ def _read_answers(
     unparsed: Unparsed,
     model_name: str | None,
 ) -> _GivenPredictions:
-    """Return the predictions of all queries, after checks. Of a generated reply, its label is the prediction.
+    """Return the predictions of all queries, after checks.
+
+    Of a generated reply, the label that is found in it is the prediction. Tasks that read replies themselves get the
+    reply as it is.
 
     Args:
         queries: The queries.
@@ -772,11 +775,8 @@ def _read_answers(
         OutputError: A prediction is invalid, or predictions are of different kinds.
     """
     answers: dict[str, Answer | Failure] = {}
-    example_by_field: dict[str, str] = {}
-    replies: set[str] = set()
-    without_label: dict[str, Failure] = {}
-    cut_off: set[str] = set()
-    n_given = 0
+    given: dict[str, Mapping[str, Any]] = {}  # the predictions that are no failures, by the id of their query
+    replies: dict[str, Any] = {}  # of these, the replies in which a label is looked for here
     for query in queries:
         if query.id in answers:
             continue  # Two data sets with the same name and rows have the same ids.
@@ -784,48 +784,58 @@ def _read_answers(
         if isinstance(prediction, Failure):
             answers[query.id] = prediction
             continue
-        answer = _answer(query, prediction, unparsed)
-        answers[query.id] = answer
-        n_given += 1
-        for field in prediction:
-            example_by_field[field] = query.id
-        is_read_here = "reply" in prediction and not query.task_reads_replies
-        if not is_read_here:
-            continue
-        replies.add(query.id)
+        answers[query.id] = _answer(query, prediction, unparsed)
+        given[query.id] = prediction
+        if "reply" in prediction and not query.task_reads_replies:
+            replies[query.id] = prediction["reply"]
+
+    replies_without_label: dict[str, Failure] = {}
+    for query_id in replies:
+        answer = answers[query_id]
         if isinstance(answer, Failure):
-            without_label[query.id] = answer
-            if getattr(prediction["reply"], "finish_reason", None) == "length":
-                cut_off.add(query.id)
+            replies_without_label[query_id] = answer
+
+    cut_off: set[str] = set()
+    for query_id in replies_without_label:
+        # Replies of models and of logs have a finish reason. A plain text that the user passes has none.
+        finish_reason = getattr(replies[query_id], "finish_reason", None)
+        if finish_reason == "length":
+            cut_off.add(query_id)
+
     return _GivenPredictions(
         answers,
-        kind=_kind_of(example_by_field),
-        n_given=n_given,
+        kind=_kind_of(given),
+        n_given=len(given),
         replies=frozenset(replies),
-        unparsed=without_label,
+        unparsed=replies_without_label,
         cut_off=frozenset(cut_off),
         model_name=model_name,
     )
 
 
-def _kind_of(example_by_field: Mapping[str, str]) -> str:
+def _kind_of(given: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the kind of predictions: ``"probabilities"``, ``"logits"``, or ``"labels"`` for all other fields.
 
     Args:
-        example_by_field: For each field of the predictions, the id of a query with this field, for the message.
+        given: The fields of each prediction, by the id of its query.
 
     Raises:
         ArgumentError: There are no predictions.
         OutputError: The predictions are of different kinds.
     """
+    # For each field, and then for each kind, the id of a query that has it, for the message.
+    example_by_field: dict[str, str] = {}
+    for query_id, prediction in given.items():
+        for field in prediction:
+            example_by_field[field] = query_id
     example_by_kind: dict[str, str] = {}
-    for field, key in example_by_field.items():
+    for field, query_id in example_by_field.items():
         kind = field if field in _NUMBERS else "labels"
-        example_by_kind[kind] = key
+        example_by_kind[kind] = query_id
     if not example_by_kind:
         raise ArgumentError("there are no predictions to score")
     if len(example_by_kind) > 1:
-        listed = ", ".join(f"{kind} ({key})" for kind, key in example_by_kind.items())
+        listed = ", ".join(f"{kind} ({query_id})" for kind, query_id in example_by_kind.items())
         raise OutputError(f"the predictions are of different kinds: {listed}; use one kind for all queries")
     (kind,) = example_by_kind
     return kind

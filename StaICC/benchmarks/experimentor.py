@@ -393,6 +393,7 @@ class Experimentor(BaseExperimentor):
 
     @outputs.setter
     def outputs(self, outputs: Kind) -> None:
+        """Set how rows of numbers are read. The metrics of StaICC 0.1.1 allow ``"auto"`` only."""
         known_name("reading of outputs", outputs, get_args(Kind))
         if self.metric_set.as_released and outputs != "auto":
             raise ArgumentError(
@@ -1033,7 +1034,7 @@ class _QueriesOnly(Task):
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return no scores."""
-        return Scores({}, {})
+        return Scores(values={}, averaged={})
 
 
 def _with_columns(run: DatasetRun, answers: Sequence[Answer | Failure]) -> DatasetRun:

@@ -135,7 +135,9 @@ class BenchmarkGroup(Displayed, FixedAttributes):
         predictions = context.predictions(dict(zip(first.dataset_names, functions, strict=True)))
         results = {}
         for part, member in self.members.items():
-            results[part] = member.collect(runs_by_part[part], predictions, return_outputs, return_divided_results)
+            results[part] = member.collect(
+                runs_by_part[part], predictions, keep_outputs=return_outputs, divided=return_divided_results
+            )
         return context.deliver(ResultGroup(self.name, results))
 
     def _experimentors(self) -> Iterator[Experimentor]:

@@ -47,7 +47,7 @@ def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) 
         digest = prompt_digest(query.prompt)
         marks += digest[:MARK_BYTES]
         if seen is not None:
-            seen.append(Written(digest, query.label_space, query.label, query.row))
+            seen.append(Written(prompt_digest=digest, label_space=query.label_space, label=query.label, row=query.row))
     digest_of_list.update(b"]")
     return PromptDigests(digest_of_list.hexdigest(), base64.b64encode(marks).decode())
 

@@ -368,17 +368,10 @@ def decide(
     rounds = _Rounds.of(experimentors)
 
     def evaluate(look: range) -> Iterator[list[float | None]]:
-        """Yield for each round of a look the score of one row of each data set; ``None`` if it has no more rows."""
+        """Yield the scores of each round of a look, after ``before_look`` has added its predictions to ``answers``."""
         before_look(look, rounds.queries_of_look(look))
         for round_number in look:
-            values: list[float | None] = []
-            for dataset, row_count in enumerate(rounds.sizes):
-                if round_number < row_count:
-                    queries = rounds.queries[dataset, round_number]
-                    values.append(_row_score(rule, experimentors[dataset], dataset, queries, answers))
-                else:
-                    values.append(None)
-            yield values
+            yield _round_scores(rule, experimentors, rounds, round_number, answers)
 
     sequence, reason = follow(rule, rounds.sizes, evaluate)
     low, high = sequence.interval
@@ -399,6 +392,35 @@ def decide(
 def _count_all_queries(experimentors: Sequence[Experimentor]) -> int:
     """Return the number of queries of the full benchmark, also of those that were not evaluated."""
     return sum(experimentor.row_count * experimentor.get_repeat_times() for experimentor in experimentors)
+
+
+def _round_scores(
+    rule: StoppingRule,
+    experimentors: Sequence[Experimentor],
+    rounds: _Rounds,
+    round_number: int,
+    answers: Sequence[_Answers],
+) -> list[float | None]:
+    """Return for each data set the score of its test row of a round; ``None`` if it has no more rows.
+
+    Args:
+        rule: The rule, which names the score.
+        experimentors: The data sets.
+        rounds: The queries of each data set and round. A round is one test row of each data set.
+        round_number: The number of the round, from 0.
+        answers: The predictions of each model.
+
+    Raises:
+        OutputError: The score needs label scores, and a prediction is a label.
+    """
+    scores: list[float | None] = []
+    for dataset, row_count in enumerate(rounds.sizes):
+        if round_number < row_count:
+            queries_of_row = rounds.queries[dataset, round_number]
+            scores.append(_row_score(rule, experimentors[dataset], dataset, queries_of_row, answers))
+        else:
+            scores.append(None)
+    return scores
 
 
 def _row_score(
@@ -457,14 +479,16 @@ def run_early(
         ArgumentError: The run collects failed queries, or passes complete lists of prompts.
         OutputError: A query has no usable prediction.
     """
+    # The predictions of each model so far. decide() calls predict() before each look, which adds those of the look.
     answers: list[_Answers] = [{} for _ in models]
     with RunContext(settings.batched, **settings.run) as context:
         context.start(chain.from_iterable(models))
-        _refuse_settings(benchmark, models, settings, on_error=context.options_for(None).on_error)
+        run_options = context.options_for(None)  # those that do not depend on an inference function
+        _refuse_settings(benchmark, models, settings, on_error=run_options.on_error)
         context.log(*benchmark.data_warnings())
 
         def predict(look: range, queries: list[_NumberedQuery]) -> None:
-            """Predict the queries of a look with each model."""
+            """Predict the queries of a look with each model, and add the predictions to ``answers``."""
             for number, functions in enumerate(models):
                 name = benchmark.benchmark_name
                 if len(models) > 1:
@@ -475,16 +499,20 @@ def run_early(
 
         stopping = decide(rule, benchmark.experimentor, answers, before_look=predict)
 
-    finished = first_rows(benchmark, stopping.rounds)
-    conditions = [experimentor.conditions() for experimentor in finished]
+    # From here on as in a complete run, but for a benchmark with the test rows that were evaluated.
+    evaluated = first_rows(benchmark, stopping.rounds)
+    conditions = [experimentor.conditions() for experimentor in evaluated]
     results = []
     for functions, answers_of_model in zip(models, answers, strict=True):
-        runs = _scored(finished, conditions, functions, answers_of_model)
-        for name, run in runs.items():
-            context.log(*dataset_warnings(name, run))
-        predictions = context.predictions(dict(zip(runs, functions, strict=True)))
-        result = finished.collect(runs, predictions, settings.keep_outputs, settings.divided)
-        results.append(marked(result, stopping))
+        runs = _scored(evaluated, conditions, functions, answers_of_model)
+        for dataset, run in runs.items():
+            context.log(*dataset_warnings(dataset, run))
+        function_by_dataset = dict(
+            zip(runs, functions, strict=True)
+        )  # runs and functions are in the order of data sets
+        predictions = context.predictions(function_by_dataset)
+        result = evaluated.collect(runs, predictions, keep_outputs=settings.keep_outputs, divided=settings.divided)
+        results.append(marked(result, stopping))  # with the decision to stop, and its mark in the signature
     return context, results
 
 

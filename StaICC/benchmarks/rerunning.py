@@ -213,11 +213,16 @@ def _different_settings(predictor: Identity, model: Identity) -> _Differences:
 
 
 def _differences(predictor: Identity, model: Identity) -> _Differences:
-    """Return all facts and settings in which a model differs from the model of the run; empty for given predictions.
+    """Return all facts and settings in which a model differs from the model of the run.
 
     A fact says which model it is, such as ``weights`` or ``dtype``.
+
+    Args:
+        predictor: The model of the run, as the result records it. Given predictions have no model, so nothing differs.
+        model: The model that is used now.
     """
-    if GIVEN in predictor.who:
+    are_given_predictions = GIVEN in predictor.who  # then `who` has their digest under this key
+    if are_given_predictions:
         return {}
     return predictor.differences(model)
 
@@ -396,6 +401,7 @@ def _with_predictions(result: Results, predictions: NewPredictions) -> Results:
     if isinstance(result, ResultGroup):
         parts = {name: _with_predictions(part, predictions) for name, part in result.items()}
         return ResultGroup(result.name, parts)
+    # The sources of a result are its data sets that were predicted again. All have the same scored result.
     sources = [source for source in predictions if source.scored.result is result]
     if not sources:
         return result
@@ -406,15 +412,16 @@ def _with_predictions(result: Results, predictions: NewPredictions) -> Results:
     for source in sources:
         new_predictions = predictions[source]
         answers = list(source.run.answers)
-        for number, answer in new_predictions.items():
-            answers[number] = answer
+        for query_number, new_answer in new_predictions.items():
+            answers[query_number] = new_answer
         runs[source.dataset] = source.experimentor.assemble(source.experimentor.conditions(), answers)
         counts.append(f"{len(new_predictions)} of {len(answers)} on {source.dataset}")
 
     recomputed = scored.benchmark.collect(runs, recorded_predictions(result), divided=result.with_divided)
     recomputed.signature = result.signature
     recomputed.stopping = result.stopping
-    if any(GIVEN in predictor.who for predictor in result.provenance.predictors):
+    are_given_predictions = any(GIVEN in predictor.who for predictor in result.provenance.predictors)
+    if are_given_predictions:
         # The identity of given predictions is their digest. It changed with the predictions, so the new one is kept.
         recomputed.provenance = replace(
             recomputed.provenance,

@@ -275,7 +275,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             description = "lists of predictions (preentered_prediction)"
             predictions_of_datasets = self._for_datasets(preentered_prediction, description)
         if precision is not None or score is not None:
-            settings = EarlySettings(batched_inference, return_outputs, return_divided_results, run)
+            settings = EarlySettings(
+                batched=batched_inference, keep_outputs=return_outputs, divided=return_divided_results, run=run
+            )
             return self.run_to_precision(Goal(precision, score), functions, settings)
 
         with RunContext(batched_inference, **run) as context:
@@ -351,10 +353,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
     def collect(
         self, runs: RunsByDataset, predictions: Predictions, keep_outputs: bool = False, divided: bool = True
     ) -> Result:
-        """Build the result of the runs over all data sets.
+        """Build the result of the runs over all data sets, and of empty runs for those whose files are missing.
 
         Args:
-            runs: One run for each data set, by name.
+            runs: One run for each data set, by name, without those whose files are missing.
             predictions: The provenance of the predictions.
             keep_outputs: Keep the prediction of each query.
             divided: Whether the dictionary shows the scores of each data set.
@@ -377,16 +379,18 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             if keep_outputs:
                 outputs[experimentor.name] = experimentor.query_records(run)
         provenance = predictions.provenance(answers, details)
+        # Further models are those that the method asked besides the one that predicts.
+        all_models = [*provenance.predictors, *provenance.further_models]
         return Result(
             benchmark=self.benchmark_name,
             divided={name: dict(run.values) for name, run in runs.items()},
-            averaged=_means(runs),
+            averaged=_means(runs),  # the means over data sets
             signature=self.signature(runs, predictions),
             arguments=self.arguments(),
             provenance=provenance,
-            environment=describe_environment([*provenance.predictors, *provenance.further_models]),
+            environment=describe_environment(all_models),
             details=details,
-            means=means_of(runs),
+            means=means_of(runs),  # their intervals and baselines
             timing=_timing(runs, predictions.seconds),
             outputs=outputs if keep_outputs else None,
             with_divided=divided,

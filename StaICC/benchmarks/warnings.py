@@ -137,7 +137,8 @@ def _checked_conditions(check: Check, outcomes: Sequence[Outcome]) -> list[Outco
     with_predictions = [outcome for outcome in outcomes if outcome.queries]
     if check not in _BROKEN_MODELS:
         return with_predictions
-    # The label of the last demonstration is None if labels of demonstrations are wrong, or if there are none.
+    # A query has the true label of its last demonstration. It is None if the condition has no demonstrations, or shows
+    # wrong labels; this is the same for all queries of a condition.
     with_true_demonstrations = [outcome for outcome in with_predictions if outcome.queries[0].last_label is not None]
     if with_true_demonstrations:
         return with_true_demonstrations
@@ -654,14 +655,14 @@ def _association(units: Sequence[_Unit]) -> _Association:
     excess = math.fsum(weighted_residuals) / n
     permuted_sum = math.fsum(permuted_squares)
     if permuted_sum < _SMALLEST_SUM_OF_SQUARES:
-        return _Association(chance, 0.0, 0.0)
+        return _Association(chance=chance, excess=0.0, standard_errors=0.0)
 
     observed_squares = []
     for unit, residual in zip(units, residuals, strict=True):
         observed_squares.append((residual - excess) ** 2 * unit.count)
     sum_of_squares = max(permuted_sum, math.fsum(observed_squares))
     standard_error = math.sqrt(sum_of_squares / (n * (n - 1)))
-    return _Association(chance, excess, excess / standard_error)
+    return _Association(chance=chance, excess=excess, standard_errors=excess / standard_error)
 
 
 def _mean_over_labels(unit: _Unit, labels: Mapping[int, _LabelStatistics]) -> float:

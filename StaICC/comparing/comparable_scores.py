@@ -30,7 +30,8 @@ def default_metric(result: Result) -> str | None:
     """Return the name of the score by which a result is compared by default.
 
     It is the main score of the benchmark. If the benchmark has none, or the result does not have that one, it is the
-    first score of the result. A result without scores gets ``"accuracy"``, which the comparison then misses in it.
+    first score of the result. For a result without scores it is ``"accuracy"``. The comparison then says that the
+    result has no accuracy.
 
     Returns:
         The name; ``None`` for an experiment, whose conditions have no common mean.

@@ -145,9 +145,14 @@ def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str 
 
 
 def _largest_margin(results: Mapping[str, Result]) -> float:
-    """Return the number that a margin must be below: 1, or of metrics in logs the width of their largest range.
+    """Return the number that a margin must be below: the largest possible difference of two scores.
 
-    The argument of the user is not checked yet at this point (:func:`~StaICC.comparing.alignment.align` checks it).
+    Scores of StaICC are between 0 and 1, so it is 1. Results that were read from logs of other tools can have scores
+    of other ranges, from ``low`` to ``high``. If such a range is wider than 1, it is the width of the widest one.
+
+    Args:
+        results: The results as the user passed them. They are checked later
+            (:func:`~StaICC.comparing.alignment.align`), so anything that is no result is skipped here.
     """
     largest = 1.0
     if not isinstance(results, Mapping):
@@ -312,6 +317,7 @@ def overall_line(pair: RunPair, outcome: TestOutcome) -> DatasetComparison:
     """
     datasets = list(pair.datasets)
     name = datasets[0] if len(datasets) == 1 else f"mean of {len(datasets)} data sets"
+    # PairedScores.queries has the number of queries of the first run, then that of the second.
     first_queries = sum(paired.queries[0] for paired in pair.datasets.values())
     second_queries = sum(paired.queries[1] for paired in pair.datasets.values())
     return comparison_line(name, pair.difference, (first_queries, second_queries), outcome)
@@ -492,13 +498,18 @@ def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, 
         left_out: Sentences about what is not compared.
     """
     lines = []
-    claims: list[NonInferiority] = []
-    differences: dict[Difference, None] = {}
-    notes: dict[str, None] = {}
     for condition, comparison in of_pair.items():
         outcome = corrected_for_conditions(comparison.overall.outcome, condition_count)
         lines.append(replace(comparison.overall, dataset=condition, outcome=outcome))
-        claims += [_claim_of_condition(claim, condition, condition_count) for claim in comparison.non_inferiority]
+    claims = []
+    for condition, comparison in of_pair.items():
+        for claim in comparison.non_inferiority:
+            claims.append(_claim_of_condition(claim, condition, condition_count))
+
+    # What several conditions have in common is listed once, in the order of its first condition.
+    differences: dict[Difference, None] = {}
+    notes: dict[str, None] = {}
+    for comparison in of_pair.values():
         differences |= dict.fromkeys(comparison.differences)
         notes |= dict.fromkeys(comparison.notes)
     first_comparison = next(iter(of_pair.values()))

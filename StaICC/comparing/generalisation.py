@@ -244,14 +244,15 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
     """
     clusters = result.details[dataset].clusters
     effects = _effects(dataset, correct, result, clusters)
-    hits: dict[int, float] = {}  # the correct predictions of each unit
-    predictions: dict[int, float] = {}  # all predictions of each unit
+    hits: dict[int, float] = {}  # the number of correct predictions of each unit
+    predictions: dict[int, float] = {}  # the number of all predictions of each unit
     for row, cells in correct.items():
-        predicted = _known(cells)
-        if predicted:
-            unit = _unit_of(row, clusters)
-            hits[unit] = hits.get(unit, 0.0) + math.fsum(predicted)
-            predictions[unit] = predictions.get(unit, 0.0) + len(predicted)
+        correctness = _known(cells)  # 1 or 0 for each draw and template with a prediction
+        if not correctness:
+            continue
+        unit = _unit_of(row, clusters)
+        hits[unit] = hits.get(unit, 0.0) + math.fsum(correctness)
+        predictions[unit] = predictions.get(unit, 0.0) + len(correctness)
     level_of_formulas = level
     if clusters is not None:
         # If clusters differ in size, the formulas reach the nominal coverage only at a higher level.
@@ -261,9 +262,9 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
     accuracy = ratio_part(list(hits.values()), list(predictions.values()), level_of_formulas)
     over_rows = accuracy.interval(level, Statistic.method)
     return Decomposition(
-        dataset,
-        accuracy.value,
-        effects,
+        dataset=dataset,
+        value=accuracy.value,
+        effects=effects,
         fixed=over_rows,
         generalising=generalise(accuracy.value, over_rows, effects),
     )
@@ -278,7 +279,9 @@ def _mean_decomposition(lines: Sequence[Decomposition]) -> Decomposition:
     mean = fmean(values)
     effects = mean_effects([line.effects for line in lines])
     over_rows = mean_interval(values, [line.fixed for line in lines])
-    return Decomposition("mean", mean, effects, fixed=over_rows, generalising=generalise(mean, over_rows, effects))
+    return Decomposition(
+        dataset="mean", value=mean, effects=effects, fixed=over_rows, generalising=generalise(mean, over_rows, effects)
+    )
 
 
 # -- two runs
@@ -506,16 +509,18 @@ def _mean_cells(rows: Sequence[Sequence[float]]) -> list[float]:
 def _effects(
     dataset: str, rows: Mapping[int, Sequence[float | None]], result: Result, clusters: Clusters
 ) -> CrossedEffects:
-    """Return the mean squares of the test rows that have a value for each draw and template.
+    """Return the effects of test rows, draws of demonstrations and templates on the values of a data set.
 
-    If the test rows are in clusters, the mean over the rows of a cluster takes the place of a row. Each cluster then
-    has the same weight, whatever its number of rows.
+    Test rows without a value for one of the draws and templates are left out. If the test rows are in clusters, the
+    mean over the rows of a cluster takes the place of a row. Each cluster then has the same weight, whatever its number
+    of rows.
 
     Args:
         dataset: The data set, for the message.
-        rows: The cells of each test row: the correctness in a run, or the differences of two runs.
+        rows: The cells of each test row, one for each draw and template, draw by draw. A cell is the correctness in a
+            run, or the difference of two runs; ``None`` for a failed query.
         result: The result, which has the number of templates.
-        clusters: The clusters of the test rows.
+        clusters: The number of the cluster of each test row; ``None`` if the rows are in no clusters.
 
     Raises:
         UndefinedMetricError: There are fewer than two such rows, or too few clusters of rows.
@@ -530,7 +535,7 @@ def _effects(
             f"{dataset}: {len(complete_rows)} of {len(rows)} test rows have predictions of all draws and templates, "
             "expected at least two. Use more test rows, or predict the failed queries again"
         )
-    rows_by_unit: dict[int, list[Sequence[float]]] = {}
+    rows_by_unit: dict[int, list[Sequence[float]]] = {}  # a unit is a cluster, or a row if there are no clusters
     for row, complete_cells in complete_rows.items():
         rows_by_unit.setdefault(_unit_of(row, clusters), []).append(complete_cells)
     if clusters is not None:
@@ -539,11 +544,11 @@ def _effects(
             raise UndefinedMetricError(f"{dataset}: {reason}")
 
     template_count = result.arguments["options"]["templates"]
-    cells_of_units: list[list[list[float]]] = []  # for each unit a list for each draw, with the cell of each template
+    values: list[list[list[float]]] = []  # values[unit][draw][template]
     for rows_of_unit in rows_by_unit.values():
-        means = _mean_cells(rows_of_unit)
-        cells_of_units.append(_by_draw(means, template_count))
-    return crossed.crossed_effects(cells_of_units)
+        mean_cells = _mean_cells(rows_of_unit)
+        values.append(_by_draw(mean_cells, template_count))
+    return crossed.crossed_effects(values)
 
 
 def _by_draw(cells: Sequence[float], template_count: int) -> list[list[float]]:

@@ -228,7 +228,7 @@ def _difference_of_changes(in_condition: PairedScores, in_reference: PairedScore
     )
     reason = _why_untested(in_condition, in_reference)
     if reason is not None:
-        return RunDifference(changes, in_condition.rows, missing, None, reason)
+        return RunDifference(values=changes, rows=in_condition.rows, missing=missing, bounds=None, reason=reason)
 
     first, first_reference = in_condition.first, in_reference.first
     second, second_reference = in_condition.second, in_reference.second
@@ -242,7 +242,7 @@ def _difference_of_changes(in_condition: PairedScores, in_reference: PairedScore
             [*first.contributions("highest"), *_negated(first_reference.contributions("lowest"))],
             [*second.contributions("lowest"), *_negated(second_reference.contributions("highest"))],
         )
-    return RunDifference(changes, in_condition.rows, missing, (lowest, highest))
+    return RunDifference(values=changes, rows=in_condition.rows, missing=missing, bounds=(lowest, highest))
 
 
 def _why_untested(in_condition: PairedScores, in_reference: PairedScores) -> str | None:

@@ -157,14 +157,14 @@ def mean_of_differences(differences: Sequence[RunDifference]) -> RunDifference:
     all_highest: list[PairedDifference] = []
     for difference in differences:
         if difference.bounds is None:
-            return RunDifference(values, rows, missing, None, difference.reason)
+            return RunDifference(values=values, rows=rows, missing=missing, bounds=None, reason=difference.reason)
         lowest_of_dataset, highest_of_dataset = difference.bounds
         all_lowest.append(lowest_of_dataset)
         all_highest.append(highest_of_dataset)
     lowest = mean_difference(all_lowest)
     if missing == (0, 0):
-        return RunDifference(values, rows, missing, (lowest, lowest))
-    return RunDifference(values, rows, missing, (lowest, mean_difference(all_highest)))
+        return RunDifference(values=values, rows=rows, missing=missing, bounds=(lowest, lowest))
+    return RunDifference(values=values, rows=rows, missing=missing, bounds=(lowest, mean_difference(all_highest)))
 
 
 def _mean_if_defined(values: Sequence[float | None]) -> float | None:

@@ -160,7 +160,10 @@ def _conclusions(pair: Comparison) -> list[str]:
 
 
 def _for_pairs(pairs: Sequence[Comparison], texts_of_pairs: Sequence[Sequence[str]]) -> list[str]:
-    """Return the texts about pairs of runs, each once; one that not all pairs have begins with the pairs that have it.
+    """Return the texts about pairs of runs, each once.
+
+    A text that all pairs have is returned as it is. Any other text begins with the pairs that have it, such as
+    ``"A and B; A and C: ..."``.
 
     Args:
         pairs: The comparisons of pairs of runs.

@@ -81,7 +81,7 @@ class PairedScores:
         """
         reason = self.why_not_comparable()
         if reason is not None:
-            return RunDifference(self.values, self.rows, self.missing, bounds=None, reason=reason)
+            return RunDifference(values=self.values, rows=self.rows, missing=self.missing, bounds=None, reason=reason)
         if self.missing == (0, 0):
             lowest = self.weighted_difference(
                 self.first.contributions_next_to(self.second), self.second.contributions_next_to(self.first)
@@ -90,7 +90,7 @@ class PairedScores:
         else:
             lowest = self.weighted_difference(self.first.contributions("lowest"), self.second.contributions("highest"))
             highest = self.weighted_difference(self.first.contributions("highest"), self.second.contributions("lowest"))
-        return RunDifference(self.values, self.rows, self.missing, bounds=(lowest, highest))
+        return RunDifference(values=self.values, rows=self.rows, missing=self.missing, bounds=(lowest, highest))
 
     def weighted_difference(self, first: WeightedContributions, second: WeightedContributions) -> PairedDifference:
         """Return the difference of two weighted sums of metrics over the test rows, or over their clusters.
@@ -158,11 +158,15 @@ def missing_note(name: str, run: RunScore) -> str:
 
 
 def pair_scores(first: RunScore, second: RunScore) -> PairedScores:
-    """Return the scores of two runs, restricted to what can be compared (see the head of this module).
+    """Return the scores of two runs on one data set, each over the queries that are compared.
+
+    These are all queries of the test rows that both runs have, or only the queries that both have
+    (:func:`_compared_queries`). The records of the second run are put into the order of labels of the first. What a
+    test needs and only one run records (clusters, limits of labels) holds for both.
 
     Args:
-        first: A run.
-        second: Another run, with the same metric.
+        first: The score of a run.
+        second: The score of another run, with the same metric.
 
     Raises:
         NotComparableError: The runs cannot be compared on this data set; the message has the reason.
@@ -171,13 +175,17 @@ def pair_scores(first: RunScore, second: RunScore) -> PairedScores:
     reason = why_not_the_same_rows(first.records, reordered_second.records)
     if reason is not None:
         raise NotComparableError(f"the runs have {reason}")
-    # Clusters are a fact about the rows. So a run without them is compared over the clusters that the other records.
-    limits = _common_limits(first, reordered_second)
-    all_of_first = first.with_label_limits(limits).with_clusters(second.records.clusters)
-    all_of_second = reordered_second.with_label_limits(limits).with_clusters(first.records.clusters)
 
-    compared_first, compared_second = _compared_queries(all_of_first, all_of_second)
-    if not all(compared_first.positions.values()):
+    limits = _common_limits(first, reordered_second)  # of a micro F1 only
+    complete_first = first.with_label_limits(limits)
+    complete_second = reordered_second.with_label_limits(limits)
+    # Clusters are a fact about the rows. So a run without them is compared over the clusters that the other records.
+    complete_first = complete_first.with_clusters(second.records.clusters)
+    complete_second = complete_second.with_clusters(first.records.clusters)
+
+    compared_first, compared_second = _compared_queries(complete_first, complete_second)
+    every_condition_has_queries = all(compared_first.positions.values())
+    if not every_condition_has_queries:
         raise NotComparableError("the runs share no test row")
     for value in (compared_first.value, compared_second.value):
         if value is not None and math.isinf(value):
@@ -187,10 +195,11 @@ def pair_scores(first: RunScore, second: RunScore) -> PairedScores:
 
 
 def _compared_queries(first: RunScore, second: RunScore) -> tuple[RunScore, RunScore]:
-    """Return both runs on the queries that are compared (see the head of this module).
+    """Return the scores of both runs on the queries that are compared.
 
-    These are all queries of the test rows that both runs have, if each run has the same number of queries for all of
-    its rows. Otherwise, they are the queries that both runs have.
+    Runs are paired by the mean of each test row, so all queries of the rows that both runs have are compared, if each
+    run has the same number of queries for all of its rows. Otherwise such means would have other weights than the score
+    of the run. Then only the queries that both runs have are compared.
     """
     if first.positions == second.positions:
         return first, second
@@ -200,7 +209,8 @@ def _compared_queries(first: RunScore, second: RunScore) -> tuple[RunScore, RunS
     first_on_rows = first.on_rows(shared_rows)
     second_on_rows = second.on_rows(shared_rows)
     same_queries = first_on_rows.positions == second_on_rows.positions
-    if same_queries or (first_on_rows.rows_have_equal_weights and second_on_rows.rows_have_equal_weights):
+    equal_weights = first_on_rows.rows_have_equal_weights and second_on_rows.rows_have_equal_weights
+    if same_queries or equal_weights:
         return first_on_rows, second_on_rows
 
     shared_positions = {}

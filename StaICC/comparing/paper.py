@@ -347,11 +347,17 @@ class _Section:
         return mean is not None and is_same_value(mean["value"], value)
 
     def _shown_pairs(self, comparison: BenchmarkComparison) -> Sequence[Comparison]:
-        """Return the pairs of the paragraph: all of three runs, of more those with the best run."""
-        if len(comparison.comparisons) <= _MOST_PAIRS or not comparison.ranking:
-            return comparison.comparisons
-        best = comparison.ranking[0].run
-        return [pair for pair in comparison.comparisons if best in (pair.first, pair.second)]
+        """Return the pairs of runs that the paragraph reports.
+
+        These are all pairs if there are at most three, as of three runs. Otherwise they are the pairs of the best run
+        with each other run. If the runs have no ranking, the best run is unknown, and all pairs are returned.
+        """
+        pairs = comparison.comparisons
+        ranking = comparison.ranking
+        if len(pairs) <= _MOST_PAIRS or not ranking:
+            return pairs
+        best_run = ranking[0].run
+        return [pair for pair in pairs if best_run in (pair.first, pair.second)]
 
     def _signatures(self) -> Iterator[str]:
         """Yield the signature of each run; one for all runs if it is the same."""

@@ -262,10 +262,10 @@ def evaluate_design(
         rows = math.ceil(units * components.cluster_rows)
         clusters = units
     return SampleDesign(
-        datasets,
-        rows,
-        draws,
-        templates,
+        datasets=datasets,
+        rows=rows,
+        draws=draws,
+        templates=templates,
         half_width=math.fsum(half_widths) / len(half_widths),
         power=power,
         clusters=clusters,
@@ -556,7 +556,12 @@ def plan(
             f"{target.name}: got {target.value}, expected what {max_rows} rows, {_DRAWS[-1]} draws, {max_templates} "
             f"templates and {max_datasets} data sets reach: {reached}. {remedy}"
         )
-    return Plan(sorted(designs, key=lambda design: design.queries), components, half_width, difference)
+    return Plan(
+        designs=sorted(designs, key=lambda design: design.queries),
+        components=components,
+        half_width=half_width,
+        difference=difference,
+    )
 
 
 def _least_units(components: Components) -> int:

@@ -308,27 +308,30 @@ def _compare_score(result: Result, rule: _Rule, method: str, reason: str | None)
         method: The published method.
         reason: Why the result as a whole is not comparable; ``None`` if it is.
     """
-    key = rule.key
+    # The same score has another key in a result with the metrics of StaICC 0.1.1, if the rule has such a key.
+    key_in_result = rule.key
     if _is_released(result) and rule.released_key:
-        key = rule.released_key
+        key_in_result = rule.released_key
     if reason is None:
-        reason = _why_score_not_comparable(result, rule, key, method)
+        reason = _why_score_not_comparable(result, rule, key_in_result, method)
 
     figures: list[PublishedFigure] = []
     cautions: list[str] = []
     if reason is None:
-        known = _figures_of_rule(result, rule, method)
-        figures = [figure for figure in known if not figure.doubtful]
-        cautions = _cautions(result, rule, method, known)
+        # Doubtful figures are not shown. A warning is a caution only if these have it, too.
+        shown_and_doubtful = _figures_of_rule(result, rule, method)
+        figures = [figure for figure in shown_and_doubtful if not figure.doubtful]
+        cautions = _cautions(result, rule, method, shown_and_doubtful)
+    standard_score = score_record(result.benchmark, rule.key)
     return PublishedComparison(
         benchmark=result.benchmark,
         dataset=None,
-        metric=key,
-        value=result.averaged.get(key),
+        metric=key_in_result,
+        value=result.averaged.get(key_in_result),
         figures=_by_value(figures),
         reason=reason,
         cautions=tuple(cautions),
-        lower_is_better=not score_record(result.benchmark, rule.key).higher_is_better,
+        lower_is_better=not standard_score.higher_is_better,
         model=result.model,
         differences=_other_scoring(result),
     )
@@ -410,8 +413,11 @@ def _figures_of_rule(result: Result, rule: _Rule, method: str) -> list[Published
 def _cautions(result: Result, rule: _Rule, method: str, figures: Sequence[PublishedFigure]) -> list[str]:
     """Return the cautions about a comparison with published figures.
 
-    They are the cautions of the score, the warnings that all published figures share, and those about the method. A
-    warning of some figures only is left out, because it does not hold for the others.
+    They are in this order:
+
+    1. Those of the score, and one about the noise rates of GLER in a result with the metrics of StaICC 0.1.1.
+    2. The warnings that all published figures share. A warning of some figures only does not hold for the others.
+    3. Those about the method.
 
     Args:
         result: The result.
@@ -426,8 +432,10 @@ def _cautions(result: Result, rule: _Rule, method: str, figures: Sequence[Publis
     for figure in figures[1:]:
         shared_warnings &= set(figure.warnings)
     cautions += sorted(shared_warnings)
-    # The setting "paper" of a method: it is used as its own paper defines it, not as StaICC 0.1.1 does.
-    if "paper" in _method_words(result):
+    # The words of a method are its name and its settings. With the setting "paper", a method is used as its own paper
+    # defines it, not as StaICC 0.1.1 does.
+    is_as_in_its_paper = "paper" in _method_words(result)
+    if is_as_in_its_paper:
         cautions.append("the method as its own paper defines it; the published figures may be of the release's variant")
     if _is_noisy_channel(result, method):
         cautions.append("the published noisy channel is that of the release: mean loss, not the sum over the query")

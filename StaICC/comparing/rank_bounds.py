@@ -227,7 +227,10 @@ def _has_chernoff(aligned: AlignedRuns) -> bool:
 def _chernoff_bound(
     difference: float, sum_of_squares: float, largest_step: float, pseudo_row: float, rows: int
 ) -> float:
-    """Return Chernoff's upper bound of the one-sided p-value of a positive difference (see the head of this module).
+    """Return Chernoff's upper bound of the one-sided p-value of a positive difference.
+
+    The p-value is the probability that a sum of steps, each with a random weight, is not positive. A step is what a
+    test row contributes to the difference. A pseudo-row, with the lowest possible step, is added to the sample.
 
     The steps t of the rows are not known, only their sum and the sum of their squares. They are replaced by steps with
     two values, ``-largest_step`` and ``upper_step``, which have the same two sums and the largest bound. With

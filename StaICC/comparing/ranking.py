@@ -382,7 +382,7 @@ def ranks_of(
     """Return the runs with their verdicts, the best first.
 
     If :func:`directional_holm` corrected the p-values of all pairs, all intervals of ranks together contain the true
-    ranks with probability 0.95 (see the head of this module). If several runs have the best value, the verdict about
+    ranks with probability 0.95 (Mogstad et al. 2024). If several runs have the best value, the verdict about
     any other run is that of the test with the smallest p-value.
 
     Args:
@@ -433,7 +433,7 @@ def _rank_interval(run: str, order: Sequence[str], different_pairs: set[frozense
 
     The run is behind each run that is shown to be better, so its rank is at least 1 and the number of these runs. It is
     before each run that is shown to be worse, so its rank is at most the number of all runs minus the number of those.
-    (Mogstad et al. 2024; see the head of this module.)
+    If all pairs that are shown to differ do differ, the interval contains the true rank (Mogstad et al. 2024).
 
     Args:
         run: The run.

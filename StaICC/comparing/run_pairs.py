@@ -96,7 +96,9 @@ def read_run(name: str, result: Result, metric: str) -> ScoredRun:
             continue
         scores[dataset] = score
     dataset_metrics = {dataset: values.get("metric") for dataset, values in result.divided.items()}
-    return ScoredRun(name, definition, dataset_metrics, scores, unreadable)
+    return ScoredRun(
+        name=name, definition=definition, dataset_metrics=dataset_metrics, scores=scores, unreadable=unreadable
+    )
 
 
 def _check_score(score: RunScore) -> None:
@@ -211,11 +213,14 @@ def pair_runs(first: ScoredRun, second: ScoredRun, metric: str) -> RunPair:
             datasets[dataset] = _pair_on(first, second, dataset, metric)
         except (NotComparableError, UndefinedMetricError) as error:  # undefined: on the rows that both runs have
             reasons[dataset] = str(error)
-    return RunPair(first, second, datasets, reasons)
+    return RunPair(first=first, second=second, datasets=datasets, reasons=reasons)
 
 
 def _pair_on(first: ScoredRun, second: ScoredRun, dataset: str, metric: str) -> PairedScores:
     """Return the scores of two runs on a data set, paired by their test rows.
+
+    Two scores of one name can be of different metrics for two reasons: the runs define the score differently (other
+    benchmarks, other ranges), or they recorded different metrics for this data set (``dataset_metrics``).
 
     Args:
         first: The first run.
@@ -233,8 +238,7 @@ def _pair_on(first: ScoredRun, second: ScoredRun, dataset: str, metric: str) -> 
         reason = run.why_not_on(dataset)
         if reason is not None:
             raise NotComparableError(f"{run.name}: {reason}")
-    names = {first.dataset_metrics[dataset], second.dataset_metrics[dataset]}
-    have_other_metrics = len(names) > 1
-    if have_other_metrics:
-        raise NotComparableError(f"the runs have other metrics here: {', '.join(map(str, names))}")
+    recorded_metrics = {first.dataset_metrics[dataset], second.dataset_metrics[dataset]}
+    if len(recorded_metrics) > 1:
+        raise NotComparableError(f"the runs have other metrics here: {', '.join(map(str, recorded_metrics))}")
     return pair_scores(first.scores[dataset], second.scores[dataset])

@@ -213,12 +213,12 @@ class RunScore:
         missing = (self.missing, 0)
         reason = self.why_not_comparable()
         if reason is not None:
-            return RunDifference(values, self.rows, missing, None, reason)
+            return RunDifference(values=values, rows=self.rows, missing=missing, bounds=None, reason=reason)
         lowest = paired_difference(self.contributions("lowest"), [], self.cluster_shares)
         if self.missing == 0:
-            return RunDifference(values, self.rows, missing, (lowest, lowest))
+            return RunDifference(values=values, rows=self.rows, missing=missing, bounds=(lowest, lowest))
         highest = paired_difference(self.contributions("highest"), [], self.cluster_shares)
-        return RunDifference(values, self.rows, missing, (lowest, highest))
+        return RunDifference(values=values, rows=self.rows, missing=missing, bounds=(lowest, highest))
 
     @cached_property
     def condition_values(self) -> dict[str, float]:

@@ -117,7 +117,7 @@ def _difference(field: str, first: str | None, second: str | None) -> Difference
         for value in (first, second):
             if value is not None and (_DIGEST.search(value) or _SHORT_DIGEST.search(value)):
                 has_digest = True
-    return Difference(field, first, second, has_digest)
+    return Difference(field=field, first=first, second=second, has_digest=has_digest)
 
 
 def label_differences(first: Result, second: Result, datasets: Iterable[str]) -> Iterator[Difference]:
@@ -132,7 +132,7 @@ def label_differences(first: Result, second: Result, datasets: Iterable[str]) ->
         first_labels = first.details[dataset].labels
         second_labels = second.details[dataset].labels
         if first_labels != second_labels:
-            yield Difference(f"labels of {dataset}", _joined(first_labels), _joined(second_labels))
+            yield Difference(field=f"labels of {dataset}", first=_joined(first_labels), second=_joined(second_labels))
 
 
 def _joined(labels: Sequence[str]) -> str | None:

@@ -228,4 +228,4 @@ def _record(subgroup: _Subgroup, outcome: TestOutcome) -> SubgroupDifference:
     contribution = None
     if subgroup.adds_up and subgroup.share is not None and line.difference is not None:
         contribution = subgroup.share * line.difference
-    return SubgroupDifference(subgroup.group, subgroup.share, contribution, line)
+    return SubgroupDifference(group=subgroup.group, share=subgroup.share, contribution=contribution, line=line)

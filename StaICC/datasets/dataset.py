@@ -559,19 +559,21 @@ def _usual_columns(file: Path, facts: Mapping[str, Any], header: Sequence[str] |
 
 
 def _further_columns(facts: Mapping[str, Any], label: str, where: str) -> list[str]:
-    """Return the columns next to texts and label that the facts about a data set name: of subgroups, then of clusters.
+    """Return the columns that are read in addition to texts and label: those of ``subgroups``, then of ``cluster``.
+
+    Both arguments may be functions of the row instead, which need no column.
 
     Args:
-        facts: The facts of the card and the arguments.
+        facts: The arguments of the data set by name, together with those of its card file.
         label: The name of the label column.
         where: The file or the object, for messages.
 
     Raises:
-        ArgumentError: The arguments are no names, or name the label column.
+        ArgumentError: ``subgroups`` or ``cluster`` is neither a name nor a function, or it names the label column.
     """
     columns = subgroup_columns(facts.get("subgroups"))
     refuse_label("subgroups", columns, label, where, advice="Subgroups by label need no column")
-    cluster_column = column_of(facts.get("cluster"))
+    cluster_column = column_of(facts.get("cluster"))  # None if clusters need no column
     if cluster_column is not None:
         advice = (
             "Name the column that says which rows belong together, such as a document: rows of the same label need not"

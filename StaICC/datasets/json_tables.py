@@ -91,10 +91,10 @@ def _first_line_ends_an_object(text: str) -> bool:
 
 
 def _checked_object(value: Any, place: str) -> Mapping[str, Any]:
-    """Return a value after checking that it is an object, which may be a row.
+    """Return a parsed JSON value unchanged if it is an object, as every row must be.
 
     Raises:
-        SchemaError: It is another value.
+        SchemaError: It is a list, a text, a number or another value.
     """
     if not isinstance(value, Mapping):
         raise SchemaError(f"{place}: got {value!r:.60}, expected an object such as {_EXAMPLE}")

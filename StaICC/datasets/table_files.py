@@ -422,8 +422,9 @@ def listed_columns(
 ) -> Sequence[str]:
     """Return the names of the columns of a file.
 
-    The file is read for a column that no file has, because the error about it lists the columns. The list is empty if
-    there is such a column after all, which JSON alone can write.
+    The file is read as if the column :data:`_NO_COLUMN` were wanted, which files do not have: the error about the
+    missing column lists those that there are. If a file has even this column, the names are not known, and the list is
+    empty.
 
     Raises:
         StaICCError: The file cannot be read, whatever its columns are.

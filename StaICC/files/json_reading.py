@@ -79,10 +79,11 @@ _WITH_CONSTANTS = json.JSONDecoder(object_pairs_hook=unique_keys, parse_int=_sho
 
 
 def _check_depth(value: Any) -> None:
-    """Refuse a value that is nested more than :data:`MAX_DEPTH` deep.
+    """Raise an error if lists and objects in a value are nested more than :data:`MAX_DEPTH` deep.
 
     Raises:
-        RecursionError: It is, as the decoder itself raises for a still deeper one.
+        RecursionError: They are. It has no text: the caller writes the message, also for the same error of Python's
+            JSON decoder, which raises it for values that are nested still deeper.
     """
     depth = 0
     containers_at_depth = _containers_among([value])
@@ -302,6 +303,7 @@ def _read_tuple(hint: Any, value: Any, where: str) -> tuple[Any, ...]:
 
 def _read_items(hint: Any, values: Sequence[Any], where: str) -> tuple[Any, ...]:
     """Read a list of any length, all items of one type."""
+    # Texts, numbers and the like are returned as they are. Checking all types at once is fast for long lists.
     if _all_are_simple(hint, values):
         return tuple(values)
     return tuple(read_value(hint, value, f"{where}, item {position}") for position, value in enumerate(values))
@@ -368,10 +370,12 @@ def is_left_out_if_none(field: dataclasses.Field[Any]) -> bool:
 
 
 def is_optional_field(kind: Any, field: dataclasses.Field[Any]) -> bool:
-    """Return whether a file may lack a field of a record.
+    """Return whether a JSON object may lack a field of the record (the dataclass) that it is read as.
 
-    A file has all fields of a record that checks itself, but for those that are left out if they have no value. Of
-    other records, it may lack the fields that have a default.
+    - A field that is written only where it has a value (:data:`LEFT_OUT_IF_NONE`) may be missing.
+    - Other fields with a default may be missing, too, but not in a class with the method ``check_saved``. Such a class
+      reads files that StaICC wrote with every field.
+    - A field without a default must be there.
 
     Args:
         kind: The class of the record.
@@ -379,8 +383,10 @@ def is_optional_field(kind: Any, field: dataclasses.Field[Any]) -> bool:
     """
     if is_left_out_if_none(field):
         return True
-    checks_itself = hasattr(kind, "check_saved")
-    return _has_default(field) and not checks_itself
+    has_check_of_saved_values = hasattr(kind, "check_saved")
+    if has_check_of_saved_values:
+        return False
+    return _has_default(field)
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:

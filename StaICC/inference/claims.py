@@ -57,11 +57,11 @@ class _ClaimsFile:
                 self._file = _opened(path)
 
     def take(self, places: Iterable[int], owner: object) -> bool:
-        """Lock bytes for a run; if one is locked by another run, of this process or another one, lock none.
+        """Lock bytes of the file for a run: all of them, or none if another run has locked one.
 
         Args:
-            places: The positions of the bytes in the file.
-            owner: The claims of the run.
+            places: The positions of the bytes in the file. Those that the run has locked before stay locked.
+            owner: The object that identifies the run: other runs may be in this process or in another one.
 
         Returns:
             Whether the run has locked them all.

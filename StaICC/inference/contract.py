@@ -524,8 +524,12 @@ def queries_at_once(function: object) -> int | None:
 
 
 def first_batch(function: object) -> int:
-    """Return how many queries a served model gets first, in one call, so that it can compare their predictions."""
-    if type(function) is functools.partial:
+    """Return how many queries a served model gets in one call, before all others.
+
+    A kernel states the number in its attribute ``first_batch``, if it refuses a server whose first predictions are all
+    alike (such as equal scores for all labels): it must see several of them together. Without the attribute it is 1.
+    """
+    if type(function) is functools.partial:  # of a kernel with some arguments: it is the kernel that states the number
         return first_batch(function.func)
     number: int | None = own_attribute(function, "first_batch")
     return 1 if number is None else number

@@ -102,6 +102,7 @@ class PendingQueries:
         take_stored: Callable[[Mapping[PromptKey, Answer]], None] | None = None,
         most_characters: float = MOST_CHARACTERS,
     ) -> None:
+        """Begin with all queries pending."""
         self._blocks = deque(block for block in blocks if block)
         self._taken_of_first_block = 0
         """Number of queries of the first block that were taken."""

@@ -151,25 +151,25 @@ def common_length(first: str, second: str) -> int:
         >>> common_length("a common beginning", "a common end"), common_length("", "a")
         (9, 0)
     """
-    most = min(len(first), len(second))
-    # The texts are equal before ``equal_to``.
-    equal_to = 0
-    while equal_to < most:
-        block = slice(equal_to, equal_to + _COMPARED_CHARACTERS)
+    shorter_length = min(len(first), len(second))
+    common = 0  # the texts are equal in this many characters at least
+    # Block by block, since slices are compared much faster than single characters.
+    while common < shorter_length:
+        block = slice(common, common + _COMPARED_CHARACTERS)
         if first[block] != second[block]:
             break
-        equal_to += _COMPARED_CHARACTERS
-    if equal_to >= most:
-        return most
-    # They differ, or one ends, in this block. Bisection finds where.
-    highest = min(equal_to + _COMPARED_CHARACTERS, most)
-    while equal_to < highest:
-        middle = (equal_to + highest + 1) // 2
-        if first[equal_to:middle] == second[equal_to:middle]:
-            equal_to = middle
+        common += _COMPARED_CHARACTERS
+    if common >= shorter_length:
+        return shorter_length
+    # They differ, or one ends, in this block. Bisection: equal in ``common`` characters, but not in ``too_many``.
+    too_many = min(common + _COMPARED_CHARACTERS, shorter_length) + 1
+    while common + 1 < too_many:
+        middle = (common + too_many) // 2
+        if first[common:middle] == second[common:middle]:
+            common = middle
         else:
-            highest = middle - 1
-    return equal_to
+            too_many = middle
+    return common
 
 
 def _at_boundary(text: str, length: int) -> int:

@@ -108,14 +108,16 @@ def output_error(message: str, failure: Failure) -> errors.OutputError:
 def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
     """Return whether a run ends after these predictions.
 
-    It does after a failure that is final, and with ``on_error="raise"`` after every failed query. A reply without a
-    label that counts as wrong, or not at all, is no failed query.
+    It does after a failure that is final, and with ``on_error="raise"`` after every failed query. A
+    :class:`Failure` with a reply is no failed query: the model replied, but the reply has no label.
     """
     for answer in answers:
         if not isinstance(answer, Failure):
             continue
+        if answer.final:
+            return True
         is_failed_query = answer.reply is None
-        if answer.final or (on_error == "raise" and is_failed_query):
+        if is_failed_query and on_error == "raise":
             return True
     return False
 

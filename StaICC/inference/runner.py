@@ -218,18 +218,21 @@ class _Evaluation:
     """The evaluation of the queries of a part; arguments as for :func:`predict_queries`."""
 
     def __init__(self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> None:
-        """Read what is stored of the queries; nothing is predicted yet."""
+        """Look up which predictions of the queries are stored; nothing is predicted yet."""
         self._function = function
         self._queries = queries
         self._part = part
+        """The name of this part of the run, for messages and progress."""
         self._options = options
         self._numbers = _first_numbers(queries)
         """The number of the first query with each key, for messages."""
         self._keys = distinct_keys(queries, options.group_prefixes)
+        """The distinct pairs of prompt and label space, in the order of their evaluation."""
         self._stored_meanwhile: dict[PromptKey, Answer] = {}
         """Predictions that another run on the store makes while this one runs."""
         self._stored_version: object = None
         """The version of the store when it was read; it changes when another run stores something."""
+        # The methods below use the attributes above.
         self._reused = self._read_store()
         self._collector = AnswerCollector(
             options,

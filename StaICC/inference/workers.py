@@ -660,6 +660,31 @@ def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: 
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
+def _new_pool(workers: int, devices: tuple[str, ...], threads: int) -> Executor:
+    """Return a pool of worker processes that are started anew, each prepared by :func:`_begin`.
+
+    Args:
+        workers: How many processes.
+        devices: The devices that are dealt to the workers in turn.
+        threads: Number of threads of a worker without a device.
+
+    Raises:
+        ArgumentError: This process is itself a worker that is just importing the script.
+    """
+    import multiprocessing  # most runs do not need it
+    from concurrent.futures import ProcessPoolExecutor
+
+    # A worker has this attribute while it imports the script.
+    if getattr(multiprocessing.process.current_process(), "_inheriting", False):
+        raise ArgumentError(f"a worker process cannot start workers. {NO_GUARD}")
+    context = multiprocessing.get_context("spawn")
+    # Shared memory makes multiprocessing start a process that keeps track of it. Ctrl-C must not end that process.
+    with _interrupts_held_back():
+        number_begun = context.Value("i", 0)  # in shared memory: the workers that have begun count themselves here
+        arguments_of_begin = (number_begun, devices, threads, is_on_command_line())
+        return ProcessPoolExecutor(workers, context, initializer=_begin, initargs=arguments_of_begin)
+
+
 def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -> Callable[[], Executor]:
     """Return a function that makes a pool of worker processes, for ``executor=``.
 
@@ -691,22 +716,11 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
     if devices is None:
         devices = os.environ.get(DEVICES, "").split(",")
     stripped_names = [str(device).strip() for device in devices]
-    names = tuple(name for name in stripped_names if name)
+    device_names = tuple(name for name in stripped_names if name)
     threads = max(1, (os.cpu_count() or 1) // workers)
 
     def make() -> Executor:
-        """Make a pool of worker processes that are started anew, each prepared by :func:`_begin`."""
-        import multiprocessing  # most runs do not need it
-        from concurrent.futures import ProcessPoolExecutor
-
-        # A worker has this attribute while it imports the script.
-        if getattr(multiprocessing.process.current_process(), "_inheriting", False):
-            raise ArgumentError(f"a worker process cannot start workers. {NO_GUARD}")
-        context = multiprocessing.get_context("spawn")
-        # multiprocessing starts the process here that keeps track of shared memory.
-        with _interrupts_held_back():
-            begun = context.Value("i", 0)
-            arguments = (begun, names, threads, is_on_command_line())
-            return ProcessPoolExecutor(workers, context, _begin, arguments)
+        """Make a pool of new worker processes with the arguments of :func:`worker_processes`."""
+        return _new_pool(workers, device_names, threads)
 
     return make

@@ -5,6 +5,7 @@ Prompts are tokenised, checked and shortened as for :class:`~StaICC.kernels.hugg
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import threading
@@ -49,7 +50,14 @@ class EngineKernel(TokenKernel):
     }
 
     def __init__(self, spec: str, **options: Any) -> None:
-        scoring_names = set(self.option_record.__dataclass_fields__) - NOT_TAKEN
+        """Divide the options into those of scoring and the engine's own arguments, and check both; nothing is loaded.
+
+        Raises:
+            ArgumentError: The model's name has no meaning, or an option has an illegal value.
+            UnknownNameError: Neither the kernel nor the engine has an option of this name.
+        """
+        all_option_names = {field.name for field in dataclasses.fields(self.option_record)}
+        scoring_names = all_option_names - NOT_TAKEN
         scoring_options = {}
         self.engine_arguments: dict[str, Any] = {}
         for name, value in options.items():
@@ -62,10 +70,10 @@ class EngineKernel(TokenKernel):
         is_known_source = spec == "smollm2" or spec.startswith("hf:") or os.path.exists(spec)
         if not is_known_source:
             spec = f"hf:{spec}"
-        # The engine chooses the device and the number type itself.
+        # The source only finds the files. The engine chooses the device and the number type itself.
         self._source = ModelSource(spec, device="cpu", dtype="float32")
         self._refuse_unknown_arguments(scoring_names)
-        self._reset()
+        self._reset()  # no engine is running yet
 
     def _refuse_unknown_arguments(self, scoring_names: set[str]) -> None:
         """Refuse arguments that the engine does not have.
@@ -109,7 +117,7 @@ class EngineKernel(TokenKernel):
         Raises:
             ArgumentError: The text names no model, or an option is given twice.
         """
-        name, options = split_options(text, option_types(cls.option_record), True, given=options)
+        name, options = split_options(text, option_types(cls.option_record), others=True, given=options)
         model = name.removeprefix(cls.kind).removeprefix(":")
         if not model:
             raise ArgumentError(f"the kernel {cls.kind!r} needs a model: got {text!r}, expected '{cls.kind}:MODEL'")

@@ -69,6 +69,7 @@ class Vocabulary:
     """The vocabulary and chat template of a model, as a tokenizer of ``transformers``."""
 
     def __init__(self, model: Any) -> None:
+        """Read the special tokens and the chat template of a model, a ``llama_cpp.Llama``."""
         library = _library()
         self._model = model
         self._vocabulary = library.llama_model_get_vocab(model.model)

@@ -105,6 +105,14 @@ class _Reader:
     __slots__ = ("_alphabet_size", "_counts_of_history", "_escape", "_history", "_order")
 
     def __init__(self, kernel: PPMKernel, history: str, alphabet_size: int) -> None:
+        """Keep the history; its contexts are counted when they are needed.
+
+        Args:
+            kernel: Has the length of the longest context (``order``) and the rule that keeps probability for characters
+                which did not follow a context before (``escape``).
+            history: The text that the model has read.
+            alphabet_size: The number of different characters that may follow.
+        """
         self._order = kernel.order
         self._escape = kernel.escape
         self._history = history
@@ -173,17 +181,18 @@ class _Reader:
         return probability_of_escapes / (self._alphabet_size - len(excluded)), matched_length
 
     def _counts(self, text: str, position: int, length: int) -> Mapping[str, int]:
-        """Return the counts of the characters that followed the last ``length`` characters of ``text[:position]``.
+        """Return how often each character followed the context: the last ``length`` characters of ``text[:position]``.
 
-        The text begins with the history.
+        The text begins with the history. All occurrences of the context before ``position`` are counted; those in the
+        history are counted once for all texts.
         """
         context = text[position - length : position]
         history_end = len(self._history)
         counts = self._counts_of_history.get(context)
         if counts is None:
-            counts = _followers(self._history, context, 0, history_end, {})
+            counts = _followers(self._history, context, begin=0, end=history_end, known={})
             self._counts_of_history[context] = counts
-        return _followers(text, context, history_end, position, counts)
+        return _followers(text, context, begin=history_end, end=position, known=counts)
 
 
 def _as_longest_label(begins_with: Mapping[str, float]) -> dict[str, float]:

@@ -441,26 +441,27 @@ def _read_factory(name: str, value: Any) -> KernelFactory:
 
 
 def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], argument: str) -> LoadedKernel:
-    """Return the kernel that a factory makes. What was named may also be an inference function, which is returned.
+    """Return the kernel ``factory(text, **options)``, or an inference function itself if the name is of one.
 
     Args:
-        name: What the user wrote to name the factory.
-        factory: Makes the kernel, or is an inference function.
-        text: The text that the factory is called with.
+        name: What the user wrote to name the factory, such as ``"hf"`` or ``"package.module:name"``.
+        factory: Makes the kernel. It may be an inference function, which predicts and makes nothing.
+        text: The text that the factory is called with, such as ``"hf:gpt2"``.
         options: The options that it is called with.
-        argument: What the user wrote after the name; empty for nothing. An inference function takes none.
+        argument: What the user wrote after the name, such as ``"gpt2"``; empty for nothing. It is part of the text, and
+            is given in addition because an inference function must have none.
 
     Raises:
-        ArgumentError: An inference function got something, or what was named makes no kernel.
+        ArgumentError: An inference function got an argument or options, or what was named makes no kernel.
     """
     if _is_inference_function(factory):
-        given = list(options)
-        if argument:
-            given.insert(0, argument)
+        given = [argument] if argument else []
+        given += options  # their names
         if given:
             got = ", ".join(given)
             raise ArgumentError(f"{name!r} is an inference function: got {got}, expected no argument and no option")
         return cast("LoadedKernel", factory)
+    # Checked before the call, so that an error within the factory is not taken for wrong arguments.
     why_not_callable = _why_not_callable(factory, text, options)
     if why_not_callable is not None:
         raise ArgumentError(f"{name!r} makes no kernel ({why_not_callable}): got {factory!r:.80}, expected {_EXPECTED}")
@@ -568,21 +569,24 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     if kind in KERNELS:  # built in: it reads its options itself, by their types
         entry = KERNELS.find(kind)
         rest_of_spec = spec.removeprefix(kind)  # with the mark ":" or ";" in front
-        return _make(kind, entry.value, entry.name + rest_of_spec, options, argument=rest_of_spec[1:])
+        text = entry.name + rest_of_spec
+        return _make(kind, entry.value, text=text, options=options, argument=rest_of_spec[1:])
 
     # A kind that comes from a plug-in; a path is none.
     looks_like_path = any(mark in kind for mark in "/\\.")
     if not looks_like_path and KERNELS.knows(kind):
         entry = KERNELS.find(kind)
         all_options = split_options(spec, {}, others=True, model=kind, given=options).options
-        return _make(kind, entry.value, f"{entry.name}{colon}{after_kind}", all_options, argument=after_kind)
+        text = f"{entry.name}{colon}{after_kind}"
+        return _make(kind, entry.value, text=text, options=all_options, argument=after_kind)
 
     # package.module:name, with an argument behind it if need be: package.module:name:argument.
     object_name, _, argument = after_kind.partition(":")
     reference = f"{kind}{colon}{object_name}"
     if is_reference(reference):
         all_options = split_options(spec, {}, others=True, model=reference, given=options).options
-        return _make(reference, KERNELS.find(reference).value, after_kind, all_options, argument=argument)
+        factory = KERNELS.find(reference).value
+        return _make(reference, factory, text=after_kind, options=all_options, argument=argument)
 
     # A file or a folder.
     if name.endswith(".py"):

@@ -68,6 +68,11 @@ class ReplySettings:
     """Mark the end of the demonstrations for the provider's prompt cache (the field ``cache_control`` of Anthropic)."""
 
     def __post_init__(self) -> None:
+        """Check the settings, and make a tuple of the texts of ``stop``.
+
+        Raises:
+            ArgumentError: A setting is invalid, or does not fit another one.
+        """
         check_types(self)
         if self.cache_control and not self.turns:
             raise ArgumentError("cache_control marks the last demonstration: got turns=False, expected turns=True")
@@ -129,16 +134,20 @@ class ReplySettings:
         return self.turns
 
     def messages(self, prompt: str) -> list[Mapping[str, Any]]:
-        """Return the messages of a chat: the system message, if there is one, and the prompt, or its turns."""
+        """Return the messages of a chat: the system message, if there is one, and the prompt.
+
+        With ``turns``, each demonstration of the prompt is two messages: its text, from the user, and its label, from
+        the assistant. The last message is the text of the query.
+        """
         messages: list[Mapping[str, Any]] = []
         if self.system:
             messages.append({"role": "system", "content": self.system})
         if not self.turns:
             messages.append({"role": "user", "content": str(prompt)})
             return messages
-        # The texts of demonstrations and their labels alternate; the question is the last turn.
+        # Text, label, text, label, ..., text of the query.
         turns = parts_of(prompt, "turns=True").turns()
-        number_of_last_label = len(turns) - 2
+        number_of_last_label = len(turns) - 2  # the end of the demonstrations, which prompts may have in common
         for number, turn in enumerate(turns):
             is_label = number % 2 == 1
             content: Any = turn
@@ -525,6 +534,7 @@ class TextInference:
             return replies
 
         def request_longer_replies(cut_prompts: list[str]) -> Sequence[str]:
+            """Return the replies to prompts whose replies were cut during their reasoning, with a higher limit."""
             longer_limit = self._limit_for_thoughts(cut_prompts, label_space)
             return self._generate(cut_prompts, longer_limit, arguments)
 

@@ -153,13 +153,14 @@ def _reduction_by_query(number: int, error: float) -> float:
 def _lower_rows(bins: Sequence[BinRows], n_rows: int, n_queries: int) -> list[float]:
     """Return for each test row its contribution to a lower estimate of the calibration error.
 
-    With E the error of a bin and any signs s (1 or -1), ``sum over bins of s * E`` is at most ``sum of |E|``. If the
-    signs do not depend on the rows that are added up, the expected value of the first sum is at most the sum of the
-    absolute *expected* errors, n times the true calibration error. So chance makes the estimate too small, but never
-    too large.
+    The error of a bin is the sum over its queries of 1 (correct) or 0 (wrong) minus the confidence, so it has a sign.
+    The true calibration error is ``sum over bins of |expected error| / n``. With a sign s (1 or -1) for each bin, the
+    estimate is ``sum over bins of s * error / n``. Its expected value is ``sum over bins of s * expected error / n``
+    if the signs are chosen without the errors that they are multiplied by. This is at most the true calibration error,
+    whatever the signs are.
 
-    Hence the rows are divided into two halves, every second row into each. The errors of each half get the signs that
-    the other half shows (:func:`_signs`).
+    So the signs come from other rows. The rows are divided into two halves, every second row into each. The errors of
+    each half get the signs that the other half shows (:func:`_signs`).
 
     Args:
         bins: The confidence bins that have queries.
@@ -173,7 +174,7 @@ def _lower_rows(bins: Sequence[BinRows], n_rows: int, n_queries: int) -> list[fl
         errors_of_other_rows = []
         for bin_rows in bins:
             errors_of_other_rows.append([bin_rows.errors[row] for row in other_rows])
-        signs = _signs(errors_of_other_rows)
+        signs = _signs(errors_of_other_rows)  # one for each bin
         for sign, bin_rows in zip(signs, bins, strict=True):
             for row in rows:
                 contributions[row] += sign * bin_rows.errors[row] / n_queries

@@ -328,7 +328,13 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
         degrees_of_freedom[source] = freedom
         mean_square_variances[source] = max(beta_variance, jackknife_variance)
     template_means = tuple(mean_outcome + effect for effect in effects[_TEMPLATES].values())
-    return CrossedEffects(sizes, template_means, mean_squares, degrees_of_freedom, mean_square_variances)
+    return CrossedEffects(
+        sizes=sizes,
+        template_means=template_means,
+        mean_squares=mean_squares,
+        degrees_of_freedom=degrees_of_freedom,
+        mean_square_variances=mean_square_variances,
+    )
 
 
 def _mean_square(effects: _Effects, degrees_of_freedom: float) -> float:
@@ -467,8 +473,9 @@ def _jackknife_variance(
 
     - If its factor is one of the source: ``n_levels * (sum of e^2 over the effects with this level) / m``, because M is
       the mean over the levels of this number.
-    - If not: ``2 * (sum of i * e) / m``, where i is the interaction of e with this level. More weight on a level moves
-      each effect e by i, and so ``e^2`` by ``2 * i * e``.
+    - If not: ``2 * (sum of i * e) / m``, where i is the effect of the cell in which the levels of e meet this level.
+      For example, the source is rows, e the effect of a row, the level a template: i is the effect of rows x templates
+      for this row and this template. More weight on the template moves e by i, and so ``e^2`` by ``2 * i * e``.
 
     Args:
         source: The source of the mean square.
@@ -480,16 +487,18 @@ def _jackknife_variance(
     """
     if source in (_DRAWS, _TEMPLATES):
         return 0.0
-    n_effects = len(effects[source])
+    n_effects = len(effects[source])  # m
+    normal_quantile = NormalDist().inv_cdf(0.975)  # of a two-sided interval of 95 %
     variance = 0.0
     for factor, n_levels in enumerate(sizes):
-        sums_of_products = _sums_of_products(source, factor, effects, n_levels)
+        # For each level of the factor the sum of e^2, or the sum of i * e.
+        sums_by_level = _sums_of_products(source, factor, effects, n_levels)
         weight = float(n_levels) if factor in source else 2.0
-        # A variance from few levels is uncertain. So it is enlarged by the squared ratio of the quantiles of Student's
-        # t and of a normal variable.
-        inflation = student_quantile(0.95, n_levels) / NormalDist().inv_cdf(0.975)
+        # A variance from few levels is uncertain. So it is enlarged by the squared ratio of two quantiles, both for a
+        # two-sided interval of 95 %: that of Student's t and the normal one.
+        inflation = student_quantile(0.95, n_levels) / normal_quantile
         scale = weight / n_effects * inflation
-        variance += scale**2 * sample_variance(sums_of_products) / n_levels
+        variance += scale**2 * sample_variance(sums_by_level) / n_levels
     return variance
 
 
@@ -500,13 +509,14 @@ def _sums_of_products(
 
     With e the effects of the source (:func:`_jackknife_variance`), it is:
 
-    - If the factor is one of the source, the sum of ``e * e`` over the effects with this level. For example, the source
+    - If the factor is one of the source, the sum of ``e^2`` over the effects with this level. For example, the source
       is rows x templates, and the factor templates: the sum is over all rows with this template.
-    - If not, the sum of ``i * e`` over all effects, where i is the interaction of e with this level. For example, the
-      source is rows, and the factor templates: i is the effect of rows x templates for this row and this template.
+    - If not, the sum of ``i * e`` over all effects, where i is the effect of the cell in which the levels of e meet
+      this level. For example, the source is rows, and the factor templates: i is the effect of rows x templates for
+      this row and this template.
 
-    Both are computed in one way. The joint source has the factors of the source and this factor; in the first case it
-    is the source itself.
+    Both are computed in one way. The joint source has the factors of the source and this factor. In the first case it
+    is the source itself, so that i is e.
 
     Args:
         source: The source of the effects e.

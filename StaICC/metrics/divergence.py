@@ -65,8 +65,8 @@ class Divergence(Statistic):
         of the other rows, so that the logarithm does not depend on the row itself.
         """
         count = len(predictions)
-        mean = _mean_probabilities(predictions)
-        frequencies = label_frequencies(sample.truth, len(mean))
+        mean = _mean_probabilities(predictions)  # m
+        frequencies = label_frequencies(sample.truth, len(mean))  # f
         # The divergence is infinite if a label that is never true has a positive mean probability.
         if any(p > 0.0 and f == 0.0 for p, f in zip(mean, frequencies, strict=True)):
             return _infinite_contributions(sample)
@@ -76,7 +76,8 @@ class Divergence(Statistic):
         log_means = [_logarithm(probability) for probability in mean]
         log_frequencies = [_logarithm(frequency) for frequency in frequencies]
 
-        # Each of these lists has one member for each test row: numbers for each label, and the code length.
+        # Each of these lists has one member for each test row: for each label the sum of p over the queries of the row,
+        # the number of its queries with this true label, and the frequency f in the other rows; then the code length.
         probability_sums = list(zip(*row_sums_by_label(sample, predictions), strict=True))
         label_counts = list(zip(*_label_counts_by_row(sample, len(mean)), strict=True))
         frequencies_in_others = means_of_other_rows(label_counts, sample.sizes)

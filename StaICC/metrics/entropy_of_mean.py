@@ -103,26 +103,29 @@ def _surprise(mean: float) -> float:
 
 
 def code_lengths(sample: Sample, predictions: Sequence[Any]) -> list[float]:
-    """Return for each test row the code length of its predictions in nats, an upper estimate of the entropy.
+    """Return for each test row the code length of its predictions in nats.
 
-    The code length of a query with the probabilities p is the cross-entropy ``-sum over labels of p * log(q)``, where q
-    are the mean probabilities of the queries of all *other* rows (:func:`means_of_other_rows`). That of a row is the
-    sum over its queries.
+    The mean code length of a query is an upper estimate of the entropy of the mean prediction. The code length of a
+    query with the probabilities p is the cross-entropy ``-sum over labels of p * log(q)``, where q are the mean
+    probabilities of the queries of all *other* rows (:func:`means_of_other_rows`; none of them is 0). The code length
+    of a row is the sum over its queries. As all of them have the same q, it is
+    ``-sum over labels of (sum over queries of p) * log(q)``.
 
-    As q does not depend on the row, the expected code length of a query is the cross-entropy of the true mean and q. It
-    is at least the entropy of the true mean, whatever q is (Gibbs' inequality). So the mean code length is, on average,
-    not below the true entropy.
+    Why it is an upper estimate: q does not depend on the row. So the expected code length of a query is the
+    cross-entropy of the true mean and q, which is at least the entropy of the true mean, whatever q is (Gibbs'
+    inequality).
 
     Args:
         sample: The queries.
         predictions: The probabilities of each query.
     """
-    sums_by_row = list(zip(*row_sums_by_label(sample, predictions), strict=True))
+    sums_by_label = row_sums_by_label(sample, predictions)
+    sums_by_row = list(zip(*sums_by_label, strict=True))  # for each row the sum over its queries of each p
     means_by_row = means_of_other_rows(sums_by_row, sample.sizes)
     lengths = []
-    for row_sums, other_means in zip(sums_by_row, means_by_row, strict=True):
-        logarithms = map(math.log, other_means)
-        lengths.append(-math.fsum(map(mul, row_sums, logarithms)))
+    for sums_of_p, q in zip(sums_by_row, means_by_row, strict=True):
+        logarithms_of_q = map(math.log, q)
+        lengths.append(-math.fsum(map(mul, sums_of_p, logarithms_of_q)))
     return lengths
 
 

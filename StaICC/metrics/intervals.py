@@ -317,7 +317,7 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
     effective_rows = max(_FEWEST_ROWS, total**2 / squared_denominators / design_effect)
     below, above = _wilson_distances(value, effective_rows, q)
     assumed_variance = max(observed_variance, design_effect * binomial_variance)
-    return MetricTerm(value, below, above, influence, variance=assumed_variance)
+    return MetricTerm(value=value, below=below, above=above, influence=influence, variance=assumed_variance)
 
 
 def _ratio_influence(numerators: Rows, denominators: Rows, ratio: float, total: float) -> list[float]:
@@ -365,7 +365,7 @@ def share_of_rows_part(value: float, influence: Rows, rows: int, level: float) -
     effective_rows = max(_FEWEST_ROWS, rows / design_effect)
     below, above = _wilson_distances(share, effective_rows, q)
     assumed_variance = max(observed_variance, design_effect * binomial_variance)
-    return MetricTerm(value, below, above, influence, variance=assumed_variance)
+    return MetricTerm(value=value, below=below, above=above, influence=influence, variance=assumed_variance)
 
 
 def _number_of_events(numerators: Rows, denominators: Rows, value: float, total: float, *, continuous: bool) -> float:
@@ -587,18 +587,21 @@ def macro_part(hits: Sequence[Rows], sizes: Sequence[Rows], level: float) -> Met
 
 
 def _with_implied_variance(part: MetricTerm, level: float) -> MetricTerm:
-    """Return a part with a variance that fits its limits: that which they imply, or that of the influences if larger.
+    """Return an estimate with the variance that its limits imply, or the variance of its influences if this is larger.
 
-    The limits of a normal variable are q standard deviations away, where q is the quantile of Student's t. So the mean
-    distance to the two limits, divided by q, is the standard deviation that the limits imply.
+    An interval with Student's t has its limits q standard deviations from the estimate, where q is the quantile of t.
+    So the mean distance to the two limits, divided by q, is the standard deviation that the limits imply. The variance
+    of the influences is the sum of their squares, because the rows are independent.
 
     Args:
-        part: The estimate with its limits and the influences of the rows.
+        part: The estimate, the distances to its limits (``below``, ``above``) and the influences of the rows.
         level: Nominal coverage of the limits.
     """
     q = student_quantile(level, len(part.influence))
-    implied_deviation = (part.below + part.above) / (2.0 * q)
-    return replace(part, variance=max(_squares(part.influence), implied_deviation**2))
+    mean_distance = (part.below + part.above) / 2.0
+    implied_deviation = mean_distance / q
+    variance_of_influences = _squares(part.influence)
+    return replace(part, variance=max(variance_of_influences, implied_deviation**2))
 
 
 def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries: Rows, level: float) -> MetricTerm:
@@ -919,18 +922,26 @@ def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) 
 
 
 def _calibration_limit(
-    value: float, sizes: Sequence[float], covariances: Sequence[Sequence[float]], q: float, *, direction: float
+    value: float,
+    observed_errors: Sequence[float],
+    covariances: Sequence[Sequence[float]],
+    q: float,
+    *,
+    direction: float,
 ) -> float:
-    """Return the true calibration error for which the estimate is ``q`` standard deviations from its own mean.
+    """Return a limit of the true calibration error, the sum of the true errors of the confidence bins.
 
-    The calibration error is the sum of the errors of the confidence bins. Many combinations of true errors of the bins
-    have the same sum. Of these, the likeliest one under the covariances is taken: the error of each bin is moved from
-    the observed one in proportion to its covariance with the sum (the regression of the bin on the sum). For each true
-    error, the mean and the variance of the estimate are those of a sum of absolute values (:func:`_folded_sum`).
+    The limit is the true calibration error for which the estimates have a mean that is q of their standard deviations
+    from the observed estimate. A trial value of the true calibration error is examined in two steps:
+
+    1. Many combinations of true errors of the bins have this sum. Of these, the likeliest one under the covariances is
+       taken (:func:`_moved_errors`).
+    2. The estimate is a sum of absolute values of normal variables with these true errors as means. Its mean and its
+       variance are computed (:func:`_folded_sum`).
 
     Args:
         value: The observed estimate, the sum of the errors of all bins.
-        sizes: The observed error of each bin.
+        observed_errors: The observed error of each bin, not negative.
         covariances: Covariances of the errors of the bins.
         q: Number of standard deviations; 0 for the true error whose mean estimate is the observed one.
         direction: 1 for the upper limit, -1 for the lower one.
@@ -940,31 +951,43 @@ def _calibration_limit(
     if deviation_of_sum < _TINY:  # nothing varies, so no other truth is possible
         return value
 
-    def true_errors(step: float) -> list[float]:
-        """Return possible true errors of the bins: the observed ones, moved up or down by the direction of the limit.
-
-        Args:
-            step: By how many of its standard deviations the sum of the errors is moved, at least 0. An error of a bin
-                that would be moved below 0 becomes 0.
-        """
-        errors = []
-        for observed_error, covariance_with_sum in zip(sizes, covariances_with_sum, strict=True):
-            moved_error = observed_error + direction * step * covariance_with_sum / deviation_of_sum
-            errors.append(max(0.0, moved_error))
-        return errors
-
-    # Bisection of the step: at a larger step, the mean estimate is farther from the observed one. 40 halvings of the
-    # range from 0 to 60 leave less than 1e-10.
+    # Bisection of the step, the number of standard deviations by which the sum of the errors is moved. At a larger step
+    # the mean estimate is farther from the observed one, so the limit is at the step where its distance is q standard
+    # deviations. 40 halvings of the range from 0 to 60 leave less than 1e-10.
     low = 0.0
     high = 60.0
     for _ in range(40):
         middle = (low + high) / 2.0
-        mean_estimate, variance = _folded_sum(true_errors(middle), covariances)
-        if direction * (mean_estimate - value) > q * math.sqrt(variance):
+        true_errors = _moved_errors(observed_errors, covariances_with_sum, deviation_of_sum, step=direction * middle)
+        mean_estimate, variance = _folded_sum(true_errors, covariances)
+        distance = direction * (mean_estimate - value)
+        if distance > q * math.sqrt(variance):
             high = middle
         else:
             low = middle
-    return math.fsum(true_errors(high))
+    return math.fsum(_moved_errors(observed_errors, covariances_with_sum, deviation_of_sum, step=direction * high))
+
+
+def _moved_errors(
+    observed_errors: Sequence[float], covariances_with_sum: Sequence[float], deviation_of_sum: float, step: float
+) -> list[float]:
+    """Return the likeliest true errors of the bins, given that their sum is moved from the observed one.
+
+    The regression of a normal variable on a sum that contains it: if the sum moves by ``step * deviation of the sum``,
+    the variable moves by ``step * covariance with the sum / deviation of the sum``. An error that would be moved below
+    0 becomes 0.
+
+    Args:
+        observed_errors: The observed error of each bin.
+        covariances_with_sum: The covariance of the error of each bin with the sum of all errors.
+        deviation_of_sum: The standard deviation of the sum.
+        step: By how many of its standard deviations the sum is moved; negative for a smaller sum.
+    """
+    errors = []
+    for observed_error, covariance_with_sum in zip(observed_errors, covariances_with_sum, strict=True):
+        moved_error = observed_error + step * covariance_with_sum / deviation_of_sum
+        errors.append(max(0.0, moved_error))
+    return errors
 
 
 # -- divergence
@@ -1043,8 +1066,9 @@ def _label_term(
 ) -> _LabelTerm:
     """Return what one label contributes to a divergence and its variance.
 
-    With the mean probability p and the frequency f of the label, its contribution is ``p log(p/f)``. The influences of
-    a row follow from those on p and f, called dp and df here, by the derivatives::
+    With the mean probability p and the frequency f of the label, its contribution is ``p log(p/f)``. Near p = f the
+    divergence is about half the sum of the squares of ``u = (p - f) / sqrt(p)`` over all labels. The influences of a
+    row follow from those on p and f, called dp and df here, by the derivatives::
 
         influence on p log(p/f)  = (log(p/f) + 1) * dp - p/f * df
         influence on u           = (dp - p/f * df) / sqrt(p)

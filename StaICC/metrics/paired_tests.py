@@ -522,21 +522,30 @@ def _extreme_step(terms: Sequence[_SignedTerm], end: RangeEnd, difference: float
     return (extreme_difference - difference) * (n_rows + 1) / n_rows + difference / n_rows
 
 
+def _joined(steps_by_dataset: Sequence[Sequence[float]], divisor: int) -> list[float]:
+    """Return the steps of all data sets one after the other, each divided by a number."""
+    joined: list[float] = []
+    for steps in steps_by_dataset:
+        joined.extend(step / divisor for step in steps)
+    return joined
+
+
 def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference:
     """Return the difference of the means over data sets.
 
+    A mean over data sets is their sum divided by their number. So each quantity of the result is the sum of those of
+    the data sets, divided by their number. The steps of all data sets follow one another, and the rows of each data set
+    are a stratum.
+
     Args:
-        differences: The difference on each data set. The rows of the data sets become strata of the result.
+        differences: The difference on each data set.
     """
     count = len(differences)
-    steps: list[float] = []
-    lower_steps: list[float] = []
-    upper_steps: list[float] = []
+    steps = _joined([difference.steps for difference in differences], divisor=count)
+    lower_steps = _joined([difference.tested_steps for difference in differences], divisor=count)
+    upper_steps = _joined([difference.steps_of_other_claim for difference in differences], divisor=count)
     strata: list[int] = []
     for difference in differences:
-        steps.extend(step / count for step in difference.steps)
-        lower_steps.extend(step / count for step in difference.tested_steps)
-        upper_steps.extend(step / count for step in difference.steps_of_other_claim)
         strata.extend(difference.strata)
     has_one_sided_steps = any(difference.lower_steps or difference.upper_steps for difference in differences)
     return PairedDifference(
@@ -912,18 +921,19 @@ def _upper_p_value_over_clusters(difference: PairedDifference, least: float) -> 
 
 
 def _probability_with_pseudo_row(counts: Mapping[float, float], pseudo_row: float) -> float:
-    """Return the probability that a weighted sum of terms and a pseudo-row is not positive.
+    """Return the probability that a weighted mean of the terms of all test rows and of a pseudo-row is not positive.
 
-    The weights are those of a Dirichlet distribution. Such weights are independent exponential variables, divided by
-    their sum, which does not change the sign.
+    A pseudo-row is one more test row that the sample may lack. The weights are random: those of a Dirichlet
+    distribution, which are independent exponential variables, divided by their sum. This sum is positive, so that the
+    weighted mean has the sign of the sum with the exponential variables as weights.
 
     Args:
-        counts: The number of occurrences of each term.
-        pseudo_row: The term of the pseudo-row.
+        counts: For each term, how many test rows have it.
+        pseudo_row: The term of the pseudo-row, which may also be one of the test rows.
     """
-    with_pseudo_row = dict(counts)
-    with_pseudo_row[pseudo_row] = with_pseudo_row.get(pseudo_row, 0) + 1
-    return _probability_not_positive(with_pseudo_row)
+    counts_with_pseudo_row = dict(counts)
+    counts_with_pseudo_row[pseudo_row] = counts.get(pseudo_row, 0) + 1
+    return _probability_not_positive(counts_with_pseudo_row)
 
 
 def p_value(difference: PairedDifference) -> float:

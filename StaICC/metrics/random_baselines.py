@@ -536,7 +536,10 @@ class RandomBaseline:
         object.__setattr__(self, "p", _groups(n, p))
 
     def max_random_baseline(self, t: int = 1) -> float:
-        """Expected accuracy of the best of t guessers (equation 8).
+        """Expected accuracy of the best of t guessers (equation 8 of Yauney and Mimno 2024).
+
+        With B the largest number of right guesses of a guesser, and s its smallest possible value,
+        ``E[B] = s + sum over all k > s of P(B >= k)``.
 
         Args:
             t: Number of settings that were tried, at least 1.
@@ -552,14 +555,15 @@ class RandomBaseline:
             mean, _ = _mean_and_deviation(self.p)
             return mean / self.n
 
-        # The number of right guesses is that of examples with p = 1, which are guessed right for certain, plus that of
-        # the other examples. E[best] = smallest number + sum over all larger numbers k of P(best >= k)
+        # Examples with p = 1 are guessed right for certain, and those with p = 0 never. Of the others, `uncertain` has
+        # the distribution of the number of right guesses of one guesser.
         certain = sum(count for rate, count in self.p if rate == 1.0)
         negligible = _NEGLIGIBLE / t  # the tail of the best is up to t times that of one
-        others = _count_distribution(_trials(self.p), negligible)
-        tails_of_larger = _upper_tails(others.probabilities)[1:]
-        tails_of_best = [_tail_of_best(tail, t) for tail in tails_of_larger]
-        return (certain + others.smallest + math.fsum(tails_of_best)) / self.n
+        uncertain = _count_distribution(_trials(self.p), negligible)
+        smallest = certain + uncertain.smallest
+        tails_from_smallest = _upper_tails(uncertain.probabilities)  # P(X >= k) for k = smallest, smallest + 1, ...
+        tails_of_best = [_tail_of_best(tail, t) for tail in tails_from_smallest[1:]]  # P(B >= k) for all k > smallest
+        return (smallest + math.fsum(tails_of_best)) / self.n
 
     def p_value(self, acc: float, t: int = 1) -> float:
         """Probability that the best of t guessers reaches an accuracy (equation 20).
@@ -733,16 +737,17 @@ class RandomBaseline:
         if k == 0:
             return 0.0
         mean, _ = _mean_and_deviation(self.p)
-        if k <= mean:  # P(X < k) is the smaller one
+        if k <= mean:
+            # P(X < k) = P(X <= k - 1) is the smaller one: log_tail() of a number below the mean is its lower tail.
             log_below = log_tail(self.p, k - 1).logarithm
-            return math.log(-math.expm1(t * log_below))
-
-        log_at_least = log_tail(self.p, k).logarithm
-        if log_at_least <= _FULL_PRECISION:  # exp() would lose digits
-            # With s = P(X >= k), 1 - (1 - s)^t is t s but for a relative error of at most t s, far below rounding.
-            return min(0.0, math.log(t) + log_at_least)
-        log_below = math.log1p(-math.exp(log_at_least))
-        return math.log(-math.expm1(t * log_below))
+        else:
+            # P(X >= k) is the smaller one: log_tail() of a number above the mean is its upper tail.
+            log_at_least = log_tail(self.p, k).logarithm
+            if log_at_least <= _FULL_PRECISION:  # so small that exp() would lose digits
+                # With s = P(X >= k), 1 - (1 - s)^t is t s but for a relative error of at most t s, far below rounding.
+                return min(0.0, math.log(t) + log_at_least)
+            log_below = math.log1p(-math.exp(log_at_least))
+        return math.log(-math.expm1(t * log_below))  # 1 - P(X < k)^t
 
 
 def _digits_after_point(number: str) -> int:

@@ -410,16 +410,18 @@ class Mean(Statistic):
         return math.fsum(scores) / len(scores)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the confidence interval of the mean.
+        """Return the confidence interval of the mean of scores that have a lowest and a highest possible value.
 
-        The distance from a score to the highest possible one, divided by the width of the range, is a number from 0 to
-        1. So the mean distance has the Wilson interval of a share. Its limits are converted back to scores.
+        The share of a query is ``(highest - score) / (highest - lowest)``, a number from 0 to 1. The mean of the shares
+        has a confidence interval, which :func:`~StaICC.metrics.intervals.ratio_part` computes from the sum of the
+        shares and the number of queries of each test row. Its limits are converted back:
+        ``score = highest - share * (highest - lowest)``.
         """
         scores = self.scores(sample, predictions)
         mean = math.fsum(scores) / len(scores)
         low, high = self.range(sample.n_labels)
         width = high - low
-        if not width:
+        if not width:  # all scores are equal, so all shares are 0, whatever they are divided by
             width = 1.0
         distances_by_row = sample.sums([high - score for score in scores])
         shares_by_row = [distance / width for distance in distances_by_row]
@@ -814,8 +816,13 @@ class MacroF1(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the macro F1 of one run, and the contribution of each test row.
 
-        The contributions are derivatives at the pooled F1 of both runs (:func:`_f1_contributions`). The bias is
-        estimated by the jackknife.
+        The macro F1 is the mean of the F1 of all labels. The contributions are derivatives at the pooled F1 of both
+        runs (:func:`_f1_contributions`). The bias is estimated by the jackknife.
+
+        Args:
+            sample: The queries.
+            predictions: The predicted label of each query.
+            other: The run with which this one is compared; ``None`` if there is none, so that its own F1 is taken.
         """
         if other is None:
             other = OtherRun(sample, predictions)

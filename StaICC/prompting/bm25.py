@@ -75,8 +75,9 @@ class BM25Index:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
+        """Count the words of the texts, and compute the term of each word in the score of each text that has it."""
         self._text_count = len(texts)
-        lengths = []
+        lengths = []  # for each text, its number of words
         occurrences_by_word: defaultdict[str, _Occurrences] = defaultdict(_Occurrences)
         for text_index, text in enumerate(texts):
             words = words_of(text)
@@ -86,13 +87,14 @@ class BM25Index:
                 occurrences.text_indexes.append(text_index)
                 occurrences.counts.append(count)
 
-        text_count = len(texts)
-        mean_length = max(sum(lengths) / max(text_count, 1), _SMALLEST_MEAN_LENGTH)
+        mean_length = max(sum(lengths) / max(self._text_count, 1), _SMALLEST_MEAN_LENGTH)
+        # The part of the denominator that depends on the text only: k1 * (1 - b + b * length / mean length).
         length_terms = [_K1 * (1 - _B + _B * length / mean_length) for length in lengths]
         self._terms_by_word: dict[str, WordTerms] = {}
         for word, occurrences in occurrences_by_word.items():
             texts_with_word = len(occurrences.text_indexes)
-            idf = math.log(1 + (text_count - texts_with_word + 0.5) / (texts_with_word + 0.5))
+            # idf = log(1 + (N - n + 0.5) / (n + 0.5)), for n of the N texts
+            idf = math.log(1 + (self._text_count - texts_with_word + 0.5) / (texts_with_word + 0.5))
             terms = array("d")
             for text_index, count in zip(occurrences.text_indexes, occurrences.counts, strict=True):
                 terms.append(idf * count * (_K1 + 1) / (count + length_terms[text_index]))

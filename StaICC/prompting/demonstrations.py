@@ -160,27 +160,32 @@ def restrict_to_domain(
         query_labels: The true label index of each prompt's query.
         inside: ``True``: each query's label must occur among its demonstrations; ``False``: it must not.
         where: Name of the data set, for the message.
-        prompts: How many prompts the first lists are drawn for, where the test set was cut since; else 0.
+        prompts: How many lists are drawn before the first redraw, at least one for each query. More than that are
+            drawn if the test set was longer before a cut, so that the remaining queries have the same lists as
+            before. 0: one for each query.
 
     Returns:
-        One tuple of ``k`` positions per prompt; those of further prompts are not redrawn.
+        For each prompt, a tuple of ``k`` positions in the set. If ``prompts`` is larger than the number of queries,
+        the further lists are returned as they were drawn first.
 
     Raises:
         ArgumentError: A label cannot be made to occur (or to be missing), whatever is drawn.
     """
     restriction = _DomainRestriction(labels, k, inside, where)
-    refused_first = {}
+    unfit_beginnings_by_label = {}
     for query_label in sorted(set(query_labels)):
         restriction.check_feasible(query_label)
-        refused_first[query_label] = restriction.refused_as_first(query_label)
+        unfit_beginnings_by_label[query_label] = restriction.unfit_beginnings(query_label)
 
-    drawn = _draw(len(labels), k, prompts or len(query_labels))
-    generator = StableRandom(drawn.state_after)
-    fitting_lists = list(drawn.lists)
+    list_count = prompts or len(query_labels)
+    drawn = _draw(len(labels), k, list_count)
+    generator = StableRandom(drawn.state_after)  # continues where the first lists end
+    lists = list(drawn.lists)
     for prompt_index, query_label in enumerate(query_labels):
-        if not restriction.fits(fitting_lists[prompt_index], query_label):
-            fitting_lists[prompt_index] = restriction.redraw(generator, query_label, refused_first[query_label])
-    return tuple(fitting_lists)
+        if not restriction.fits(lists[prompt_index], query_label):
+            unfit_beginnings = unfit_beginnings_by_label[query_label]
+            lists[prompt_index] = restriction.redraw(generator, query_label, unfit_beginnings)
+    return tuple(lists)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,30 +233,31 @@ class _DomainRestriction:
                 f"{len(self.labels)} demonstrations have label index {query_label}"
             )
 
-    def refused_as_first(self, query_label: int) -> list[bool]:
-        """Return for each demonstration whether no list that begins with it fits.
+    def unfit_beginnings(self, query_label: int) -> list[bool]:
+        """Return for each demonstration of the set whether no list that begins with it fits.
 
-        In-domain, any first demonstration may be followed by one with the label.
+        In-domain, none is unfit: a demonstration with the label may follow any first one. Out-of-domain, those with
+        the label are.
         """
         if self.inside:
             return [False] * len(self.labels)
         return [label == query_label for label in self.labels]
 
-    def redraw(self, generator: StableRandom, query_label: int, refused_first: Sequence[bool]) -> tuple[int, ...]:
+    def redraw(self, generator: StableRandom, query_label: int, unfit_beginnings: Sequence[bool]) -> tuple[int, ...]:
         """Return the next list that fits; lists that do not are drawn and dropped.
 
         Args:
             generator: Draws the lists.
             query_label: The label of the query.
-            refused_first: Of :meth:`refused_as_first`. A list with such a beginning counts as drawn, but its other
-                positions are not computed.
+            unfit_beginnings: As :meth:`unfit_beginnings` returns them. A list that begins so counts as drawn, but its
+                other positions are not computed, to save time.
 
         Raises:
             ArgumentError: None of very many lists fits.
         """
         redraws = 0
         while True:
-            passed_over = generator.skip_samples(refused_first, self.k, _MOST_REDRAWS)
+            passed_over = generator.skip_samples(unfit_beginnings, self.k, _MOST_REDRAWS)
             redraws += passed_over + 1
             if redraws > _MOST_REDRAWS:
                 raise ArgumentError(

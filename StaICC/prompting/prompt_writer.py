@@ -124,9 +124,10 @@ class PromptRenderer:
     __slots__ = ("_demonstration", "_written", "settings")
 
     def __init__(self, split: TripletSplit, settings: PromptSettings) -> None:
+        """Keep the settings and the demonstration set; nothing is written yet."""
         self.settings = settings
         self._demonstration = split.demonstration
-        # By position and label: a demonstration of several prompts is written once.
+        # By position in the demonstration set and shown label: a demonstration of several prompts is written once.
         self._written: dict[tuple[int, int], Demonstration] = {}
 
     def input_text(self, texts: Sequence[str]) -> str:
@@ -205,18 +206,20 @@ class PromptRenderer:
             The prompt.
         """
         falsified_count = int(len(positions) * self.settings.label_wrong_rate)
-        falsified: Sequence[int] = ()
+        falsified_positions: Sequence[int] = ()
         if falsified_count > 0:
-            falsified = noise.sample(positions, falsified_count)
+            falsified_positions = noise.sample(positions, falsified_count)
         demonstrations = []
         for position in positions:
-            texts, label = self._demonstration.row(position)
-            if position in falsified:
-                label = (label + 1) % len(self.settings.label_space)  # the next label of the label space
-            demonstration = self._written.get((position, label))
+            texts, true_label = self._demonstration.row(position)
+            shown_label = true_label
+            if position in falsified_positions:
+                shown_label = (true_label + 1) % len(self.settings.label_space)  # the next label of the label space
+            demonstration = self._written.get((position, shown_label))
             if demonstration is None:
-                demonstration = dataclasses.replace(self.demonstration(texts, label), position=position)
-                self._written[position, label] = demonstration
+                written = self.demonstration(texts, shown_label)
+                demonstration = dataclasses.replace(written, position=position)
+                self._written[position, shown_label] = demonstration
             demonstrations.append(demonstration)
         return self.assemble(demonstrations, query)
 
@@ -238,7 +241,8 @@ class _Setting:
         self._key = name.removeprefix("_")
 
     def __get__(self, writer: PromptWriter | None, owner: type[PromptWriter] | None = None) -> Any:
-        if writer is None:
+        """Return the value of the setting; a list in a form that cannot be changed."""
+        if writer is None:  # an attribute of the class
             return self
         value = writer.get_config_dict()[self._key]
         if isinstance(value, list):
@@ -275,6 +279,7 @@ class PromptWriter(FixedAttributes):
     _advice = habits.OF_PROMPT_WRITERS
 
     def __init__(self, card: Card, split: TripletSplit, noisy_channel: bool = False) -> None:
+        """Begin with the template and the label space of the card."""
         self._card = card
         self._split = split
         self._starts_noisy = noisy_channel

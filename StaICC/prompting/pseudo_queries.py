@@ -31,6 +31,12 @@ class _DomainQueries(Iterator[tuple[str, ...]]):
     """Queries of random words; unlike a generator, they can be copied and pickled with the writer that has them."""
 
     def __init__(self, demonstration: SubsetView, length: int) -> None:
+        """Begin a new sequence of queries.
+
+        Args:
+            demonstration: The demonstration set, whose words are drawn.
+            length: The number of words of each input text.
+        """
         self._demonstration = demonstration
         self._length = length
         self._generator = StableRandom()
@@ -38,6 +44,11 @@ class _DomainQueries(Iterator[tuple[str, ...]]):
         self._words_of_row: dict[int, list[list[str]]] = {}
 
     def __next__(self) -> tuple[str, ...]:
+        """Return the next query: random words for each input text.
+
+        Raises:
+            ArgumentError: The demonstration set is empty.
+        """
         if len(self._demonstration) == 0:
             raise ArgumentError(f"{self._demonstration.name} has no rows to take the words of domain queries from")
         texts = []

@@ -15,6 +15,8 @@ _SCRIPTS_WITHOUT_BLANKS = (
     "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Hiragana, Katakana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
+_RUN_WITHOUT_BLANKS = re.compile(f"[{_SCRIPTS_WITHOUT_BLANKS}]+")
+"""Characters of scripts without blanks, next to each other."""
 _RUNS = re.compile(f"(?P<without_blanks>[{_SCRIPTS_WITHOUT_BLANKS}]+)|(?:(?![{_SCRIPTS_WITHOUT_BLANKS}])\\w)+")
 """Characters of scripts without blanks next to each other (the group ``without_blanks``), or a word of another script
 (the group is ``None``)."""
@@ -61,30 +63,33 @@ def pieces_of(text: str) -> list[str]:
 
 
 def _pieces_of_word(word: str) -> list[str]:
-    """Return the pieces of a text without blanks, in which characters of several scripts may follow each other."""
+    """Return the pieces of a text without blanks, such as ``"卡丢OK!"``: ``["卡", "丢", "OK"]``.
+
+    Each character of a script without blanks between words is a piece. What is between such characters is one piece,
+    without the punctuation around it.
+    """
     pieces = []
     end_of_last_run = 0
-    for run in _RUNS.finditer(word):
-        if run["without_blanks"] is None:
-            continue
-        pieces += _without_marks(word[end_of_last_run : run.start()])
-        pieces += list(run["without_blanks"])
+    for run in _RUN_WITHOUT_BLANKS.finditer(word):
+        text_before_run = word[end_of_last_run : run.start()]
+        pieces.append(_without_punctuation(text_before_run))
+        single_characters = list(run[0])
+        pieces += single_characters
         end_of_last_run = run.end()
-    pieces += _without_marks(word[end_of_last_run:])
-    return pieces
+    text_after_last_run = word[end_of_last_run:]
+    pieces.append(_without_punctuation(text_after_last_run))
+    return [piece for piece in pieces if piece]
 
 
-def _without_marks(word: str) -> list[str]:
-    """Return a list with the word without the punctuation around it; an empty list if it is punctuation only."""
+def _without_punctuation(word: str) -> str:
+    """Return a word without the punctuation around it; an empty text if it is punctuation only."""
     start = 0
     while start < len(word) and not word[start].isalnum():
         start += 1
     end = len(word)
     while end > start and not _can_end_word(word[end - 1]):
         end -= 1
-    if start == end:
-        return []
-    return [word[start:end]]
+    return word[start:end]
 
 
 def _can_end_word(character: str) -> bool:
@@ -118,5 +123,4 @@ def join_pieces(pieces: Sequence[str]) -> str:
 
 def _begins_without_blanks(piece: str) -> bool:
     """Return whether a piece begins with a character of a script without blanks between words."""
-    run = _RUNS.match(piece)
-    return run is not None and run["without_blanks"] is not None
+    return _RUN_WITHOUT_BLANKS.match(piece) is not None

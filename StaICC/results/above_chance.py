@@ -120,14 +120,20 @@ class AboveChance:
 
     @property
     def short(self) -> str:
-        """The verdict about the mean for a cell of a table; without such a verdict, a count of data sets."""
-        if not self.mean:
+        """Whether the mean over the data sets beats every baseline, for a cell of a table.
+
+        Where there are no verdicts about the mean, it is the number of data sets that beat every baseline.
+        """
+        has_verdicts_of_mean = len(self.mean) > 0
+        if not has_verdicts_of_mean:
             return f"{self.beaten_on} of {len(self.datasets)} data sets beat every baseline"
-        if self.not_beaten is None:
+        strongest = self.not_beaten
+        if strongest is None:
             return "beats every baseline"
-        if self.not_beaten.p_value is None:
-            return f"untested against {self.not_beaten.baseline}"
-        return f"does not beat {self.not_beaten.baseline}"
+        is_tested = strongest.p_value is not None  # a baseline without a test counts as not beaten
+        if not is_tested:
+            return f"untested against {strongest.baseline}"
+        return f"does not beat {strongest.baseline}"
 
     @property
     def headline(self) -> str:
@@ -200,11 +206,19 @@ def verdicts_about_conditions(result: ResultLike) -> list[ConditionVerdicts]:
     for dataset, details in result.details.items():
         for condition, baselines in details.baselines.items():
             interval = _accuracy_interval(details.intervals, condition)
-            found.append(ConditionVerdicts(condition, dataset, interval, verdicts_of(baselines)))
+            found.append(
+                ConditionVerdicts(
+                    condition=condition, dataset=dataset, interval=interval, verdicts=verdicts_of(baselines)
+                )
+            )
     if len(result.details) > 1:  # the mean of a single data set has the same verdicts
         for condition, baselines in result.means.baselines.items():
             interval = _accuracy_interval(result.means.intervals, condition)
-            found.append(ConditionVerdicts(condition, THE_MEAN, interval, verdicts_of(baselines)))
+            found.append(
+                ConditionVerdicts(
+                    condition=condition, dataset=THE_MEAN, interval=interval, verdicts=verdicts_of(baselines)
+                )
+            )
     return found
 
 
@@ -263,7 +277,9 @@ def _not_beaten(result: ResultLike, baseline: str, *, is_tested: bool) -> list[N
             conditions_by_datasets.setdefault(datasets, []).append(condition)
     not_beaten = []
     for datasets, conditions in conditions_by_datasets.items():
-        not_beaten.append(NotBeaten(baseline, datasets, tuple(conditions), is_tested))
+        not_beaten.append(
+            NotBeaten(baseline=baseline, datasets=datasets, conditions=tuple(conditions), is_tested=is_tested)
+        )
     return not_beaten
 
 

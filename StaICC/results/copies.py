@@ -66,8 +66,8 @@ def _probabilities_or_scores(record: ConditionRecord, label_count: int) -> _Scor
 def same_scores(first: Result, second: Result) -> bool:
     """Return whether the label scores of two results with equal labels are the same to the tolerance.
 
-    If one of the results has labels without scores, as some models return them, the scores count as the same: nothing
-    distinguishes the results.
+    The scores are compared condition by condition. Some models return labels without scores. A condition in which one
+    of the results has no scores is skipped, because nothing there distinguishes the results.
     """
     for dataset, details in first.details.items():
         label_count = len(details.labels)

@@ -305,7 +305,14 @@ class DatasetDetails(SavedRecord):
             _numbers(record.scores)
 
     def _check_subgroups(self, record: ConditionRecord, where: str) -> None:
-        """Raise a SchemaError for a test row that has no subgroup, in a column of subgroups."""
+        """Raise a SchemaError if a column of subgroups is too short for the test rows of a condition.
+
+        A column, such as "language", has the subgroup of each test row in the order of the rows.
+
+        Args:
+            record: The condition, with the number of the test row of each query.
+            where: The condition in messages.
+        """
         if self.subgroups is None:
             return
         for name, groups in self.subgroups.items():

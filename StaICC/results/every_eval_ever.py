@@ -159,7 +159,13 @@ def export_result(
             "total_rows": len(lines),
         }
     text = json.dumps(aggregate, indent=2, ensure_ascii=False, allow_nan=False)
-    return ExportedResult(names.aggregate_path, utf8(text + "\n"), names.samples_path, samples, tuple(left_out))
+    return ExportedResult(
+        aggregate_path=names.aggregate_path,
+        aggregate=utf8(text + "\n"),
+        samples_path=names.samples_path,
+        samples=samples,
+        left_out=tuple(left_out),
+    )
 
 
 def _names(result: Result, settings: ExportSettings, created: int) -> _Names:

@@ -89,7 +89,8 @@ def interval_scope(result: ResultLike) -> IntervalScope | None:
 def _of_shared_lists(result: ResultLike) -> str:
     """Return the sentence about a run in which all test rows of a repeat share one list of demonstrations."""
     repeats = result.signature.fields.get("repeats") or "1"
-    if not repeats.isdecimal():  # it differs between data sets
+    differs_between_datasets = not repeats.isdecimal()  # then it is a text, not one number
+    if differs_between_datasets:
         lists = "these lists"
     elif repeats == "1":
         lists = "this one list"

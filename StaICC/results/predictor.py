@@ -96,9 +96,10 @@ class Predictor:
 
     @property
     def _name_or_given(self) -> str:
-        """The name, or "predictions given" for those without a name; empty if a model has no name."""
-        if GIVEN in self.who:
-            return self.shown_name or GIVEN
+        """The shown name. Without one, it is "predictions given" for given predictions, and empty for a model."""
+        are_given_predictions = GIVEN in self.who  # then `who` has their digest under this key
+        if are_given_predictions and not self.shown_name:
+            return GIVEN
         return self.shown_name
 
     @property

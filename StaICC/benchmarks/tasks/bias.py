@@ -113,19 +113,27 @@ class _BiasTask(Task, Protocol):
         }
         # Label spaces differ, so there is no mean distribution over data sets.
         averaged = {readme_key: values[readme_key], paper_key: values[paper_key]}
-        return Scores(values, averaged, missing)
+        return Scores(values, averaged=averaged, missing=missing)
 
     def _released_scores(self, outcome: Outcome) -> Scores:
-        """Return the score of the README and the mean prediction, computed by the functions of StaICC 0.1.1."""
-        readme_key, _ = self.score_keys
-        score, mean_prediction = self.released_functions
-        missing: dict[str, str] = {}
-        values = {
-            readme_key: compute_or_explain(missing, readme_key, score, outcome.truth, outcome.rows),
-            "distribution": compute_or_explain(missing, "distribution", mean_prediction, outcome.truth, outcome.rows),
-        }
-        # StaICC 0.1.1 reports 0.0 for the mean of the distributions over data sets.
-        return Scores(values, {readme_key: values[readme_key], "distribution": 0.0}, missing)
+        """Return the bias score and the mean prediction as StaICC 0.1.1 computes them.
+
+        The bias score is the one that the README of StaICC 0.1.1 describes (first of ``score_keys``).
+        """
+        bias_key, _ = self.score_keys
+        bias_function, mean_prediction_function = self.released_functions
+        truth = outcome.truth
+        predictions = outcome.rows
+        missing: dict[str, str] = {}  # compute_or_explain() adds the reason for each undefined value
+        bias = compute_or_explain(missing, bias_key, bias_function, truth, predictions)
+        mean_prediction = compute_or_explain(missing, "distribution", mean_prediction_function, truth, predictions)
+        # A mean prediction is a list of probabilities, and data sets have different labels, so it has no mean over data
+        # sets. StaICC 0.1.1 reports 0.0 for it.
+        return Scores(
+            values={bias_key: bias, "distribution": mean_prediction},
+            averaged={bias_key: bias, "distribution": 0.0},
+            missing=missing,
+        )
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the confidence intervals of the two scores in :attr:`score_keys`, by key.

@@ -90,7 +90,7 @@ class GeneralisationTask(Task):
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the accuracy over the queries of all conditions together."""
         values, missing = classification_scores(_pooled(outcomes), metric_set("accuracy"))
-        return Scores(values, values, missing)
+        return Scores(values, averaged=values, missing=missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the interval of the accuracy for other test rows.

@@ -83,7 +83,7 @@ class GLERTask(Task):
             if line is not None:
                 slope, _intercept = line
                 slopes[metric] = slope
-        return Scores({**values, "sensitivity": lines}, slopes, missing)
+        return Scores({**values, "sensitivity": lines}, averaged=slopes, missing=missing)
 
     def _line(self, by_condition: Sequence[float | None], scoring: Scoring) -> list[float]:
         """Return the regression line of a metric over the share of correct labels: its slope, then its intercept.

@@ -38,7 +38,7 @@ class NormalTask(Task):
         """Return the metrics of the one condition. All of them enter the means over data sets."""
         outcome = outcomes[0]  # that of the one condition, "normal"
         values, missing = classification_scores(outcome, scoring.metric_set)
-        return Scores(values, values, missing)
+        return Scores(values, averaged=values, missing=missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the confidence intervals of the metrics, by key."""

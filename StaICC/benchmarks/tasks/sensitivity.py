@@ -48,9 +48,15 @@ class _ConsistencyTask(Task, Protocol):
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the consistency of predictions over the conditions."""
-        missing: dict[str, str] = {}
-        value = compute_or_explain(missing, "sensitivity.consistency", _consistency, outcomes, scoring)
-        return Scores({"sensitivity": {"consistency": value}}, {"consistency": value}, missing)
+        reasons_if_undefined: dict[str, str] = {}  # filled by compute_or_explain()
+        consistency = compute_or_explain(
+            reasons_if_undefined, "sensitivity.consistency", _consistency, outcomes, scoring
+        )
+        return Scores(
+            values={"sensitivity": {"consistency": consistency}},
+            averaged={"consistency": consistency},
+            missing=reasons_if_undefined,
+        )
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the confidence interval of the consistency, under ``sensitivity.consistency``."""

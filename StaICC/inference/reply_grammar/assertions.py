@@ -117,11 +117,12 @@ class StatementReader:
     """Reads statements about the labels of one task."""
 
     def __init__(self, labels: LabelNames, phrases: Phrases) -> None:
-        """Make a reader for labels.
+        """Make a reader of replies, which finds the labels that they assert or deny.
 
         Args:
             labels: The labels.
-            phrases: The phrases, with the names of the benchmark's template.
+            phrases: The patterns of the phrases around labels, such as denials. They have the words that the
+                benchmark's template writes before labels and texts, such as ``"topic"``.
         """
         self.labels = labels
         self._phrases = phrases
@@ -501,7 +502,12 @@ class StatementReader:
         return self._phrases.denied_after.match(after, 1) is not None
 
     def _is_near_denial(self, before: str, after: str) -> bool:
-        """Return whether a word of denial is in the same clause: "It never mentions X", "X it is not"."""
+        """Return whether a word of denial is in the clause of a label X: "It never mentions X", "X it is not".
+
+        Args:
+            before: The text before the label. Its last clause is that of the label.
+            after: The text after it. Its first clause is that of the label.
+        """
         clause_before = _CLAUSE_MARK.split(before)[-1]
         clause_after = _CLAUSE_MARK.split(after)[0]
         denial = self._phrases.denial

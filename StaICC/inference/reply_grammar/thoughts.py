@@ -42,16 +42,23 @@ _SPECIAL_TOKEN = re.compile(
 
 
 def without_thoughts(reply: str) -> str | None:
-    """Return the reply after its reasoning; ``None`` if the reasoning does not end."""
+    """Return the reply after its reasoning; ``None`` if the reasoning does not end.
+
+    Example:
+        >>> without_thoughts("<think>It may be a joke.</think>negative"), without_thoughts("<think>It may be")
+        ('negative', None)
+    """
     # A reply of gpt-oss has its answer in the final channel. Without one, it was cut off in another channel.
     final_channels = list(_FINAL_CHANNEL.finditer(reply))
     if final_channels:
         reply = reply[final_channels[-1].end() :]
     elif _OTHER_CHANNEL.search(reply) is not None:
         return None
-    if _explains_an_answer(reply):
+    # The reasons after an answer may be read with it: no reasoning that leads to an answer is there to cut.
+    if _is_answer_with_reasons(reply):
         return reply
 
+    # What is before the last end of reasoning is no answer.
     ends = list(_ENDS.finditer(reply))
     if ends:
         reply = reply[ends[-1].end() :]
@@ -65,7 +72,7 @@ def without_thoughts(reply: str) -> str | None:
     return answer
 
 
-def _explains_an_answer(reply: str) -> bool:
+def _is_answer_with_reasons(reply: str) -> bool:
     """Return whether a reply is an answer with an explanation after it: "positive <reason>...</reason>"."""
     explanation = _EXPLANATION.search(reply)
     if explanation is None:

@@ -442,12 +442,16 @@ class Forward:
             return TokenLogits(rows, log_totals=torch.cat(log_totals).tolist())
 
     def transformed(self, logits: Any) -> Any:
-        """Return logits after what the model does to them after the product with the output matrix, if anything."""
-        name = self.can.transform
-        if not name:
+        """Return the final logits for products of hidden states with the output matrix.
+
+        Some models scale or cap these products (:data:`TRANSFORMS`). Those of other models are returned unchanged.
+        """
+        name_of_setting = self.can.transform  # such as "logit_scale": the setting that says by how much
+        if not name_of_setting:
             return logits
-        amount = getattr(text_config(self.model.config), name)
-        return TRANSFORMS[name](logits, amount)
+        amount = getattr(text_config(self.model.config), name_of_setting)
+        transform = TRANSFORMS[name_of_setting]
+        return transform(logits, amount)
 
     def attention_weight(self) -> float:
         """Return the cost of an attended pair of positions over that of a position, from the sizes of the model.

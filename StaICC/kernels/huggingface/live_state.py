@@ -556,8 +556,11 @@ def _digest_of_attributes(tensor: Any) -> str:
 
 
 def _digest_of_modules(model: Any) -> PartialDigest:
-    """Return a digest of the tree of modules: classes and attributes."""
-    lines = []
+    """Return a digest of the tree of modules: the name, the class and the attributes of each module.
+
+    Attributes that cannot be digested are left out of it, and listed in the result.
+    """
+    lines = []  # one for each module
     unidentified = []
     attributes_of_all_modules = vars(torch.nn.Module()).keys()
     skipped_attributes = _SKIPPED_ATTRIBUTES | attributes_of_all_modules

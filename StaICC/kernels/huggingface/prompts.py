@@ -565,7 +565,7 @@ class PromptFormat:
         is_white_space = not before_reply.strip()
         return before_reply if is_white_space else ""
 
-    def _joined(self, texts: Sequence[str], label_space: Sequence[str]) -> list[PromptWithLabels]:
+    def _tokens_with_labels(self, texts: Sequence[str], label_space: Sequence[str]) -> list[PromptWithLabels]:
         """Return the tokens of each prompt followed by each label.
 
         Args:
@@ -588,9 +588,9 @@ class PromptFormat:
     def continuations(self, texts: Sequence[str], label_space: Sequence[str], first: int = 0) -> list[PromptWithLabels]:
         """Return the tokens of each prompt followed by each label, split as the tokenizer splits the whole text.
 
-        Where the border of prompt and label is no border of tokens (a space at the end of the prompt that goes with the
-        label), the score starts at the last border that all labels have in common, so that all of them are scored given
-        the same tokens.
+        A tokenizer may join the end of a prompt with the beginning of a label: ``"Label: "`` and ``"yes"`` may become
+        ``"Label:"``, ``" yes"``. So each result says how many tokens the prompt and all its continuations have in
+        common (``given``). Every label is scored by the tokens after these, given the same tokens.
 
         Args:
             texts: The prompts as the model reads them.
@@ -600,7 +600,7 @@ class PromptFormat:
         Raises:
             PromptError: Nothing is given, or a label adds nothing.
         """
-        prompts = self._joined(texts, label_space)
+        prompts = self._tokens_with_labels(texts, label_space)
         for index, prompt in enumerate(prompts, start=first):
             if prompt.given < 1:
                 raise PromptError(f"prompt {index} has no token that all labels follow; begin it with some text", index)
@@ -617,7 +617,7 @@ class PromptFormat:
         if not self.options.is_chat and self.options.last_blank == "prompt":
             return LabelTokens(encode(self.tokenizer, label_space, special=False), overlap=0)
         trial_text = self.render(_TRIAL_PROMPT)
-        (prompt_with_labels,) = self._joined([trial_text], label_space)
+        (prompt_with_labels,) = self._tokens_with_labels([trial_text], label_space)
         (trial_tokens,) = self.encode([trial_text])
         given = prompt_with_labels.given
         rows = [sequence[given:] for sequence in prompt_with_labels.sequences]

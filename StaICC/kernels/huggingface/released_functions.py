@@ -113,16 +113,18 @@ def _standard(
         for start in range(0, len(texts), DETAILED_AT_ONCE):
             some_texts = texts[start : start + DETAILED_AT_ONCE]
             probabilities, logits, states = kernel.score_in_detail(some_texts, label_space)
-            for row, vocabulary_logits, state in zip(probabilities, logits, states, strict=True):
+            for scores, vocabulary_logits, state in zip(probabilities, logits, states, strict=True):
                 if calibration_function is not None:
-                    row = calibration_function(row, vocabulary_logits, state)
+                    scores = calibration_function(scores, vocabulary_logits, state)
                 details = []
                 if return_hidden_state:
                     details.append(state)
                 if return_full_vocab_prob:
                     details.append(vocabulary_logits)
-                # Without details, the probabilities are no tuple of one element.
-                results.append((row, *details) if details else row)
+                if details:
+                    results.append((scores, *details))
+                else:
+                    results.append(scores)  # no tuple of one element
     if cache_empty is not None:
         cache_empty()
     return results

@@ -676,15 +676,18 @@ _TIES = 8
 
 
 class _TieCheck:
-    """Whether a server tells labels apart.
+    """Finds a server whose scores are made up: in its first queries, all labels have exactly the same score.
 
-    Once it did, ties are believed: which queries have one after the other depends on the threads.
+    As soon as one query has different scores, later ties are believed. They may be accidents, and which queries follow
+    one another depends on the threads.
     """
 
     def __init__(self) -> None:
+        """Begin without any query."""
         self.tells_labels_apart = False
-        """Whether the labels of a query had different scores."""
-        self._ties = 0
+        """Whether the labels of any query so far had different scores."""
+        self._tied_queries = 0
+        """Number of queries so far in which all labels (two at least) had exactly the same score."""
 
     def fault(self, scores: Sequence[Sequence[float]]) -> str | None:
         """Return why the scores of these queries cannot be believed; ``None`` if they can.
@@ -697,10 +700,10 @@ class _TieCheck:
         if self.tells_labels_apart:
             return None
         # All scores of each query are equal. One label alone is no tie.
-        self._ties += sum(len(row) > 1 for row in scores)
-        if self._ties < _TIES:
+        self._tied_queries += sum(len(row) > 1 for row in scores)
+        if self._tied_queries < _TIES:
             return None
-        return f"the server returned exactly the same score for all labels in each of {self._ties} queries"
+        return f"the server returned exactly the same score for all labels in each of {self._tied_queries} queries"
 
 
 _VERSION = 4
@@ -857,6 +860,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     option ``prompt_format=chat-labels`` sets it."""
 
     def __post_init__(self) -> None:
+        """Check the options, and set what this process keeps about the server: its connections and its checks.
+
+        Raises:
+            ArgumentError: An option is invalid, or does not fit another one.
+        """
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
         super().__post_init__()
         server_options = {field.name: getattr(self, field.name) for field in fields(ServerOptions)}
@@ -1195,10 +1203,19 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return {"messages": self.messages(prompt), **settings}
 
     def _refuse_if_cut(self, prompt: str) -> None:
-        """Raise an error if the server cuts the prompt (:mod:`StaICC.kernels.server.prompt_cuts`)."""
-        if not self._prompt_check.is_known_to_be_read(prompt):
-            with self._transport.checking:
-                self._prompt_check.refuse_if_cut(prompt, self._count_tokens)
+        """Raise an error if the server reads less than the prompt, such as its last 4,096 tokens only.
+
+        To find out, the server counts tokens (:mod:`StaICC.kernels.server.prompt_cuts`). A prompt that is not longer
+        than one that was read in full needs no count.
+
+        Raises:
+            EndpointError: The server cuts the prompt, or its count failed.
+        """
+        if self._prompt_check.is_known_to_be_read(prompt):
+            return
+        # A lock: one thread counts at a time. The others wait, and use what it found.
+        with self._transport.checking:
+            self._prompt_check.refuse_if_cut(prompt, self._count_tokens)
 
     def _count_tokens(self, text: str) -> int | None:
         """Return the tokens of a prompt as the server counts them, with a request for one token."""
@@ -1348,14 +1365,14 @@ def _options_of_format(prompt_format: str, is_api_given: bool) -> dict[str, Any]
 
 
 def _warning_without_text(masses: Sequence[float], prompt_ends_in_blank: bool) -> str:
-    """Return the warning about next tokens without visible text.
+    """Return the warning that a model often predicts blanks and line breaks next, instead of a label.
 
     Args:
-        masses: For each prompt, the total probability of these tokens.
-        prompt_ends_in_blank: Whether prompts are sent with the blank before the label.
+        masses: For each prompt, the total probability of next tokens without visible text.
+        prompt_ends_in_blank: Whether prompts are sent with a blank at their end, as in ``"Label: "``.
     """
     mean = math.fsum(masses) / len(masses)
-    prompts_mostly_without = sum(mass > _MOSTLY for mass in masses)
+    prompts_mostly_without = sum(mass > _MOSTLY for mass in masses)  # without visible text in most of the probability
     advice = ""
     if prompt_ends_in_blank:
         advice = ". With last_blank='label' the model can write the blank and the label in one token"

@@ -60,8 +60,13 @@ class LiteLLMKernel(ReplyKernel):
     """The requests of this object; not an option, so not a field."""
 
     def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ArgumentError: One is invalid, or the model is not named.
+        """
         super().__post_init__()
-        object.__setattr__(self, "_requests", Requests(self.concurrency, understood=True))
+        self._set_requests()
         if not self.model:
             raise ArgumentError("model: got none, expected a name such as 'anthropic/claude-sonnet-4-5'")
 
@@ -85,7 +90,15 @@ class LiteLLMKernel(ReplyKernel):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        object.__setattr__(self, "_requests", Requests(self.concurrency, understood=True))
+        self._set_requests()
+
+    def _set_requests(self) -> None:
+        """Set what sends the requests: ``concurrency`` at once, from the first one on.
+
+        With ``understood=False``, the first request would be sent alone until one has succeeded.
+        """
+        requests = Requests(self.concurrency, understood=True)
+        object.__setattr__(self, "_requests", requests)  # the dataclass is frozen
 
     @property
     def usage(self) -> EndpointUsage:

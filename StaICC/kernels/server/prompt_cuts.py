@@ -190,13 +190,17 @@ class PromptCheck:
     """
 
     def __init__(self, longest_read: int = NEVER_CUT) -> None:
+        """Begin without any measurement of this process."""
         self.longest_read = longest_read
         """Length of the longest prompt that is known to be read in full, in bytes."""
         self.most_demonstrations = 0
         """The most demonstrations of a prompt: sent as messages, each has tokens of the template."""
         self._shortest_cut: _CutPrompt | None = None
+        """The shortest prompt that the server was seen to cut."""
         self._longest_announced = ""
+        """The longest announced prompt that was not measured yet; empty if there is none."""
         self._cannot_count = False
+        """Whether the server states no usable numbers of tokens, so that nothing can be measured."""
 
     def __reduce__(self) -> tuple[type[PromptCheck], tuple[int]]:
         return PromptCheck, (self.longest_read,)

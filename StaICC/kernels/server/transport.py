@@ -380,6 +380,7 @@ class _Ending:
     """Whether the requests of one call of :meth:`Requests.all` go on."""
 
     def __init__(self) -> None:
+        """Begin with a call that goes on."""
         self.error: RunEndingError | None = None
         """Why nothing more is requested."""
         self.is_interrupted = False
@@ -418,14 +419,18 @@ class Requests:
     """
 
     def __init__(self, concurrency: int, understood: bool = False) -> None:
+        """Begin without any request."""
         self.concurrency = concurrency
         self.understood = understood
         self.counts: Counter[str] = Counter()
         """The fields of :class:`EndpointUsage` so far, in this process."""
         self.counts_lock = threading.Lock()
         self._calls: set[_Ending] = set()
+        """For each call of :meth:`all` in progress, whether it goes on."""
         self._calls_lock = threading.Lock()
+        """Held while the calls in progress are read or changed."""
         self._of_thread = threading.local()
+        """Has, in each thread, the attribute ``ending``: the state of the call for which the thread works."""
 
     def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
         """Return the result of ``work`` for each prompt; an error, without key and traceback, takes its place."""
@@ -543,11 +548,13 @@ class Transport(Requests):
     """
 
     def __init__(self, options: ServerOptions, editions: Iterable[Edition] = ()) -> None:
+        """Keep the options; the first request connects."""
         super().__init__(options.concurrency)
         self._options = options
         self.editions = list(editions)
         """The editions seen so far."""
         self._process: int | None = None
+        """The number of the process that has connected; ``None`` before."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Transport, (self._options, self.editions)
@@ -583,6 +590,7 @@ class Transport(Requests):
         self._faults_in_a_row = 0
         """Number of failed requests since the server's last answer."""
         self.checking = threading.Lock()
+        """Held by a thread that checks the server (its echo, or whether it cuts prompts); the others wait for it."""
         self.echo_fault: str | None = ""
         """Why the server's echo is wrong; None if it is right, empty before the check."""
         redact_logs()
