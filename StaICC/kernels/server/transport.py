@@ -159,11 +159,14 @@ _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flag
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
 _SETTING = re.compile(
     r"(unsupported|unknown|unrecognized|invalid)[ _](request[ _])?(parameter|value|argument)|not permitted"
-    r"|not supported with this model|does not support|logprobs",
+    r"|not supported with this model|does not support",
     re.I,
 )
+_LOGPROBS = re.compile("logprobs", re.I)
 _FIELDS_BY_PROMPT = re.compile(r"prompt|messages|input|max_tokens|max_completion_tokens")
 """The beginnings of the names of those fields of a request that can be wrong for one prompt and right for another."""
+_FIELD_NAME = re.compile(r"(?!(none|null)$)[a-z][\w.\[\]]*", re.I)
+"""The name of a field. Some servers write ``None`` or a blank where they name none."""
 
 _LOG = logger(__name__)
 
@@ -593,6 +596,8 @@ class Transport(Requests):
         """Held by a thread that checks the server (its echo, or whether it cuts prompts); the others wait for it."""
         self.echo_fault: str | None = ""
         """Why the server's echo is wrong; None if it is right, empty before the check."""
+        self._accepted_settings: set[str] = set()
+        """The settings (:func:`_settings_of`) of requests that had an answer."""
         redact_logs()
         self.understood = False
         self._process = os.getpid()
@@ -744,12 +749,15 @@ class Transport(Requests):
             TimeoutError: The response is not there in time.
         """
         url = f"{self._options.base_url}/{_PATHS[api]}"
+        settings = _settings_of(payload)
         request = {"model": self._options.model, **payload}
         with self._client.stream("POST", url, json=request, headers=self._headers) as response:
             data = _read_response(response, deadline)
         beginning = data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace")
         if not response.is_success:
-            return self._status_fault(response.status_code, response.headers, beginning)
+            were_accepted = settings in self._accepted_settings
+            return self._status_fault(response.status_code, response.headers, beginning, were_accepted)
+        self._accepted_settings.add(settings)
         if len(data) > _LARGEST_BODY:
             return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
         try:
@@ -762,19 +770,21 @@ class Transport(Requests):
             return fault
         return body
 
-    def _status_fault(self, status: int, headers: Mapping[str, str], text: str) -> _Fault:
+    def _status_fault(self, status: int, headers: Mapping[str, str], text: str, settings_were_accepted: bool) -> _Fault:
         """Return the fault of a response that reports an error.
 
         Args:
             status: Its status.
             headers: Its headers, by lower-case name.
             text: The beginning of its body.
+            settings_were_accepted: Whether another request with the same settings had an answer.
         """
         stated_error = _error_of_body(text)
         description = f"status {status}"
         if stated_error.message.strip():
             description = f"{description}: {clip(stated_error.message)}"
-        lasting_fault = self._lasting_fault(status, headers.get("location", "nowhere"), stated_error)
+        location = headers.get("location", "nowhere")
+        lasting_fault = self._lasting_fault(status, location, stated_error, settings_were_accepted)
         if lasting_fault is not None:
             return _Fault(f"{lasting_fault.reason} ({description})", error=lasting_fault.error)
 
@@ -789,13 +799,17 @@ class Transport(Requests):
         reason = f"the server failed or refused ({description})"
         return _Fault(reason, may_pass=may_pass, wait=wait, is_rate_limit=status == 429)
 
-    def _lasting_fault(self, status: int, location: str, stated_error: _StatedError) -> _Fault | None:
+    def _lasting_fault(
+        self, status: int, location: str, stated_error: _StatedError, settings_were_accepted: bool
+    ) -> _Fault | None:
         """Return why a request would fail again; None if it may succeed.
 
         Args:
             status: The status of the response.
             location: Where it redirects to.
             stated_error: The error that its body describes.
+            settings_were_accepted: Whether another request with the same settings had an answer. Then the name of a
+                setting in the error, which may quote the prompt, does not mean that all requests fail.
         """
         code = stated_error.code
         text = stated_error.message
@@ -823,7 +837,9 @@ class Transport(Requests):
             reason = f"the server has no such address, or no model {self._options.model!r}; {for_a_chat_server()}"
             return _Fault(reason, error=UnusableEndpointError)
         field = stated_error.field
-        is_setting = field != "" and _FIELDS_BY_PROMPT.match(field) is None
+        names_setting = _FIELD_NAME.fullmatch(field) is not None and _FIELDS_BY_PROMPT.match(field) is None
+        names_setting = names_setting or _LOGPROBS.search(text) is not None
+        is_setting = names_setting and not settings_were_accepted
         if status in (400, 422) and (is_setting or _SETTING.search(f"{code} {text}")):
             advice = (
                 "change it or leave it out (temperature=none); max_completion_tokens=N replaces max_tokens, and "
@@ -967,6 +983,16 @@ class _StatedError(NamedTuple):
     message: str
     field: str = ""
     """The field of the request that it names as wrong; empty if it names none."""
+
+
+_PROMPT_FIELDS = ("prompt", "messages")
+"""The fields of a request that have the prompt."""
+
+
+def _settings_of(payload: Mapping[str, Any]) -> str:
+    """Return the fields of a request but for the prompt, as one text that is equal for equal settings."""
+    settings = {name: value for name, value in payload.items() if name not in _PROMPT_FIELDS}
+    return json.dumps(settings, sort_keys=True, default=str)
 
 
 def _error_of_body(text: str) -> _StatedError:

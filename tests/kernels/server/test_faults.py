@@ -16,6 +16,7 @@ from StaICC import Normal
 from StaICC.errors import OutputError
 from StaICC.inference.runner import predict_queries
 from StaICC.kernels.server.endpoint import EndpointKernel
+from StaICC.kernels.server.transport import UnusableEndpointError
 from StaICC.kernels.text_inference import text_inference
 from StaICC.prompting.prompt_writer import Query
 
@@ -112,8 +113,8 @@ FAULTS = {
         "temperature=none",
     ),
     **{
-        f"a wrong field: {name}": Fault(wrong.status(status, body=body), kind, says)
-        for name, (status, body, kind, says) in WRONG_FIELDS.items()
+        f"a wrong field: {name}": Fault(wrong.status(status, body=body), "query", f"status {status}")
+        for name, (status, body, _, _) in WRONG_FIELDS.items()
     },
     "a bad request": Fault(refused(None, "no"), "query", "status 400: 'no'"),
     "no choices": Fault(wrong.changed(lambda answer: answer.update(choices=[])), "query", "0 choices"),
@@ -186,6 +187,27 @@ def test_a_fault_costs_its_own_query_only(server, truth, tmp_path, name, way):
     assert usage.requests == (queries - received + 1 if received < queries else 0)  # what was received is not lost
     if kind != "unparsed" or "filtered" in name:
         assert again.divided == truth.divided
+
+
+@pytest.mark.parametrize("name", WRONG_FIELDS)
+def test_a_setting_that_is_refused_from_the_first_query_on_ends_the_run(server, tmp_path, name):
+    """Later, a named setting is no reason: other queries with the same settings had an answer (the faults above)."""
+    status, body, kind, says = WRONG_FIELDS[name]
+    server.always, server.wrong = wrong.status(status, body=body), []
+    server.requests.clear()
+    with pytest.raises(OutputError, match=says) as caught:
+        run(server, tmp_path / "s.sqlite")
+    assert isinstance(caught.value, UnusableEndpointError) == (kind == "ends")
+    assert len(server.requests) <= 8  # those in flight
+
+
+@pytest.mark.parametrize("parameter", ["None", "null", " ", "", None])
+def test_a_refusal_that_names_no_field_costs_its_query(server, tmp_path, parameter):
+    refusal = {"error": {"message": "no", "type": "None", "param": parameter, "code": "400"}}
+    server.always, server.wrong = wrong.status(400, body=refusal), []
+    with pytest.raises(OutputError, match="refused") as caught:
+        run(server, tmp_path / "s.sqlite")
+    assert not isinstance(caught.value, UnusableEndpointError)
 
 
 def details_of_three(result):
