@@ -266,6 +266,9 @@ def test_references_that_lead_nowhere(kind: str, reference: str, error: type[Sta
 
 
 OWN_KERNEL = """
+from StaICC import Identity
+
+
 class Mine:
     def __init__(self, text="", **options):
         self.made_of = (text, options)
@@ -276,6 +279,11 @@ class Mine:
 
     def __call__(self, prompt, label_space):
         return [1.0 for label in label_space]
+
+    def identity(self):
+        text, options = self.made_of
+        settings = {name: str(value) for name, value in options.items() if name != "forgotten"}
+        return Identity({"kernel": "Mine", "text": text}, settings)
 
 
 MINE = Mine()
@@ -295,6 +303,15 @@ MINE = Mine()
 def test_kernels_by_reference_as_the_page_of_kernels_says(name: str, made_of: tuple[str, Any], site: Path) -> None:
     (site / "own_kernel.py").write_text(OWN_KERNEL, encoding="utf-8")
     assert load_kernel(name).made_of == made_of
+
+
+def test_an_option_that_the_identity_lacks_is_refused(site: Path) -> None:
+    """Results with other values would have equal signatures, and share the predictions in a store."""
+    (site / "own_kernel.py").write_text(OWN_KERNEL, encoding="utf-8")
+    install(site, "a", "1", {"staicc.kernels": {"own": "own_kernel:Mine"}})
+    for name in ("own_kernel:Mine", "own"):
+        with pytest.raises(ArgumentError, match="option forgotten of .*: its identity does not have it"):
+            load_kernel(f"{name};smoothing=1;forgotten=2")
 
 
 def test_names_from_files_import_nothing(site: Path) -> None:

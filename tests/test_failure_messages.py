@@ -25,9 +25,10 @@ def hides_its_case(assertion: ast.Assert) -> bool:
             conditions.append(condition.operand)
         elif isinstance(condition, ast.BoolOp):
             conditions += condition.values
-        elif isinstance(condition, ast.Call) and isinstance(condition.func, ast.Name):
-            if condition.func.id in ("all", "any"):
-                return True
+        else:
+            match condition:
+                case ast.Call(func=ast.Name(id="all" | "any")):
+                    return True
     return False
 
 

@@ -173,8 +173,9 @@ def shown_model(spec: str) -> str:
         shown = f"{kind}:{_without_folders(name.removeprefix('hf:'))}"
         for option in options:
             option_name, _, value = option.partition("=")
-            if option_name == "revision":  # NAME@REVISION is the same, and a run file has the name only
-                shown += f"@{value}"
+            is_revision = option_name.strip() == "revision" and value.strip().lower() != "none"
+            if is_revision:  # NAME@REVISION is the same, and a run file has the name only
+                shown += f"@{value.strip()}"
         return shown
     if kind in KERNELS:
         return kind

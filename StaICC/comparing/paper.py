@@ -254,20 +254,27 @@ class _Section:
         return text
 
     def _differing_parts(self, scoring: str) -> str:
-        """Return the parts of how a model scores labels that another run has with another value.
+        """Return the parts of how a model scores labels in which it differs from another model of its kind.
 
         Models of different kinds have different parts, which are in the signatures: ``order`` belongs to the embedded
-        model, ``label_scoring`` to models of transformers. They say nothing about a difference between the runs.
+        model, ``label_scoring`` to models of transformers. They say nothing about a difference between the runs. Models
+        that have a part of the same name are of one kind; if one of them lacks another part, they differ in it.
 
         Args:
             scoring: All parts, such as ``"escape=C;order=12"``.
         """
-        values_by_part: dict[str, set[str]] = {}
-        for result in self._runs.values():
-            for part in (result.signature.fields.get("scoring") or "").split(";"):
-                values_by_part.setdefault(part.partition("=")[0], set()).add(part)
         parts = scoring.split(";")
-        return ";".join([part for part in parts if len(values_by_part[part.partition("=")[0]]) > 1])
+        names = {part.partition("=")[0] for part in parts}
+        others_of_the_kind = []
+        for result in self._runs.values():
+            other_parts = (result.signature.fields.get("scoring") or "").split(";")
+            if any(part.partition("=")[0] in names for part in other_parts):
+                others_of_the_kind.append(other_parts)
+        differing = []
+        for part in parts:
+            if any(part not in other_parts for other_parts in others_of_the_kind):
+                differing.append(part)
+        return ";".join(differing)
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
         """Return the mean score of a run in words, with its interval and its baselines, if these are known.

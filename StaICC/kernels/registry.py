@@ -30,6 +30,7 @@ from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import set_integers
 from StaICC.docstring_text import without_references
 from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
+from StaICC.inference.identity import identity_of
 from StaICC.registry import Registry, is_reference
 
 if TYPE_CHECKING:
@@ -471,6 +472,33 @@ def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, An
     return cast("LoadedKernel", kernel)
 
 
+def _check_recorded(kernel: LoadedKernel, name: str, options: Iterable[str]) -> None:
+    """Check that the identity of a kernel of the user's own has each option that is given in its name.
+
+    Otherwise results with different values of an option would have equal signatures, and share stored predictions.
+
+    Args:
+        kernel: The kernel.
+        name: What the user wrote to name it, such as ``"package.module:name"``.
+        options: The names of the options.
+
+    Raises:
+        ArgumentError: The identity does not have an option.
+    """
+    given = sorted(options)
+    if not given:
+        return
+    identity = identity_of(kernel)
+    recorded = identity.who.keys() | identity.settings.keys()
+    for option in given:
+        if option not in recorded:
+            raise ArgumentError(
+                f"option {option} of {name}: its identity does not have it, so results with other values would look "
+                f"the same. Give the kernel a method identity() that returns Identity({{'kernel': ...}}, "
+                f"{{{option!r}: ...}})"
+            )
+
+
 def _signature_of(factory: KernelFactory) -> inspect.Signature | None:
     """Return the signature of a factory; ``None`` for the functions written in C that have none."""
     try:
@@ -578,7 +606,9 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
         entry = KERNELS.find(kind)
         all_options = split_options(spec, {}, others=True, model=kind, given=options).options
         text = f"{entry.name}{colon}{after_kind}"
-        return _make(kind, entry.value, text=text, options=all_options, argument=after_kind)
+        kernel = _make(kind, entry.value, text=text, options=all_options, argument=after_kind)
+        _check_recorded(kernel, kind, all_options.keys() - options.keys())
+        return kernel
 
     # package.module:name, with an argument behind it if need be: package.module:name:argument.
     object_name, _, argument = after_kind.partition(":")
@@ -586,7 +616,9 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     if is_reference(reference):
         all_options = split_options(spec, {}, others=True, model=reference, given=options).options
         factory = KERNELS.find(reference).value
-        return _make(reference, factory, text=after_kind, options=all_options, argument=argument)
+        kernel = _make(reference, factory, text=after_kind, options=all_options, argument=argument)
+        _check_recorded(kernel, reference, all_options.keys() - options.keys())
+        return kernel
 
     # A file or a folder.
     if name.endswith(".py"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from StaICC import GLER, Dataset, Method, Normal, Statistics, load_kernel
+from StaICC import GLER, Dataset, Identity, Method, Normal, Statistics, load_kernel
 from StaICC.cli import main
 from StaICC.comparing.citing import entries
 from StaICC.comparing.comparison import compare, compare_runs
@@ -150,6 +150,29 @@ def test_of_the_scoring_of_labels_the_paragraph_has_what_differs(runs: dict[str,
     assert "(ppm, scoring order=3) has a mean" in paper_text({"one": runs["one"], "low": low_order})
     function = run(1, lambda prompt, label_space: [1.0, 0.0, 0.0], model_name="own")
     assert "scoring" not in paper_text({"one": runs["one"], "own": function}).split("Signature")[0]
+
+
+class ModelWithSettings:
+    """A model that always predicts the first label, with given settings in its identity."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.settings = settings
+
+    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+        return [1.0] + [0.0] * (len(label_space) - 1)
+
+    def identity(self) -> Identity:
+        return Identity({"model": "words"}, self.settings)
+
+
+def test_a_setting_that_one_of_two_models_of_a_kind_lacks_is_a_difference() -> None:
+    with_temperature = run(1, ModelWithSettings({"api": "chat", "temperature": "0"}), model_name="words")
+    without = run(1, ModelWithSettings({"api": "chat"}), model_name="words")
+
+    text = paper_text({"zero": with_temperature, "default": without})
+
+    assert "zero (words, scoring temperature=0) has" in text
+    assert "default (words) has" in text
 
 
 def test_a_slope_is_no_accuracy_and_lower_is_better() -> None:
