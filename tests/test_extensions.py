@@ -310,7 +310,7 @@ def test_an_option_that_the_identity_lacks_is_refused(site: Path) -> None:
     (site / "own_kernel.py").write_text(OWN_KERNEL, encoding="utf-8")
     install(site, "a", "1", {"staicc.kernels": {"own": "own_kernel:Mine"}})
     for name in ("own_kernel:Mine", "own"):
-        with pytest.raises(ArgumentError, match="option forgotten of .*: its identity does not have it"):
+        with pytest.raises(ArgumentError, match=r"option forgotten of .*: its identity does not have it"):
             load_kernel(f"{name};smoothing=1;forgotten=2")
 
 

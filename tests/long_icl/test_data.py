@@ -195,7 +195,7 @@ def test_missing_data_are_skipped_with_instructions(small: Path, caplog: pytest.
 def test_damaged_data_are_not_skipped_and_licences_come_first(small: Path) -> None:
     (small / "tacred_test.json").write_text("[")
     notices: list[str] = []
-    with pytest.raises(DataDamagedError, match=r"tacred_test\.json, its text.* line 1"):
+    with pytest.raises(DataDamagedError, match=r"tacred_test\.json, its text.* at column 2"):
         load_available(small, ["banking77", "tacred"], verify=False, announce=notices.append)
     assert notices == [task_card("banking77").notice(), task_card("tacred").notice()]
 
@@ -390,7 +390,7 @@ BAD_ROWS = {
         "few_nerd",
         '[{"sentence": "a",\n "entities": {"a": tru}}]',
         "its text",
-        "Expecting value: line 2",
+        "Expecting value at line 2",
     ),
     "lists in 100,000 lists": ("few_nerd", "[\n" + "[" * 100000, "its text", "nested"),
     "a number of 10,000 digits": ("few_nerd", "[\n" + "7" * 10000 + "]", "its text", "too large"),
