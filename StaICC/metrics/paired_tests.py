@@ -680,9 +680,9 @@ def _probability_not_positive(terms: Mapping[float, float]) -> float:
 
     An exponential weight times a term has the moment generating function ``1 / (1 - s * term)``. So the sum has
     ``M(s) = product of 1 / (1 - s * term)``. By the inversion formula (Lugannani and Rice 1980), the probability of a
-    positive sum is the integral of ``M(s) / s / (2 pi i)`` along a vertical line in the complex plane to the right of 0.
-    To the left of 0, the integral is minus the probability that the sum is not positive, because the pole at 0 adds 1.
-    The line passes near the saddlepoint of M, where the integrand falls fastest in both directions. The relative error
+    positive sum is the integral of ``M(s) / s / (2 pi i)`` along a vertical line in the complex plane, right of 0. To
+    the left of 0, the integral is minus the probability that the sum is not positive, because the pole at 0 adds 1. The
+    line passes near the saddlepoint of M, where the integrand falls fastest in both directions. The relative error
     is about 1e-6 for probabilities above 1e-30.
 
     Args:
