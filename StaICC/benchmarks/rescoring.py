@@ -253,12 +253,19 @@ class ScoredResult:
 
         The saved values are compared with those of the result that is computed from the recorded predictions.
 
+        If the run stopped early, the decision is compared, too: the rule is applied to the predictions again. The
+        decision of a race of two models follows from the results of both. It is compared by the caller if he has both
+        of them, and cannot be compared if the file has this one only.
+
         Args:
-            race: Whether the result is one of the two of a race. The caller then compares the decision to stop, which
-                follows from both results.
+            race: Whether the caller has both results of the race.
         """
         recomputed = self._recomputed_result()
+        saved = {**self.saved, "signature": _all_fields(self.result.signature)}
         expected = recomputed.to_dict()
+        expected["signature"] = _all_fields(recomputed.signature)
+
+        # What is not compared here is expected to be as it was saved.
         for key in _ENTRIES_NOT_SHARED:
             expected[key] = self.saved[key]
         self._copy_records_of_predictors(expected)
@@ -270,9 +277,8 @@ class ScoredResult:
             else:
                 yield from self.replayed([self])
 
-        saved = {**self.saved, "signature": _all_fields(self.result.signature)}
-        expected["signature"] = _all_fields(recomputed.signature)
-        yield from compare_values(self.where.removesuffix(" / "), saved, expected, self.unknown)
+        path_in_file = self.where.removesuffix(" / ")
+        yield from compare_values(path_in_file, saved, expected, self.unknown)
 
     def _recomputed_result(self) -> Result:
         """Return the result that is computed from the scored data sets, for a comparison with the saved one.

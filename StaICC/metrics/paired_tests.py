@@ -839,9 +839,12 @@ def favourable_weight(rows: int) -> float:
 def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
     """Return the one-sided p-value of the null hypothesis "the true difference is at most `least`".
 
+    The step of a row is what the row adds to the difference: its score in the first run minus its score in the second
+    one, divided by the number of data sets and by the number of rows of its own. So the steps sum up to the difference.
+
     The test is that of Gaffke (2005). Let x be the steps of the rows minus those of the null hypothesis, with one
-    pseudo-row added, and let w be random Dirichlet weights. Then p is the probability that ``sum of w * x`` is not
-    positive.
+    further row added, the pseudo-row, and let w be random Dirichlet weights. Then p is the probability that
+    ``sum of w * x`` is not positive.
 
     Two pseudo-rows are tried. With the lowest possible step, the test is cautious: the sample may lack such a row. With
     the highest possible step, it is not. The p-value is the weighted mean of both probabilities
@@ -865,7 +868,8 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
 
     # Under the hypothesis, all rows of a data set have the same step. With several data sets, a pseudo-row is one of
     # the smallest data set, in which a row has the largest weight.
-    tested_step = tested / min(difference.strata) / len(difference.strata)
+    rows_by_dataset = difference.strata
+    tested_step = tested / min(rows_by_dataset) / len(rows_by_dataset)
     least_favourable = min(0.0, difference.lowest_step - tested_step)
     most_favourable = max(0.0, difference.highest_step - tested_step)
     p_if_least_favourable = _probability_with_pseudo_row(terms, least_favourable)

@@ -210,8 +210,15 @@ class Forward:
     def flat(self, rows: Sequence[TrieRow]) -> Any:
         """Run rows without a prefix one after the other in one sequence: a packed batch without padding.
 
+        A row has prompts that begin in the same way as a tree, laid out depth first. Each position attends to its
+        ancestors in the tree only. The beginning that all prompts of the row share is a chain: there, these are all
+        positions before it in the row.
+
+        Args:
+            rows: The rows; a position has a token and a depth, its number in its prompt.
+
         Returns:
-            States of shape (1, positions, width).
+            States of shape (1, positions, width), the positions of the rows one after the other.
         """
         ids: list[int] = []
         depths: list[int] = []
@@ -229,9 +236,9 @@ class Forward:
                 mask = self.additive(may_attend[None, None, row.chain :])
                 segments.append(Segment(start=row_start, first=chain_end, end=row_end, mask=mask))
 
-        # The mask that the model gets is a mark: attention with this mask is computed by the segments and their masks.
-        # Its entries are NaN, which spoils an attention that is computed in another way. One position alone needs no
-        # segments, and transformers takes the heads of a group for positions there.
+        # The model gets a mask that only says "compute this attention by the segments". Its entries are NaN, so that an
+        # attention that is computed in another way is visibly wrong. One position alone needs no segments: its mask is
+        # 0. (For one position, transformers itself takes grouped heads for positions.)
         entry = torch.nan if len(ids) > 1 else 0.0
         one_entry = torch.full((1, 1, 1, 1), entry, dtype=self.dtype, device=self.device)
         whole_mask = one_entry.expand(1, 1, len(ids), len(ids))
