@@ -376,8 +376,8 @@ def _text(value: Any) -> str:
     """Return a value as a text that is the same for equal values, in every process.
 
     Example:
-        >>> _text({"b": 1, "a": [True, None]})
-        "builtins.dict{'a':builtins.list[True,None],'b':1}"
+        >>> _text(["b", [True, None], 1])
+        "builtins.list['b',builtins.list[True,None],1]"
 
     Raises:
         Unidentifiable: The value, or one inside, is code or state that cannot be digested.
