@@ -565,20 +565,24 @@ NAMES = ("values_equal", "PPMKernel", "split_runs", "EndpointKernel")
 INTERNALS = ("api/", "changelog.html", "contributing.html", "architecture.html")
 
 
+LONGEST_SEARCH = 600
+"""Seconds; it only ends a search that never shows a result, whatever else the machine does."""
+
+
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args: Any) -> None:
         pass
 
 
-def first_hit(browser: Any) -> str | None:
-    """The address of the first result of the search that a page shows; None if it shows none for a minute."""
+def first_hit(browser: Any) -> str:
+    """The address of the first result of the search that a page shows; an idle machine needs two seconds for it."""
     script = "return document.querySelector('.md-search-result__item > a')?.href"
-    until = time.monotonic() + 60
+    until = time.monotonic() + LONGEST_SEARCH
     while time.monotonic() < until:
         if (hit := browser.execute_script(script)) is not None:
             return str(hit)
         time.sleep(0.1)
-    return None
+    pytest.fail(f"{browser.current_url} shows no result of its search after {LONGEST_SEARCH} s")
 
 
 def first_hits(site: Path, searches: tuple[str, ...]) -> Iterator[str]:
@@ -590,7 +594,7 @@ def first_hits(site: Path, searches: tuple[str, ...]) -> Iterator[str]:
         for words in searches:
             address = f"http://127.0.0.1:{server.server_port}/"
             browser.get(f"{address}index.html?q={words.replace(' ', '+')}")
-            yield str(first_hit(browser)).removeprefix(address).partition("?")[0]
+            yield first_hit(browser).removeprefix(address).partition("?")[0]
     finally:
         browser.quit()
         server.shutdown()
@@ -604,7 +608,7 @@ def test_searches_find_guides_first(site: Path) -> None:
     hits = dict(zip(searches, first_hits(site, searches), strict=True))
     guides = [words for words in SEARCHES if hits[words].endswith(".html") and not hits[words].startswith(INTERNALS)]
     assert len(guides) >= 32, {words: hits[words] for words in SEARCHES if words not in guides}
-    assert all(hits[name].startswith("api/") for name in NAMES), hits
+    assert {name: hits[name] for name in NAMES if not hits[name].startswith("api/")} == {}
     wrong = {words: hits[words] for words, pages in QUESTIONS.items() if hits[words].partition("#")[0] not in pages}
     assert wrong == {}
 
@@ -615,6 +619,6 @@ def test_the_search_works_in_a_folder_without_a_server(site: Path) -> None:
     browser = chromium()
     try:
         browser.get(f"{(site / 'index.html').as_uri()}?q=significance+test")
-        assert str(first_hit(browser)).startswith(site.as_uri())
+        assert first_hit(browser).startswith(site.as_uri())
     finally:
         browser.quit()

@@ -227,7 +227,7 @@ class BaseExperimentor(FixedAttributes):
     # -- running
 
     @property
-    def steps(self) -> int:
+    def part_count(self) -> int:
         """The number of parts in which the progress of a run over this data set is reported.
 
         It is 1, or the number of conditions if these are predicted one after the other.
@@ -263,7 +263,7 @@ class BaseExperimentor(FixedAttributes):
         """
         from StaICC.inference.runner import Part, RunOptions
 
-        part = part or Part(f"{self.task.name}, {self.name}", parts=self.steps)
+        part = part or Part(f"{self.task.name}, {self.name}", parts=self.part_count)
         if preentered_prediction is not None:
             given = self._read_predictions(preentered_prediction, part.name)
             return self.assemble(self.conditions(), given, part.name)
@@ -524,7 +524,7 @@ def run_together(
     for run in prepared:
         run.refuse_changes()
     if pass_options.progress is not None:
-        last_part = replace(part, number=part.number + first.steps - 1)  # of this data set
+        last_part = replace(part, number=part.number + first.part_count - 1)  # of this data set
         _report_statistics(prepared, predicted, last_part, pass_options.progress)
     return _score_in_turn(function, prepared, predicted, pass_options)
 

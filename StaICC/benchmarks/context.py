@@ -257,7 +257,7 @@ class RunContext:
 
     def __init__(self, batched: bool, /, **settings: Unpack[RunSettings]) -> None:
         """Check the settings. The store and other resources are opened when the context is entered."""
-        _refuse_unknown_settings(settings)
+        _refuse_unknown_run_settings(settings)
         self.warnings: dict[str, None] = {}
         self.logged: set[str] = set()
         self.progress: ProgressCallback | None = None
@@ -277,7 +277,7 @@ class RunContext:
         self._pool: WorkerPool | None = None
         if executor is not None:
             self._pool = WorkerPool(executor)
-        _check_settings(batched, settings)
+        _check_run_settings(batched, settings)
 
     @property
     def recheck(self) -> bool | None:
@@ -533,7 +533,7 @@ class RunContext:
         )
 
 
-def _refuse_unknown_settings(settings: RunSettings) -> None:
+def _refuse_unknown_run_settings(settings: RunSettings) -> None:
     """Raise an ArgumentError if a keyword argument of a run is not one of :class:`RunSettings`."""
     for name in settings:
         if name not in RunSettings.__annotations__:
@@ -541,7 +541,7 @@ def _refuse_unknown_settings(settings: RunSettings) -> None:
             raise ArgumentError(f"a run has no setting {name!r}; there are: {known}")
 
 
-def _check_settings(batched: bool, settings: RunSettings) -> None:
+def _check_run_settings(batched: bool, settings: RunSettings) -> None:
     """Raise an error if a setting of a run has a wrong value, or if settings do not go together.
 
     Args:

@@ -300,14 +300,14 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         from StaICC.inference.runner import Part
 
         runs: dict[str, DatasetRun] = {}
-        step_counts = [experimentor.steps for experimentor in self]
-        done_step_count = 0
+        part_counts = [experimentor.part_count for experimentor in self]
+        done_part_count = 0
         for number, experimentor in enumerate(self):
-            part = Part(f"{self.benchmark_name}, {experimentor.name}", number=done_step_count, parts=sum(step_counts))
+            part = Part(f"{self.benchmark_name}, {experimentor.name}", number=done_part_count, parts=sum(part_counts))
             options = context.options_for(functions[number])
             runs[experimentor.name] = experimentor.run(functions[number], predictions[number], options, part)
             context.checkpoint()
-            done_step_count += step_counts[number]
+            done_part_count += part_counts[number]
         return runs
 
     def _check_different_names(self) -> None:
@@ -379,7 +379,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             if keep_outputs:
                 outputs[experimentor.name] = experimentor.query_records(run)
         provenance = predictions.provenance(answers, details)
-        # Further models are those that the method asked besides the one that predicts.
+        # Further models are those that the method uses in addition to the one that predicts.
         all_models = [*provenance.predictors, *provenance.further_models]
         return Result(
             benchmark=self.benchmark_name,

@@ -158,7 +158,7 @@ def read_samples_file(path: Path) -> LogReading:
         SchemaError: The file of results is not there, or the samples cannot be read; the message has the reason.
         OSError: A file cannot be read.
     """
-    for evaluation in _evaluations_beside(path):
+    for evaluation in _evaluations_next_to(path):
         for task in evaluation.tasks:
             try:
                 samples_file = _samples_file(evaluation, task)
@@ -172,7 +172,7 @@ def read_samples_file(path: Path) -> LogReading:
     )
 
 
-def _evaluations_beside(path: Path) -> Iterator[_Evaluation]:
+def _evaluations_next_to(path: Path) -> Iterator[_Evaluation]:
     """Yield the evaluations whose file of results is in the folder of a file of samples and has the same date."""
     match = _DATE.search(path.stem)
     for file in sorted(path.parent.glob("*.json")):

@@ -213,7 +213,7 @@ def _shows_known_rows(prompt: Prompt) -> bool:
 
 
 def _distinct_demonstrations(parts: PromptParts) -> set[object]:
-    """Return what tells the demonstrations of a prompt apart.
+    """Return by what the demonstrations of a prompt are distinguished.
 
     That is the position in the demonstration set; for a demonstration from elsewhere, the demonstration itself.
     """

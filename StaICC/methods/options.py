@@ -107,7 +107,7 @@ def _types_in(hint: Any) -> Sequence[Any]:
 
 
 def _fitting_readings(value: Any, types_of_option: Sequence[Any]) -> list[Any]:
-    """Return the values that a given value can stand for and that have a type of an option.
+    """Return the values that a given value can mean and that have a type of an option.
 
     Args:
         value: The given value.

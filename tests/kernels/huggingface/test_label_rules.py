@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -11,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from StaICC import Method, Normal  # noqa: E402
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
 from StaICC.kernels.huggingface.label_rules import (  # noqa: E402
     LABEL_NORMALISATIONS,
@@ -82,3 +84,24 @@ def test_a_kernel_scores_labels_by_the_record_of_the_normalisation(
         assert row == pytest.approx([log_probabilities[0] / 2, log_probabilities[1] / 5])
     assert scores.label_mass == by_sum.label_mass
     assert ("log_probabilities" in kernel.joint_features) is is_log_probability
+
+
+def test_the_rule_of_the_page_is_the_mean_for_each_character(
+    make_model: Any, make_tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = [
+        text for text in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if "PER_" in text
+    ]
+    (tmp_path / "my_rule.py").write_text(block, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    kernel = CausalLMKernel(make_model("Llama"), make_tokenizer(), label_scoring="full")
+    benchmark = Normal(k=1, datasets=["mini"], limit=3)
+
+    result: Any = Method("my_rule:PER_CHARACTER", kernel).run(benchmark, return_outputs=True)
+
+    labels = benchmark[0].get_label_space()
+    prompts = [query.prompt for query in benchmark[0].all_queries()]
+    rows = kernel.features(prompts, labels, {"log_probabilities"})["log_probabilities"]
+    for record, log_probabilities in zip(result.outputs["mini"], rows, strict=True):
+        means = [score / len(label) for score, label in zip(log_probabilities, labels, strict=True)]
+        assert record["predicted_probabilities"] == pytest.approx(means)
