@@ -8,6 +8,7 @@ work=${STAICC_CI_WORK:-$(mktemp -d)}
 export STAICC_CI_WORK=$work
 python=${PYTHON:-python3}
 export PIP_DISABLE_PIP_VERSION_CHECK=1 STAICC_REQUIRE_PACK=1
+export STAICC_HYPOTHESIS_PROFILE=ci  # property tests use the same examples each time; other runs look for new ones
 unset PYTHONDONTWRITEBYTECODE  # with it, each process that a test starts compiles the package again
 
 say() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }

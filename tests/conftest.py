@@ -22,7 +22,8 @@ from tests.tiny_models import train_tokenizer
 
 settings.register_profile("staicc", deadline=None)  # timings of a busy machine are no bugs
 settings.register_profile("quick", deadline=None, max_examples=20)
-settings.load_profile("staicc")
+settings.register_profile("ci", deadline=None, derandomize=True)  # the same examples for the same commit
+settings.load_profile(os.environ.get("STAICC_HYPOTHESIS_PROFILE", "staicc"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     # A shell starts background commands with SIGINT ignored, and children inherit that. Tests of Ctrl-C need it.

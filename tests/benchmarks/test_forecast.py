@@ -174,7 +174,8 @@ def store_of_twenty_rows(tmp_path: Path) -> Path:
 def test_the_recheck_of_stored_predictions_is_in_the_forecast(store_of_twenty_rows: Path, limit: int) -> None:
     """Otherwise a resumed run with long prompts costs more than was said.
 
-    The run rechecks another sample of the stored queries: as many characters, maybe one query more.
+    The run draws another sample of the stored queries. Both samples fill the same budget of characters until the next
+    prompt does not fit, so they differ by less than one prompt.
     """
     benchmark, kernel = long_prompts(limit), Counting()
 
@@ -186,8 +187,8 @@ def test_the_recheck_of_stored_predictions_is_in_the_forecast(store_of_twenty_ro
     assert abs(forecast.rechecked - rechecked) <= 1
     assert forecast.tokens is not None
     tokens_of_run, _ = kernel.tokens_used
-    tokens_of_all_prompts = sum(len(query.prompt) for query in benchmark[0].all_queries())
-    assert abs(tokens_of_run - forecast.tokens) <= 0.02 * tokens_of_all_prompts
+    tokens_of_longest_prompt = max(len(query.prompt) for query in benchmark[0].all_queries())
+    assert abs(tokens_of_run - forecast.tokens) < tokens_of_longest_prompt
 
 
 def test_a_complete_store_costs_its_recheck_only(store_of_twenty_rows: Path) -> None:
