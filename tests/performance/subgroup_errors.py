@@ -1,9 +1,9 @@
 """Family-wise error of comparisons on subgroups: how often is any subgroup of two equally good runs called different?
 
-The runs have the same accuracy on each label of each of three data sets with 2, 4 and 6 labels, of which some are rare.
-Their predictions are drawn anew in each sample. ``compare_subgroups`` tests the 12 labels, with Holm's correction. The
-script prints the share of samples in which at least one p-value is at most 0.05. Of 320 rows of a data set, 128 are test
-rows; of 1280 rows, 512. Usage::
+The runs have the same accuracy on each label of three data sets with 2, 4 and 6 labels, of which some are rare. Their
+predictions are drawn anew in each sample. ``compare_subgroups`` tests the 12 labels, with Holm's correction. The script
+prints the share of samples in which at least one p-value is at most 0.05. Of 320 rows of a data set, 128 are test rows;
+of 1280 rows, 512. Usage::
 
     python tests/performance/subgroup_errors.py [--samples 1000] [--rows 320 1280]
 """
