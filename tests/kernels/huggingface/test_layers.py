@@ -128,7 +128,7 @@ def test_all_other_uses_of_the_mask_give_nan():
     query, key, value, mask = attention_inputs(4)
     attention = torch.nn.functional.scaled_dot_product_attention
     assert attention(query, key, value, mask).isnan().all()
-    with segmented_attention(mask, [Segment(start=0, first=0, end=4, mask=None)]), ThreadPoolExecutor(1) as pool:
+    with segmented_attention(mask, [Segment(row_start=0, start=0, end=4, mask=None)]), ThreadPoolExecutor(1) as pool:
         assert pool.submit(attention, query, key, value, mask).result().isnan().all()
         assert attention(query[:, :, :3], key, value, mask[:, :, :3]).isnan().all()
         twice = torch.cat([mask, mask], -1)
