@@ -55,7 +55,9 @@ def test_the_state_of_a_layer_is_that_of_the_last_token_in_a_single_pass(family_
     for number, prompt in enumerate(PROMPTS):
         ids = torch.tensor([tokenizer(prompt)["input_ids"]])
         with torch.no_grad():
-            embeddings, after_first_layer, _ = family_kernel.model(ids, output_hidden_states=True).hidden_states
+            _embeddings, after_first_layer, _after_last = family_kernel.model(
+                ids, output_hidden_states=True
+            ).hidden_states
         assert states[number][0] == pytest.approx(after_first_layer[0, -1].numpy(), abs=1e-4), prompt
 
 
