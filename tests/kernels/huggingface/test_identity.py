@@ -920,7 +920,7 @@ class Flipped(CausalLMKernel):
 class FlippedWithChannel(Flipped):
     """A kernel that overrides the noisy channel, too."""
 
-    def noisy_channel(self, prompts, label_space):
+    def noisy_channel(self, prompts, label_space, variant=None):
         return []
 
 

@@ -58,4 +58,4 @@ def test_rounds_beyond_the_limit_of_the_model_are_undefined_with_the_reason(
     assert scores["mean"] is None
     assert (details.scored, details.failed) == (3, 6)
     predictions_of_round_3 = details.conditions[2].predictions
-    assert predictions_of_round_3 == [None] * 3
+    assert predictions_of_round_3 == (None, None, None)
