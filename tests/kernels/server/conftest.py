@@ -18,6 +18,7 @@ from StaICC.kernels.server.endpoint import EndpointKernel
 @pytest.fixture
 def make(server):
     """A function that returns a kernel for the server of the test, which retries after a hundredth of a second."""
+    pytest.importorskip("openai")
     kernels = []
 
     def make_kernel(scoring="top-logprobs", **options):
