@@ -191,9 +191,9 @@ def next_token_probabilities(tokenizer: Any, model: Any) -> Any:
 
 
 def test_predictions_record_the_label_mass(tokenizer: Any, model: Any, next_token_probabilities: Any) -> None:
-    (row,) = CausalLMKernel(model, tokenizer).batch(["text: a label: "], ["good", "bad"])
+    (row,) = CausalLMKernel(model, tokenizer).batch(["text: a label: "], ["yes", "no"])
 
-    label_tokens = [tokenizer(label).input_ids[-1] for label in ("good", "bad")]
+    label_tokens = [tokenizer(label).input_ids[-1] for label in ("yes", "no")]
     assert label_tokens[0] != label_tokens[1]
     assert isinstance(row, ScoredLabels)
     assert row.label_mass == pytest.approx(next_token_probabilities[label_tokens].sum().item(), rel=1e-4)

@@ -290,30 +290,30 @@ def dry_run(server: Server, arguments: str, scoring: str) -> int:
     return main(["run", *arguments.split(), "--dry-run", *prices, "--model", model])
 
 
-WITHOUT_METHOD = [
+FOR_ANY_KERNEL = [
     "normal --datasets mini --limit 2",
     "normal --datasets mini --limit 2 --k 0,2",
     "normal --datasets mini --limit 2 --store run.sqlite",
     "suite --datasets mini --limit 2",
     "generalisation --datasets mini --limit 2",
+    "normal --datasets mini --limit 2 --method all --calibration-number 8",
     f"long-icl {MANY_LABELS} --experiment order --levels 2 --shots 2",
     f"long-icl {MANY_LABELS} --rounds 1",
 ]
-WITH_METHOD = [
+FOR_LABEL_SCORES = [
     "normal --datasets mini --limit 2 --method contextual-calibration",
     "normal --datasets mini --limit 2 --method batch-calibration",
-    "normal --datasets mini --limit 2 --method all --calibration-number 8",
     "diagnosis --datasets mini --limit 2 --method domain-calibration",
 ]
-"""Methods that need label scores."""
+"""Commands whose methods need label scores; ``--method all`` leaves them out."""
 
 
 @pytest.mark.parametrize(
     ("arguments", "scoring"),
     [
-        *((arguments, "text") for arguments in WITHOUT_METHOD),
-        *((arguments, "top-logprobs") for arguments in [*WITHOUT_METHOD, *WITH_METHOD]),
-        *((arguments, "prompt-logprobs") for arguments in [*WITHOUT_METHOD, *WITH_METHOD]),
+        *((arguments, "text") for arguments in FOR_ANY_KERNEL),
+        *((arguments, "top-logprobs") for arguments in [*FOR_ANY_KERNEL, *FOR_LABEL_SCORES]),
+        *((arguments, "prompt-logprobs") for arguments in [*FOR_ANY_KERNEL, *FOR_LABEL_SCORES]),
     ],
 )
 @pytest.mark.usefixtures("paid")
@@ -331,7 +331,7 @@ def test_no_command_sends_a_request_to_forecast_its_cost(
     assert not (folder_with_data / "run.sqlite").exists()
 
 
-@pytest.mark.parametrize("arguments", WITH_METHOD)
+@pytest.mark.parametrize("arguments", FOR_LABEL_SCORES)
 @pytest.mark.usefixtures("paid")
 def test_a_method_that_needs_label_scores_is_refused_without_a_request(
     server: Server, arguments: str, capsys: pytest.CaptureFixture[str]
