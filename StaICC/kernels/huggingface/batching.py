@@ -112,11 +112,11 @@ class BatchRunner:
         """The keys and values, an object of transformers; ``None`` before the first cached prefix."""
 
     def run(self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates) -> None:
-        """Compute the hidden states at the last positions of each sequence, checked against the model's own numbers.
+        """Compute the hidden states at the last positions of each sequence, and check them on the first batch of a run.
 
-        The first batch of a run is compared with a plain call of the model (:meth:`_compute_and_compare`). A single
-        prompt is no batch, so the first batch after it is compared, too. If the two differ by more than rounding, each
-        prompt is run alone from then on.
+        The first batch is compared with a plain call of the model (:meth:`_compute_and_compare`). If the two differ by
+        more than rounding, each prompt is run alone from then on. A single prompt is no batch, so the first batch after
+        it is compared, too.
 
         Args:
             sequences: Token sequences, none empty.
@@ -134,13 +134,13 @@ class BatchRunner:
             self.compute(sequences, wanted_from, read)
             return
         needed = without_last(sequences, wanted_from)
-        checks_needed = min(len(sequences), 2)  # 1 for a prompt alone, 2 for a batch
-        if can.checked >= checks_needed:
+        kind_of_check = min(len(sequences), 2)  # 1 for a prompt alone, 2 for a batch
+        if can.checked >= kind_of_check:
             self.compute(needed, wanted_from, read)
             return
 
         deviation = self._compute_and_compare(needed, wanted_from, read)
-        can.checked = checks_needed
+        can.checked = kind_of_check
         differs_by_rounding_only = deviation <= 1.0
         if differs_by_rounding_only:
             return
@@ -158,7 +158,7 @@ class BatchRunner:
         self.run(sequences, wanted_from, read)
 
     def _compute_and_compare(self, needed: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates) -> float:
-        """Compute and read sequences, and compare one of the shortest with a plain call of the model.
+        """Compute and read sequences, and compare the state at the end of a short one with a plain call of the model.
 
         Args:
             needed: Token sequences, none empty.
@@ -182,22 +182,24 @@ class BatchRunner:
 
         computed_before = self.computed
         self.compute(needed, wanted_from, read_and_keep)
+        newly_computed = self.computed - computed_before
 
-        # A plain call of a long prompt would cost too much or give too many logits. The ends of some prompts are
-        # computed in a batch of their own then, and one of these is compared.
-        a_tenth_of_run = (self.computed - computed_before) / 10
-        longest_compared = min(LOGITS // self.forward.can.vocabulary, max(LONG, a_tenth_of_run))
+        # The plain call must neither take much longer than the run itself nor give more logits than fit into memory.
+        affordable_positions = max(LONG, newly_computed / 10)
+        longest_compared = min(affordable_positions, LOGITS // self.forward.can.vocabulary)
         if len(compared_sequence) > longest_compared:
-            tails = sorted(sequence[-TAIL:] for sequence in needed[:3])
-            compared_sequence = tails[-1]
-            state_in_batch = self.last(tails, self.compute)[-1:]
+            # Even the shortest prompt is too long: the ends of some prompts are computed in a batch of their own, and
+            # one of these is compared.
+            ends = sorted(sequence[-TAIL:] for sequence in needed[:3])
+            compared_sequence = ends[-1]
+            state_in_batch = self.last(ends, self.compute)[-1:]
         plain_logits = self.forward.plain_logits(compared_sequence)[-1]
         return _deviation(self.forward, state_in_batch, plain_logits)
 
     def compute(
         self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates, alone: bool = False
     ) -> None:
-        """Compute and read sequences without a comparison; see :meth:`run` for the arguments.
+        """Compute the hidden states of sequences, and read them batch by batch; nothing is compared.
 
         Args:
             sequences: Token sequences, none empty.
@@ -206,31 +208,47 @@ class BatchRunner:
             alone: Whether each sequence is in a row of its own, in plain batches.
         """
         may_share = self.prefix_reuse and self.forward.can.sharing and not alone
-
-        def compute_and_read(numbers: list[int], share: bool) -> Iterator[int]:
-            """Compute and read the sequences with these numbers, and yield the number of each one that was read."""
-            rows = self.plan(sequences, wanted_from, numbers, share)
-            for call in self._calls(rows, share):
-                hidden = call.compute(call.rows)
-                self.computed += sum(len(row.tokens) for row in call.rows)
-                picks, states = self._select(call.rows, hidden)
-                read(states, picks)
-                yield from picks
+        longest_sharing = self.forward.limits.sharing  # in longer rows, windows of attention would be counted wrongly
 
         def attempt(remaining: list[int]) -> Iterator[int]:
-            """Compute the sequences that share positions with others, then those that are in rows of their own."""
+            """Compute the sequences with these numbers, and yield the number of each one that was read."""
             sharing: list[int] = []
             separate: list[int] = []
             for number in remaining:
-                # In longer sequences, windows of attention would be counted wrongly in a shared row.
-                if may_share and len(sequences[number]) <= self.forward.limits.sharing:
+                if may_share and len(sequences[number]) <= longest_sharing:
                     sharing.append(number)
                 else:
                     separate.append(number)
-            yield from compute_and_read(sharing, share=True)
-            yield from compute_and_read(separate, share=False)
+            yield from self._compute_and_read(sequences, wanted_from, read, sharing, share=True)
+            yield from self._compute_and_read(sequences, wanted_from, read, separate, share=False)
 
+        # If memory runs out during an attempt, another one computes the sequences that were not read yet.
         self.persist(len(sequences), attempt)
+
+    def _compute_and_read(
+        self,
+        sequences: Sequence[Tokens],
+        wanted_from: Sequence[int],
+        read: ReadStates,
+        numbers: list[int],
+        share: bool,
+    ) -> Iterator[int]:
+        """Compute and read some of the sequences, and yield the number of each one that was read.
+
+        Args:
+            sequences: All token sequences.
+            wanted_from: For each, the first position whose hidden state is wanted.
+            read: Reads the results off each batch.
+            numbers: The numbers of the sequences that are computed: their indexes among all.
+            share: Whether sequences that begin alike share positions.
+        """
+        rows = self.plan(sequences, wanted_from, numbers, share)
+        for call in self._calls(rows, share):
+            hidden = call.compute(call.rows)
+            self.computed += sum(len(row.tokens) for row in call.rows)
+            picks, states = self._select(call.rows, hidden)
+            read(states, picks)
+            yield from picks  # its keys, the numbers of the sequences that were read
 
     def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]]) -> None:
         """Compute sequences by repeated attempts, with half the budget of positions each time that memory runs out.
@@ -245,17 +263,19 @@ class BatchRunner:
         """
         remaining = dict.fromkeys(range(count))  # an ordered set
         while remaining:
-            out_of_memory = ""
+            memory_error = ""
             try:
                 for number in attempt(list(remaining)):
                     del remaining[number]
-            except BaseException as error:  # an interrupt, too, may have come when the cache had grown already
+            except BaseException as error:
+                # Also after an interrupt: the cache may have more positions than it is known to have.
                 self.release()
                 if not is_out_of_memory(error):
                     raise
-                out_of_memory = str(error) or type(error).__name__
-            if out_of_memory:  # outside the handler, so that the traceback no longer holds the tensors
-                self._halve_budget(out_of_memory)
+                memory_error = str(error) or type(error).__name__
+            # After the except block, the traceback is gone, and with it the tensors that it kept in memory.
+            if memory_error:
+                self._halve_budget(memory_error)
 
     def _halve_budget(self, reason: str) -> None:
         """Halve the budget of positions after memory ran out.
@@ -276,25 +296,26 @@ class BatchRunner:
     def plan(
         self, sequences: Sequence[Tokens], wanted_from: Sequence[int], todo: list[int], share: bool, cost: float = 0.0
     ) -> list[TrieRow]:
-        """Lay out sequences in rows.
+        """Return the rows in which sequences are computed: sequences that begin alike share a row, or a cached prefix.
 
         Args:
             sequences: Token sequences, none empty; equal ones are computed once.
             wanted_from: For each sequence, the first position whose hidden state is wanted. A cached prefix ends before
                 it.
-            todo: The numbers of the sequences that are computed.
-            share: Whether sequences share what they begin with, in a row or as a cached prefix.
+            todo: The numbers of the sequences that are computed: their indexes.
+            share: Whether sequences share what they begin with. If not, each one has a row of its own.
             cost: Cost of one more row, in positions, where rows cannot be batched.
 
         Returns:
             Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
             one of these numbers occurs in exactly one row.
         """
-        row_tokens = 0
-        cache_from = math.inf
         if share:
             row_tokens = self.budget
             cache_from = self.cache_from
+        else:
+            row_tokens = 0  # no row has room for two sequences
+            cache_from = math.inf  # no prefix is long enough for the cache
         numbers_by_sequence: dict[Tokens, list[int]] = {}
         for number in todo:
             numbers_by_sequence.setdefault(sequences[number], []).append(number)
@@ -348,9 +369,11 @@ class BatchRunner:
             longest_prefix = min(shared_by_all, *(first_wanted[member] for member in members))
             length_in_cache = min(shared_length(self.prefix_in_cache, members[0]), longest_prefix)
 
-            if not fits_in_row and longest_prefix - prefix_length >= cache_from:  # rule 1
+            longest_growth = longest_prefix - prefix_length
+            growth_in_cache = length_in_cache - prefix_length
+            if not fits_in_row and longest_growth >= cache_from:  # rule 1
                 groups.append(_Neighbours(group.first, group.end, prefix=members[0][:longest_prefix]))
-            elif length_in_cache - prefix_length >= cache_from:  # rule 2
+            elif growth_in_cache >= cache_from:  # rule 2
                 # What is in the cache already costs nothing, so it is used even where all members fit in one row.
                 groups.append(_Neighbours(group.first, group.end, prefix=members[0][:length_in_cache]))
             elif fits_in_row or cache_from == math.inf:  # rule 3
@@ -366,25 +389,25 @@ class BatchRunner:
         return sequences_by_prefix
 
     def _calls(self, rows: Sequence[TrieRow], share: bool) -> Iterator[_ModelCall]:
-        """Yield the calls of the model that compute rows.
-
-        Rows at the beginning of sequences are batched and come first. Each row after a cached prefix is a call.
+        """Yield the calls of the model that compute rows: first batches of rows without a cached prefix, then the rest.
 
         Args:
             rows: The rows; those without a prefix come first.
             share: Whether sequences share positions in a row.
         """
-        first_rows = [row for row in rows if not row.prefix]
+        rows_without_prefix = [row for row in rows if not row.prefix]
+        rows_over_prefix = rows[len(rows_without_prefix) :]
         if share and self.forward.can.flat:
-            for batch in self.batches(first_rows, flat=True):
+            for batch in self.batches(rows_without_prefix, flat=True):
                 yield _ModelCall(batch, self.forward.flat)
         else:
             # Plain sequences need no mask, so they are not mixed with trees.
-            chains = [row for row in first_rows if row.is_chain]
-            trees = [row for row in first_rows if not row.is_chain]
+            chains = [row for row in rows_without_prefix if row.is_chain]
+            trees = [row for row in rows_without_prefix if not row.is_chain]
             for batch in [*self.batches(chains, flat=False), *self.batches(trees, flat=False)]:
                 yield _ModelCall(batch, self.forward.padded)
-        for row in rows[len(first_rows) :]:
+        # The cache has one prefix at a time, and grows by the row that continues it: one row is a call.
+        for row in rows_over_prefix:
             yield _ModelCall([row], self._over_prefix)
 
     def _over_prefix(self, rows: Sequence[TrieRow]) -> Any:
@@ -392,10 +415,13 @@ class BatchRunner:
         return self.forward.padded(rows, self.cached(rows[0].prefix))
 
     def batches(self, rows: Sequence[TrieRow], flat: bool) -> Iterator[list[TrieRow]]:
-        """Yield batches of rows of about the same length, longest first, each batch within the budget.
+        """Yield batches of rows of about the same length, longest first, each batch within the budget of positions.
 
-        Once a batch is large enough to keep the machine busy, it is closed rather than padded. A flat batch needs no
-        padding.
+        Args:
+            rows: The rows.
+            flat: Whether the rows of a batch follow each other in one sequence. Otherwise they are one below the other,
+                and padded to the longest one. Once such a batch is large enough to keep the machine busy, it is closed
+                rather than padded.
         """
         batch: list[TrieRow] = []
         for row in sorted(rows, key=lambda row: -len(row.tokens)):
@@ -414,11 +440,12 @@ class BatchRunner:
             next_size: Number of positions of the next row, which is not longer than those of the batch.
             flat: Whether the rows follow each other in one sequence, without padding.
         """
-        longest = len(batch[0].tokens)
         if self.forward.can.runs_alone:
             return True
-        # Models that stretch their positions for long input do so for the whole batch.
-        if longest > self.forward.limits.batching and next_size != longest:
+        longest = len(batch[0].tokens)
+        # Models that stretch their positions for long input do so for the whole batch, by its longest row.
+        is_stretched = longest > self.forward.limits.batching
+        if is_stretched and next_size != longest:
             return True
         if flat:
             size = sum(len(row.tokens) for row in batch)
@@ -432,9 +459,12 @@ class BatchRunner:
         return is_busy and needs_padding
 
     def cached(self, prefix: Tokens) -> Any:
-        """Return the cache of keys and values, with the positions of a prefix and no others.
+        """Return the keys and values of a prefix, as a cache of transformers that has no other positions.
 
-        What the prefix shares with the one that is in the cache stays there; the rest is computed.
+        There is one cache. What the prefix shares with the tokens that are in it stays there; the rest is computed.
+
+        Args:
+            prefix: The tokens.
         """
         if self._cache is None:
             # Made without a configuration, it keeps all positions, also of layers with windows.
@@ -463,8 +493,9 @@ class BatchRunner:
         Returns:
             By the number of a sequence, the indexes of its states; and the states, (states, width).
         """
-        follow_each_other = len(hidden) == 1
-        # By the position of a state, counted over all rows of the batch, its index among the returned states.
+        rows_follow_each_other = len(hidden) == 1
+        padded_size = hidden.shape[1]
+        # Positions are counted over all rows of the batch. By position, the index of its state among those returned.
         index_by_position: dict[int, int] = {}
         picks: dict[int, tuple[int, ...]] = {}
         row_start = 0
@@ -473,23 +504,20 @@ class BatchRunner:
                 indexes = []
                 for position_in_row in positions_in_row:
                     position = row_start + position_in_row
-                    if position not in index_by_position:
-                        index_by_position[position] = len(index_by_position)
-                    indexes.append(index_by_position[position])
+                    # The next free index, unless another sequence has the position, too.
+                    index = index_by_position.setdefault(position, len(index_by_position))
+                    indexes.append(index)
                 picks[number] = tuple(indexes)
-            if follow_each_other:
-                row_start += len(row.tokens)
-            else:
-                row_start += hidden.shape[1]  # with padding
+            row_start += len(row.tokens) if rows_follow_each_other else padded_size
         with torch.inference_mode():
-            positions = torch.tensor(list(index_by_position), device=hidden.device)
-            all_states = hidden.flatten(0, 1)
-            return picks, all_states[positions]
+            wanted_positions = torch.tensor(list(index_by_position), device=hidden.device)
+            state_by_position = hidden.flatten(0, 1)
+            return picks, state_by_position[wanted_positions]
 
     # Results
 
     def last(self, sequences: Sequence[Tokens], run: Callable[..., None] | None = None) -> Any:
-        """Return what is computed at the last position of each sequence, a tensor (sequences, width).
+        """Return the hidden state at the last position of each sequence, a tensor (sequences, width).
 
         The caller applies the output matrix to all of them together: reading a matrix of the size of the vocabulary for
         a few positions costs as much as for many.
@@ -498,17 +526,19 @@ class BatchRunner:
             sequences: The token sequences, none empty.
             run: Computes and reads the sequences: :meth:`run` by default, or :meth:`compute` for no comparison.
         """
-        states: dict[int, Any] = {}
+        state_by_number: dict[int, Any] = {}  # by the index of a sequence
 
         def read(hidden: Any, picks: Picks) -> None:
             """Keep the last state of each sequence of a batch."""
             for number, indexes in picks.items():
-                states[number] = hidden[indexes[-1]]
+                last_index = indexes[-1]
+                state_by_number[number] = hidden[last_index]
 
         if run is None:
             run = self.run
-        run(sequences, [len(sequence) - 1 for sequence in sequences], read)
-        return torch.stack([states[number] for number in range(len(sequences))])
+        last_positions = [len(sequence) - 1 for sequence in sequences]
+        run(sequences, last_positions, read)
+        return torch.stack([state_by_number[number] for number in range(len(sequences))])
 
     def log_probabilities(self, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> list[list[float]]:
         """Return for each sequence the log-probability of each of its scored tokens, given the tokens before it.
@@ -540,10 +570,9 @@ class BatchRunner:
         return [logs_by_number[number] for number in range(len(sequences))]
 
     def _token_logs(self, hidden: Any, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
-        """Return the log-probabilities of tokens after hidden states, by the pairs.
+        """Return the log-probability of each pair of a hidden state and a token that follows it.
 
-        The log-probability of a token is its logit minus the logarithm of the sum of ``exp(logit)`` over the
-        vocabulary.
+        It is the logit of the token minus the logarithm of the sum of ``exp(logit)`` over the vocabulary.
 
         Args:
             hidden: The states, (states, width).
@@ -552,12 +581,13 @@ class BatchRunner:
         check_range([token for _, token in pairs], self.forward.can.vocabulary)
         states = torch.tensor([state for state, _ in pairs], dtype=torch.long, device=hidden.device)
         tokens = torch.tensor([token for _, token in pairs], dtype=torch.long, device=hidden.device)
-        # In the order of the pairs: the logits of some states at a time are computed, in the order of the states.
+        # The logits of all states at once would take too much memory, so those of some states at a time are computed.
+        # The states come in ascending order, so the log-probabilities come in the order of the pairs.
         log_probabilities: list[float] = []
         with torch.inference_mode():
             for first_state, logits in self.forward.pieces(hidden):
-                end = first_state + len(logits)
-                is_in_piece = (states >= first_state) & (states < end)
+                end_state = first_state + len(logits)
+                is_in_piece = (states >= first_state) & (states < end_state)
                 rows = states[is_in_piece] - first_state
                 token_logits = logits[rows, tokens[is_in_piece]]
                 log_totals = logits.logsumexp(-1)[rows]
@@ -589,35 +619,36 @@ def _positions_after(prefix: Tokens, members: Sequence[Tokens], shared: Sequence
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
-    """Return the largest difference of one position's log-probabilities to those of a plain call.
+    """Return how much log-probabilities computed in a batch differ from those of a plain call, after one position.
 
     The 16 likeliest tokens are compared in the two ways in which logits are used: normalised over the whole vocabulary,
-    and normalised among themselves, as the logits of labels are (:meth:`Forward.logits` with these tokens).
+    and normalised among themselves, as the logits of labels are. The result is::
+
+        largest difference / (rounding * max(1, spread))
+
+    where ``spread`` is the largest difference of a logit to the mean of all, and ``rounding`` what the number type may
+    do to a log-probability for a spread of 1. A result up to 1 may be rounding.
 
     Args:
         forward: The model.
         hidden: The state at the position, computed in a batch, (1, width).
         plain: The logits at the position in a plain call, (vocabulary).
-
-    Returns:
-        The difference in units of what rounding may do to logits of this size.
     """
     spread = float((plain - plain.mean()).abs().max())
     if not math.isfinite(spread):
-        # Scores that are not finite are an error later, with the reason.
-        return 0.0
-    top = plain.topk(min(16, len(plain))).indices
+        return 0.0  # scores that are not finite are an error later, which says why
+    top_tokens = plain.topk(min(16, len(plain))).indices
     with torch.inference_mode():
-        over_vocabulary = forward.logits(hidden)[0].log_softmax(-1)[top]
-        among_top = forward.logits(hidden, top.tolist())[0].log_softmax(-1)
-    error = max(
-        _largest_difference(over_vocabulary, plain.log_softmax(-1)[top]),
-        _largest_difference(among_top, plain[top].log_softmax(-1)),
+        over_vocabulary = forward.logits(hidden)[0].log_softmax(-1)[top_tokens]
+        among_top = forward.logits(hidden, top_tokens.tolist())[0].log_softmax(-1)
+    difference = max(
+        _largest_difference(over_vocabulary, plain.log_softmax(-1)[top_tokens]),
+        _largest_difference(among_top, plain[top_tokens].log_softmax(-1)),
     )
-    if not math.isfinite(error):
+    if not math.isfinite(difference):
         return math.inf
     rounding = EXACT_ROUNDING if forward.is_exact else HALF_ROUNDING
-    return error / (rounding * max(1.0, spread))
+    return difference / (rounding * max(1.0, spread))
 
 
 def _largest_difference(computed: Any, expected: Any) -> float:

@@ -46,15 +46,16 @@ _known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary
 
 
 def examined(forward: Forward) -> Forward:
-    """Return a model after its capabilities (``forward.can``) were found by trial.
+    """Find by trial in which ways a model may be run, set them (``forward.can``), and return the same object.
 
     They are remembered for each model in memory. The trial is repeated when the model was changed.
     """
     model = forward.model
-    # The number of guard() does not change with the code of classes, so that is looked at each time.
+    # The number of guard() changes with the model, but not with the code of classes, which is looked at each time.
     reasons_to_run_alone = foreign_code(model)
     known = _known.get(model)
-    if known is not None and known.guard == guard(model) and not reasons_to_run_alone:
+    is_unchanged = known is not None and known.guard == guard(model)
+    if known is not None and is_unchanged and not reasons_to_run_alone:
         forward.can = known
         return forward
 
@@ -79,7 +80,10 @@ def _has_adapter_for_some_tokens(model: Any) -> bool:
 
 
 class _Trial:
-    """Computes short sequences in some way, and compares the logits at their ends with those of plain calls."""
+    """Computes short sequences in some way, and compares the logits at their ends with those of plain calls.
+
+    :meth:`use` chooses the way, :meth:`works` and :meth:`head_error` try it.
+    """
 
     def __init__(self, forward: Forward) -> None:
         """Choose three short sequences, and compute the logits after each one in a plain call of the model.
@@ -90,6 +94,8 @@ class _Trial:
             forward: The model.
         """
         self.forward = forward
+        self._way: Mapping[str, Any] = {}
+        """The fields of the capabilities that were set last, for the log."""
         # Any nine tokens of the vocabulary will do.
         token_count = max(forward.can.vocabulary - 1, 1)
         a, b, c, d, e, f, g, h, i = [(7 + 37 * index) % token_count for index in range(9)]
@@ -110,49 +116,50 @@ class _Trial:
         """Return the logits of a plain call after a sequence, (vocabulary)."""
         return self.forward.plain_logits(sequence)[-1].cpu()
 
-    def works(self, is_exact: bool, budget: int = LARGE_BUDGET, rounds: int = 1, **way: Any) -> bool:
-        """Return whether the logits are those of plain calls.
+    def use(self, **way: Any) -> None:
+        """Let the model be run in some way from now on.
+
+        Args:
+            **way: Fields of its capabilities (:class:`Capabilities`) with their new values, such as ``sharing=True``.
+        """
+        self._way = way
+        for name, value in way.items():
+            setattr(self.forward.can, name, value)
+
+    def works(self, is_exact: bool, budget: int = LARGE_BUDGET, rounds: int = 1) -> bool:
+        """Return whether the logits after the three sequences, computed in one run, are those of plain calls.
 
         Args:
             is_exact: Whether no more error is accepted than that of float32.
             budget: Maximum number of token positions in one call.
             rounds: How often the sequences are computed; the later times with what the first one left in the cache.
-            **way: Fields of :class:`Capabilities` with the values that are tried. They keep these values, whatever is
-                found.
         """
-        for name, value in way.items():
-            setattr(self.forward.can, name, value)
         runner = BatchRunner(self.forward, budget)
         runner.cache_from = CACHE_FROM
         try:
             for _ in range(rounds):
                 computed = self._computed_logits(runner, self._sequences)
         except Exception as error:
-            self._refuse_other_fault(error, way)
+            self._refuse_other_fault(error)
             return False
         for row, expected, decoy in zip(computed, self._expected, self._decoys, strict=True):
             if not _differ_by_rounding_only(row, expected, is_exact, decoy):
                 return False
         return True
 
-    def head_error(self, **way: Any) -> float:
-        """Return the largest relative error of the logits of the sequences, each computed alone.
-
-        Args:
-            **way: Fields of :class:`Capabilities` with the values that are tried. They keep these values.
+    def head_error(self) -> float:
+        """Return the largest relative error of the logits after the sequences, each computed in a run of its own.
 
         Returns:
-            The error; infinity if the logits cannot be computed so, or are not finite.
+            ``|computed - expected| / |expected|``; infinity if the logits cannot be computed so, or are not finite.
         """
-        for name, value in way.items():
-            setattr(self.forward.can, name, value)
         relative_errors = []
         for sequence, expected in zip(self._sequences, self._expected, strict=True):
             runner = BatchRunner(self.forward, LARGE_BUDGET)
             try:
                 (computed,) = self._computed_logits(runner, [sequence])
             except Exception as error:
-                self._refuse_other_fault(error, way)
+                self._refuse_other_fault(error)
                 return math.inf
             if computed.shape != expected.shape or not bool(computed.isfinite().all()):
                 return math.inf
@@ -164,11 +171,11 @@ class _Trial:
         states = runner.last(sequences, runner.compute)
         return self.forward.whole(states)
 
-    def _refuse_other_fault(self, error: Exception, way: Mapping[str, Any]) -> None:
+    def _refuse_other_fault(self, error: Exception) -> None:
         """Log the error of a way in which a model cannot be run; raise one that has another cause, such as memory."""
         if is_out_of_memory(error) or isinstance(error, OutputError):
             raise error
-        _log.debug("%s is not used for %s: %s", way, type(self.forward.model).__name__, error)
+        _log.debug("%s is not used for %s: %s", self._way, type(self.forward.model).__name__, error)
 
 
 def _size(logits: Any) -> float:
@@ -177,20 +184,20 @@ def _size(logits: Any) -> float:
 
 
 def _differ_by_rounding_only(computed: Any, expected: Any, is_exact: bool, decoy: Any = None) -> bool:
-    """Return whether two rows of logits are equal but for rounding.
+    """Return whether the difference of two rows of logits can be one of rounding.
 
     Args:
         computed: What was computed in the way that is tried.
         expected: The logits of a plain call.
         is_exact: Whether the number type is float32 or float64.
-        decoy: The result of a wrong mask. In half precision rounding is coarse, so the difference must also be small
-            compared with that to the decoy.
+        decoy: The logits that a wrong mask of attention would give, or None. In number types of 16 bits, rounding is
+            coarse, so the difference must also be small compared with that of the decoy.
     """
     if computed.shape != expected.shape or not bool(computed.isfinite().all()):
         return False
     error = float((computed - expected).norm())
-    relative_error = EXACT_ERROR if is_exact else HALF_ERROR
-    if error > relative_error * _size(expected):
+    largest_relative_error = EXACT_ERROR if is_exact else HALF_ERROR
+    if error > largest_relative_error * _size(expected):
         return False
     if is_exact or decoy is None:
         return True
@@ -206,8 +213,11 @@ def _find_ways(forward: Forward) -> bool:
     """
     trial = _Trial(forward)
     has_separate_head = _find_head(trial)
-    if not has_separate_head and not trial.works(is_exact=True, head="model", transform=""):
-        return False
+    if not has_separate_head:
+        # Hidden states and logits are computed together, by the whole model.
+        trial.use(head="model", transform="")
+        if not trial.works(is_exact=True):
+            return False
     can = forward.can
     can.flat = False
     can.sharing = False
@@ -229,21 +239,24 @@ def _find_head(trial: _Trial) -> bool:
         head = forward.model.get_output_embeddings()
     if forward.body is None or head is None:
         return False
+    # Of a plain matrix, single rows can be used: those of the tokens whose logits are wanted.
     is_plain_product = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
     kind = "rows" if is_plain_product else "module"
     # In most models, the logits are the product with the output matrix, which must then be right in any number type.
-    if trial.works(is_exact=True, head=kind, transform=""):
+    trial.use(head=kind, transform="")
+    if trial.works(is_exact=True):
         return True
     # Others transform the product, in a way that their configuration names.
     for name in forward.transforms:
-        if trial.works(forward.is_exact, head=kind, transform=name):
+        trial.use(head=kind, transform=name)
+        if trial.works(forward.is_exact):
             return True
     if forward.is_exact:
         return False
     # Some processors round the products of a batch otherwise. That would hide a small error of the head, so the head is
     # tried with single sequences first.
-    is_right_alone = trial.head_error(head=kind, transform="") <= HALF_HEAD_ERROR
-    return is_right_alone and trial.works(is_exact=False, head=kind, transform="")
+    trial.use(head=kind, transform="")
+    return trial.head_error() <= HALF_HEAD_ERROR and trial.works(is_exact=False)
 
 
 def _find_sharing(trial: _Trial) -> None:
@@ -255,13 +268,17 @@ def _find_sharing(trial: _Trial) -> None:
     can = forward.can
     is_exact = forward.is_exact
     # With a small budget, each sequence is a row of its own, over a cached prefix.
-    can.sharing = trial.works(is_exact, SMALL_BUDGET, rounds=2, sharing=True)
+    trial.use(sharing=True)
+    can.sharing = trial.works(is_exact, SMALL_BUDGET, rounds=2)
     if not can.sharing:
         return
-    # With a large budget, all sequences share one row. On other devices than the CPU, many small calls cost more than
-    # padding, so rows are not flat there.
-    on_cpu = forward.device.type == "cpu"
-    can.flat = on_cpu and trial.works(is_exact, flat=True)
-    can.sharing = can.flat or trial.works(is_exact, flat=False)
+    # With a large budget, all sequences share one row. On a CPU, rows may follow each other in one sequence ("flat").
+    # On other devices, the many small calls of attention that this needs cost more than padding.
+    if forward.device.type == "cpu":
+        trial.use(flat=True)
+        can.flat = trial.works(is_exact)
+    if not can.flat:
+        trial.use(flat=False)
+        can.sharing = trial.works(is_exact)
     if can.sharing:
         can.attention_weight = forward.attention_weight()

@@ -178,7 +178,7 @@ class Forward:
     # Rows in, hidden states out
 
     def padded(self, rows: Sequence[TrieRow], cache: Any = None) -> Any:
-        """Run rows one below the other, filled up to the longest one: a plain or a packed batch.
+        """Return the hidden states of rows that are computed one below the other, filled up to the longest one.
 
         Args:
             rows: Rows without a prefix, all of them plain sequences or none; or one row that continues a cached prefix.
@@ -192,30 +192,40 @@ class Forward:
         zeros = [0] * longest
         ids = [_filled(row.tokens, zeros) for row in rows]
         is_plain_batch = cache is None and rows[0].is_chain
-        if is_plain_batch:  # no mask is needed
+        if is_plain_batch:  # each position attends to all before it, as in every causal model: no mask is needed
             return self.call(ids)
 
-        # A padding position is a subtree of its own, which ends right after it: it attends to itself.
+        depths = [_filled(row.depths, zeros) for row in rows]
+        return self.call(ids, self._mask_of_padded(rows, longest), depths, cache)
+
+    def _mask_of_padded(self, rows: Sequence[TrieRow], longest: int) -> Any:
+        """Return what is added to the attention scores of rows one below the other.
+
+        Args:
+            rows: The rows. If they continue a cached prefix, it is the same one for all.
+            longest: The number of positions to which they are filled up.
+
+        Returns:
+            The mask, of shape (rows, 1, longest, prefix + longest): the dimension of the heads is 1, since all heads
+            have the same mask.
+        """
+        # Padding at a position is a subtree of its own, which ends right after it: it attends to itself.
         subtree_ends_of_padding = range(1, longest + 1)
         subtree_ends = [_filled(row.subtree_ends(), subtree_ends_of_padding) for row in rows]
         may_attend_in_row = self.tree_mask(subtree_ends)  # (rows, attending position, attended position)
-        # Each position attends to the whole prefix, too, whose positions come first.
+        # The positions of the prefix come first, and each position attends to all of them.
         prefix_length = len(rows[0].prefix)
         may_attend = torch.nn.functional.pad(may_attend_in_row, (prefix_length, 0), value=True)
-        # The second dimension is that of the heads, which have one mask.
-        mask = self.additive(may_attend[:, None])
-        depths = [_filled(row.depths, zeros) for row in rows]
-        return self.call(ids, mask, depths, cache)
+        return self.additive(may_attend[:, None])
 
     def flat(self, rows: Sequence[TrieRow]) -> Any:
-        """Run rows without a prefix one after the other in one sequence: a packed batch without padding.
+        """Return the hidden states of rows that are computed one after the other in one sequence, without padding.
 
-        A row has prompts that begin in the same way as a tree, laid out depth first. Each position attends to its
-        ancestors in the tree only. The beginning that all prompts of the row share is a chain: there, these are all
-        positions before it in the row.
+        A row has several prompts, and what they share at their beginning is in it once. Attention is computed for each
+        row alone (:func:`segmented_attention`).
 
         Args:
-            rows: The rows; a position has a token and a depth, its number in its prompt.
+            rows: Rows without a prefix. Each position has a token and a depth, which is its number in its prompt.
 
         Returns:
             States of shape (1, positions, width), the positions of the rows one after the other.
@@ -224,26 +234,54 @@ class Forward:
         depths: list[int] = []
         segments: list[Segment] = []
         for row in rows:
-            row_start = len(ids)
+            segments += self._segments(row, row_start=len(ids))
             ids += row.tokens
             depths += row.depths
-            row_end = len(ids)
-            # The chain at the beginning of a row has causal attention, which needs no mask.
-            chain_end = row_start + row.chain
-            segments.append(Segment(start=row_start, first=row_start, end=chain_end, mask=None))
-            if chain_end < row_end:
-                may_attend = self.tree_mask(row.subtree_ends())
-                mask = self.additive(may_attend[None, None, row.chain :])
-                segments.append(Segment(start=row_start, first=chain_end, end=row_end, mask=mask))
 
-        # The model gets a mask that only says "compute this attention by the segments". Its entries are NaN, so that an
-        # attention that is computed in another way is visibly wrong. One position alone needs no segments: its mask is
-        # 0. (For one position, transformers itself takes grouped heads for positions.)
-        entry = torch.nan if len(ids) > 1 else 0.0
+        mask = self._mask_of_segments(position_count=len(ids))
+        with segmented_attention(mask, segments), self._compiled_layers():
+            return self.call([ids], mask, [depths])
+
+    def _segments(self, row: TrieRow, row_start: int) -> list[Segment]:
+        """Return the positions of a row as one or two segments: those before the first branch, and all that follow.
+
+        The prompts of a row are a tree, laid out depth first. Up to the first branch, there is one plain sequence: a
+        position attends to all before it, which needs no mask. From there on, a position attends to its ancestors in
+        the tree: the positions of its own prompts.
+
+        Args:
+            row: The row.
+            row_start: The number of positions before it in the sequence of all rows.
+        """
+        branch_start = row_start + row.chain
+        row_end = row_start + len(row.tokens)
+        before_branch = Segment(row_start, start=row_start, end=branch_start, mask=None)
+        if branch_start == row_end:
+            return [before_branch]
+        may_attend = self.tree_mask(row.subtree_ends())  # (attending position, attended position)
+        may_attend_after_branch = may_attend[row.chain :]
+        mask = self.additive(may_attend_after_branch[None, None])
+        return [before_branch, Segment(row_start, start=branch_start, end=row_end, mask=mask)]
+
+    def _mask_of_segments(self, position_count: int) -> Any:
+        """Return the mask that the model gets where attention is computed by segments, which have masks of their own.
+
+        It only marks these calls of attention. Its entries are NaN: a model that computes attention in another way
+        returns NaN, and no wrong numbers.
+
+        Args:
+            position_count: The number of positions of all segments.
+
+        Returns:
+            The mask, of shape (1, 1, positions, positions).
+        """
+        entry = torch.nan
+        if position_count == 1:
+            # If heads share keys, transformers gives the attention of one position another layout, for which the mark
+            # does not work. One position attends to itself only, so an ordinary mask of 0 is right.
+            entry = 0.0
         one_entry = torch.full((1, 1, 1, 1), entry, dtype=self.dtype, device=self.device)
-        whole_mask = one_entry.expand(1, 1, len(ids), len(ids))
-        with segmented_attention(whole_mask, segments), self._compiled_layers():
-            return self.call([ids], whole_mask, [depths])
+        return one_entry.expand(1, 1, position_count, position_count)  # takes no memory for further entries
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
@@ -259,18 +297,21 @@ class Forward:
             yield
 
     def tree_mask(self, ends: Sequence[Any]) -> Any:
-        """Return which position of a row may attend to which: to itself and to its ancestors.
+        """Return which positions of a row may attend to which: each to itself and to its ancestors in the tree.
+
+        Position ``j`` is an ancestor of position ``i``, or ``i`` itself, where ``j <= i < end of the subtree of j``.
 
         Args:
             ends: For each position the end of its subtree (:meth:`TrieRow.subtree_ends`), of shape (..., positions).
 
         Returns:
-            A boolean tensor of shape (..., positions, positions); the attending position comes first.
+            A boolean tensor of shape (..., positions, positions); the attending position ``i`` comes first.
         """
         subtree_ends = torch.tensor(ends, device=self.device)
         positions = torch.arange(subtree_ends.shape[-1], device=self.device)
-        attending = positions[:, None]  # the rows of the mask
-        is_not_later = positions <= attending
+        attending = positions[:, None]  # i: the rows of the mask
+        attended = positions  # j: its columns
+        is_not_later = attended <= attending
         is_in_subtree = attending < subtree_ends[..., None, :]
         return is_not_later & is_in_subtree
 
@@ -282,13 +323,16 @@ class Forward:
     def call(
         self, ids: Sequence[Sequence[int]], mask: Any = None, positions: Sequence[Any] | None = None, cache: Any = None
     ) -> Any:
-        """Run the body of the model, or all of it where its head cannot be separated.
+        """Return what the model computes at the positions of rows, (rows, positions, width); see :meth:`_run`.
 
         Args:
             ids: The tokens, (rows, positions).
-            mask: What is added to the attention scores.
-            positions: The position numbers, with a mask.
-            cache: What the tokens continue; it grows by them.
+            mask: What is added to the attention scores; None for causal attention.
+            positions: For each token its position number, if there is a mask. Without one, they count from 0.
+            cache: The keys and values of what the tokens continue; it grows by theirs.
+
+        Raises:
+            RunEndingError: The model does not know a token.
         """
         embedding = None
         if hasattr(self.model, "get_input_embeddings"):
@@ -310,7 +354,7 @@ class Forward:
         return hidden[:, -len(ids[0]) :]
 
     def _run(self, arguments: dict[str, Any]) -> Any:
-        """Call the body of the model, or all of it if its head cannot be separated.
+        """Call the model without its head, the product with the output matrix, or all of it if there is no other way.
 
         Args:
             arguments: The arguments of the call, by name.
@@ -320,15 +364,17 @@ class Forward:
             logits of its position: (rows, positions, width + vocabulary).
         """
         self._forget_length()
-        if self.can.head != "model":
+        has_separate_head = self.can.head != "model"
+        if has_separate_head:
             return self.body(**arguments).last_hidden_state
         with self._inputs_of_head() as head_inputs:
             output = self.model(**arguments, output_hidden_states=True)
         logits = output.logits
         self.can.vocabulary = logits.shape[-1]
-        # The last hidden state is what the output matrix reads, whatever hooks do. Models of other classes may have no
-        # output matrix, or give it some positions only: then it is the one that the model returns.
-        if head_inputs and head_inputs[-1].shape[:2] == logits.shape[:2]:
+        # The state is what the output matrix reads, since hooks may change what the model returns as its last state. If
+        # there is no output matrix, or it reads some positions only, the returned state has to do.
+        head_read_all_positions = bool(head_inputs) and head_inputs[-1].shape[:2] == logits.shape[:2]
+        if head_read_all_positions:
             states = head_inputs[-1]
         else:
             states = output.hidden_states[-1]
@@ -368,7 +414,12 @@ class Forward:
             module.max_seq_len_cached = module.original_max_seq_len
 
     def states(self, hidden: Any) -> Any:
-        """Return the hidden states at the given positions, a float32 tensor (positions, width) on the CPU."""
+        """Return hidden states as a float32 tensor (positions, width) on the CPU.
+
+        Args:
+            hidden: What :meth:`call` returned at some positions. If all of the model was called, the logits of a
+                position follow its state, and are cut off here.
+        """
         if self.can.head == "model":
             hidden = hidden[..., : -self.can.vocabulary]
         return hidden.float().cpu()
@@ -389,22 +440,21 @@ class Forward:
         return nullcontext()
 
     def logits(self, hidden: Any, tokens: Sequence[int] | None = None) -> Any:
-        """Return the logits at the given positions, in float32.
+        """Return the logits after some positions, a float32 tensor (positions, tokens).
 
         Args:
-            hidden: What was computed at the positions, (positions, width).
+            hidden: What :meth:`call` returned at the positions, (positions, width).
             tokens: The tokens whose logits are wanted; None for the whole vocabulary.
-
-        Returns:
-            Tensor (positions, tokens).
         """
         with torch.inference_mode(), self.fast():
             if self.can.head == "rows" and tokens is not None:
                 return self._logits_by_rows(hidden, tokens)
             if self.can.head == "model":
+                # All of the model was called, and the logits of a position follow its state.
                 vocabulary_logits = hidden[..., -self.can.vocabulary :]
             else:
-                vocabulary_logits = self.model.get_output_embeddings()(hidden)
+                output_matrix = self.model.get_output_embeddings()
+                vocabulary_logits = output_matrix(hidden)
             vocabulary_logits = self.transformed(vocabulary_logits.float())
             if tokens is None:
                 return vocabulary_logits
@@ -440,7 +490,13 @@ class Forward:
             return torch.cat([logits.cpu() for _, logits in self.pieces(hidden)])
 
     def rows(self, hidden: Any, tokens: Sequence[int], totals: bool) -> TokenLogits:
-        """Return the logits of some tokens at each position, with the vocabulary's total if ``totals``."""
+        """Return the logits of some tokens after each position.
+
+        Args:
+            hidden: What was computed at the positions, (positions, width).
+            tokens: The tokens.
+            totals: Whether the result has ``log(sum of exp(logit))`` over the vocabulary for each position, too.
+        """
         with torch.inference_mode():
             rows = self.logits(hidden, tokens).double().tolist()
             if not totals:
@@ -461,15 +517,17 @@ class Forward:
         return transform(logits, amount)
 
     def attention_weight(self) -> float:
-        """Return the cost of an attended pair of positions over that of a position, from the sizes of the model.
+        """Return the cost of an attended pair of positions, relative to the cost of a position outside attention.
 
-        An attended pair costs ``4 * width`` floating-point operations in each layer: a multiplication and an addition
-        for each number of the key, and the same for the value. A position costs two operations for each weight outside
-        the embedding::
+        Both are estimated from the sizes of the model. An attended pair costs ``4 * width`` floating-point operations
+        in each layer: a multiplication and an addition for each number of the key, and the same for the value. A
+        position costs two operations for each weight outside the embedding. Operations of attention are slower, by the
+        factor :data:`PAIR_COST`::
 
             PAIR_COST * 4 * width * layers / (2 * weights)
         """
         config = _layer_configs(self.model.config)[0]
+        # Where the configuration has no such entry, the numbers are guesses: this is used for planning only.
         width = getattr(config, "hidden_size", None) or 1024
         layers = getattr(config, "num_hidden_layers", None) or 1
         weights = sum(weight.numel() for weight in self.body.parameters())
@@ -536,23 +594,26 @@ def check_range(tokens: Sequence[int], size: int) -> None:
 
 
 def _body(model: Any) -> Any:
-    """Return the part of a model below its output head; None if it cannot be distinguished."""
+    """Return the module of a model that computes the hidden states, without the output head; None if there is none."""
     if callable(getattr(model, "get_base_model", None)):
         model = model.get_base_model()  # of peft: the model into which adapters were put
     body = getattr(model, "base_model", None)
     if body is not None and body is not model:
         return body
-    if not callable(getattr(model, "get_decoder", None)):
+    decoder = None
+    if callable(getattr(model, "get_decoder", None)):
+        decoder = model.get_decoder()
+    if decoder is model:  # the model has no part of its own for this
         return None
-    decoder = model.get_decoder()
-    return None if decoder is model else decoder
+    return decoder
 
 
 def guard(model: Any) -> int:
-    """Return a cheap number that changes with a model's modules, hooks, adapters, and recorded changes of weights.
+    """Return a number that is another one after a model's modules, hooks or adapters changed, or its weights.
 
-    It does not show changes of weights that bypass torch's version counters (through ``.data``). The identity, which is
-    computed for every run, shows them, and cached prefixes are protected by a checksum of the weights.
+    It is computed faster than a digest of the weights. It does not show changes of weights that bypass torch's version
+    counters (through ``.data``). The identity, which is computed for every run, shows them, and cached prefixes are
+    protected by a checksum of the weights.
     """
     facts: list[Any] = [getattr(model.config, "_attn_implementation", None), length_limits(model)]
     # Some models copy the settings of transformations from the configuration.

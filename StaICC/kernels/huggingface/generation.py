@@ -81,11 +81,11 @@ class _GrowingRow:
     """
 
     def __init__(self, runner: BatchRunner, row: TrieRow, most_new: int) -> None:
-        """Take the prefix of a row from the cache, and make the masks of its sequences; the row is computed later.
+        """Compute the prefix of a row, and make the masks of its sequences; the row itself is computed later.
 
         Args:
             runner: Runs the model.
-            row: The row; one position of each sequence is wanted, the last one.
+            row: The row. Of each of its sequences, the state at the last position is wanted.
             most_new: Maximum number of new positions of each sequence.
         """
         self._forward = runner.forward
@@ -93,13 +93,17 @@ class _GrowingRow:
         self._cache = runner.cached(row.prefix)
         self._length = len(row.prefix) + len(row.tokens)
         """Positions in the cache, once the row is computed."""
-        self._last_index = {number: last_index for number, (last_index,) in row.picks.items()}
-        """For each sequence, the index of its last position in the row."""
-        may_attend_in_row = self._forward.tree_mask(row.subtree_ends()).cpu()
+        self._last_index: dict[int, int] = {}
+        """By the number of a sequence, the index of its last position in the row."""
+        for number, wanted_indexes in row.picks.items():
+            (self._last_index[number],) = wanted_indexes
+
+        # The cache has the prefix, then the row, then the new positions of all sequences.
+        may_attend_in_row = self._forward.tree_mask(row.subtree_ends()).cpu()  # (attending position, attended position)
         all_of_prefix = torch.ones(len(row.prefix)).bool()
         no_new_position = torch.zeros(len(row.picks) * most_new).bool()
         self._may_attend: dict[int, Any] = {}
-        """For each sequence, to which positions of the cache its next position may attend."""
+        """By the number of a sequence, for each position of the cache whether its next position may attend to it."""
         for number, last_index in self._last_index.items():
             # A new position attends to the same positions of the row as the last one of its sequence.
             self._may_attend[number] = torch.cat([all_of_prefix, may_attend_in_row[last_index], no_new_position])
@@ -123,11 +127,11 @@ class _GrowingRow:
             depths: For each of these, the position number of the token in its sequence.
         """
         for number in tokens:
-            # The new position of a sequence is at the end of the cache, and attends to itself.
-            self._may_attend[number][self._length] = True
+            new_position = self._length  # at the end of the cache
+            self._may_attend[number][new_position] = True  # it attends to itself, and later ones attend to it
             self._length += 1
         may_attend = torch.stack([self._may_attend[number][: self._length] for number in tokens])
-        mask = self._forward.additive(may_attend[None, None])
+        mask = self._forward.additive(may_attend[None, None])  # for one row, and for all heads
         states = self._forward.call([list(tokens.values())], mask, [depths], self._cache)
         return self._forward.logits(states[0])
 
@@ -170,7 +174,11 @@ class _Continuations:
         self._continue(numbers, self._recomputed_logits(numbers), self._recomputed_logits)
 
     def _continue_in_rows(self, numbers: list[int]) -> Iterator[int]:
-        """Continue some sequences in rows, and yield the number of each one that is complete."""
+        """Continue some sequences in rows, and yield the number of each one that is complete.
+
+        Args:
+            numbers: The numbers of the sequences.
+        """
         runner = self._runner
         last_positions = [len(sequence) - 1 for sequence in self._sequences]
         for row in runner.plan(self._sequences, last_positions, numbers, runner.prefix_reuse, GENERATION_COST):
@@ -198,16 +206,16 @@ class _Continuations:
         return self._runner.forward.whole(self._runner.last(continued))
 
     def _continue(self, numbers: list[int], logits: Any, logits_after: Callable[[list[int]], Any]) -> None:
-        """Add tokens to some sequences, one to each at a time, until all of them are complete.
+        """Continue some sequences, token by token, until each is complete or has the maximum number of new tokens.
 
         Args:
-            numbers: Their numbers.
-            logits: The logits after them, (sequences, vocabulary).
-            logits_after: Gets the numbers of those that are not complete, and returns the logits after their last new
-                tokens.
+            numbers: The numbers of the sequences.
+            logits: The logits after each sequence, (sequences, vocabulary), from which the first new tokens are chosen.
+            logits_after: Gets the numbers of the sequences that are not complete, and returns the logits after the last
+                new token of each.
         """
         for number in numbers:
-            # Memory may have run out in an earlier attempt, which began to continue them.
+            # An earlier attempt, in which memory ran out, may have left some.
             self.new_tokens[number] = []
         incomplete = numbers
         for step in range(self._max_new_tokens):
@@ -268,8 +276,9 @@ def generate(
         New tokens of each sequence, in order.
     """
     forward = runner.forward
-    is_checked = forward.can.checked >= min(len(sequences), 2)
-    if forward.can.sharing and not is_checked:
+    kind_of_check = min(len(sequences), 2)  # 1 for a prompt alone, 2 for a batch, as in BatchRunner.run
+    was_checked = forward.can.checked >= kind_of_check
+    if forward.can.sharing and not was_checked:
         # Rows that grow in the cache are not compared with plain calls of the model. So some sequences are computed
         # before in an ordinary run, which is compared. It sets can.sharing to False if the two differ.
         runner.last(sequences[:4])

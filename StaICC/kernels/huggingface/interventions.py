@@ -33,21 +33,23 @@ def decoder_layers(model: Any) -> list[Any]:
 
 @contextmanager
 def _changed_outputs(modules: Sequence[Any], change: Callable[[int, Any], Any]) -> Iterator[None]:
-    """Let a function change what modules return while the context is open.
+    """Open a context in which a function may change what modules return.
 
     Args:
         modules: Modules that return a state, (rows, positions, width), or a tuple that begins with it.
-        change: Gets the number of the module and its state, and returns what takes the place of the state, or None.
+        change: Gets the number of a module and the state that it returns. It returns another state, which takes the
+            place of this one, or None, which leaves it.
     """
 
     def hook(number: int, module: Any, inputs: Any, output: Any) -> Any:
-        """Return what takes the place of a module's output, or None if it stays (a forward hook of torch)."""
+        """Return what takes the place of a module's output; None leaves it (a forward hook of torch)."""
         if not isinstance(output, tuple):
             return change(number, output)
-        changed_state = change(number, output[0])
+        state, *further_outputs = output
+        changed_state = change(number, state)
         if changed_state is None:
             return None
-        return (changed_state, *output[1:])
+        return (changed_state, *further_outputs)
 
     handles = []
     for number, module in enumerate(modules):
@@ -95,7 +97,13 @@ def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
 
 
 def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int, vector: Sequence[float]) -> Any:
-    """Return what is computed at the last position of each sequence if a vector replaces the state of a layer there.
+    """Return the hidden state at the last position of each sequence if a vector replaces the state of a layer there.
+
+    Args:
+        runner: Runs the model.
+        sequences: The token sequences, none empty.
+        layer: The number of the layer, from 0.
+        vector: What replaces its state.
 
     Raises:
         ArgumentError: There is no such layer, or the vector has another width.
@@ -143,13 +151,19 @@ def feed_forward_networks(model: Any) -> list[Any]:
 def steered(
     runner: BatchRunner, sequences: Sequence[Tokens], vectors: Sequence[Sequence[float]], strength: float
 ) -> Any:
-    """Return what is computed at the last position of each sequence while all positions of all layers are steered.
+    """Return the hidden state at the last position of each sequence while all positions of all layers are steered.
 
     In each layer, the output ``x`` of the feed-forward network is turned towards the vector ``v`` of the layer, and
     keeps its length (Liu et al. 2024, "In-context Vectors", as in the authors' code)::
 
         weight = strength * (1 + max(0, cos(x, -v)))
         x'     = |x| * unit(unit(x) + weight * unit(v))
+
+    Args:
+        runner: Runs the model.
+        sequences: The token sequences, none empty.
+        vectors: The vector of each layer.
+        strength: How far the outputs are turned; 0 changes nothing.
 
     Raises:
         ArgumentError: The number of vectors is not that of the layers, or one has another width.

@@ -267,15 +267,18 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             return Identity(who, self.options.settings(), model.unidentified)
 
     def _identity_in_memory(self, loaded: Loaded) -> Identity:
-        """Return the identity of a loaded model: facts about its files, and what these leave open of it in memory.
+        """Return the identity of a loaded model: facts about its files, and facts about the model in memory.
 
-        If the files say completely what the model is, these are the facts that changed since it was loaded. Otherwise,
-        and for a model that the user made, which has no files, these are all facts about the memory.
+        Facts about the memory that are as they were after loading are left out, because they follow from the files. If
+        the files do not say completely what the model is, or there are none, all facts are in the identity.
+
+        Args:
+            loaded: The model, with the facts about its files, and its state right after loading.
         """
         now = live_state(loaded.model, loaded.tokenizer)
         facts_at_loading = loaded.state.who  # empty for a model that the user made
         if self._source is not None and not self._source.is_complete():
-            facts_at_loading = {}
+            facts_at_loading = {}  # nothing about the memory follows from the files
         facts = dict(loaded.content)
         for name, value in now.who.items():
             if value != facts_at_loading.get(name):
@@ -287,7 +290,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return Identity(facts, unidentified=tuple(new_reasons))
 
     def _check_next_batch(self, has_foreign_code: bool) -> None:
-        """Have the next batch compared with plain calls of the model; called at the beginning of each run.
+        """Let the next batch be compared with plain calls of the model; called at the beginning of each run.
 
         Args:
             has_foreign_code: Whether the model runs code that no version identifies. It may have been added since the
@@ -295,10 +298,10 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         """
         if self._runner is None:
             return
-        can = self._runner.forward.can
-        can.checked = 0
+        capabilities = self._runner.forward.can
+        capabilities.checked = 0  # nothing was compared in this run
         if has_foreign_code:
-            can.guard = -1  # no model has this number, so it counts as changed
+            capabilities.guard = -1  # no model has this number, so the model counts as changed
 
     def runner(self) -> BatchRunner:
         """The batch runner of the loaded model, made anew when the model was changed."""
@@ -307,9 +310,10 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             if self.options.compile:
                 forward.compile()
             token_budget = self.options.token_budget
-            if token_budget is None:
-                on_gpu = forward.device.type == "cuda"
-                token_budget = CUDA_BUDGET if on_gpu else CPU_BYTES // forward.dtype.itemsize
+            if token_budget is None and forward.device.type == "cuda":
+                token_budget = CUDA_BUDGET
+            elif token_budget is None:
+                token_budget = CPU_BYTES // forward.dtype.itemsize
             self._runner = BatchRunner(forward, token_budget, self.options.prefix_reuse)
         return self._runner
 
@@ -321,10 +325,13 @@ class CausalLMKernel(TokenKernel, LoadsModel):
 
     @contextlib.contextmanager
     def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
-        """Hold the locks of the kernel and of the model, with all modules in evaluation mode.
+        """Open a context in which prompts are computed: with the locks of kernel and model, in evaluation mode.
 
-        A prefix that was cached with other weights is dropped first: changes through ``.data`` show in no version
-        counter of torch.
+        Modules that were in training mode are again at the end. A prefix that was cached with other weights is dropped
+        first, since changes of weights through ``.data`` show in no version counter of torch.
+
+        Args:
+            prompts: The prompts; an error if they are no list.
         """
         model_lock = _locks.setdefault(self.model, threading.RLock())
         with super()._running(prompts), model_lock:
@@ -354,7 +361,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             self._weights = digest_of_weights(self.model)
 
     def _last(self, sequences: Sequence[Tokens]) -> Any:
-        """Return what the model computes at the last position of each sequence, a tensor (sequences, width)."""
+        """Count sequences as read, and return the hidden state at the last position of each, (sequences, width)."""
         self._count(sequences)
         return self.runner().last(sequences)
 
@@ -386,7 +393,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return super()._computed(sequences, starts, labels)
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
-        """Return the logits of these tokens after each sequence, with the vocabulary's total if ``totals``."""
+        """Return the logits of some tokens after each sequence; see the base class."""
         return self.runner().forward.rows(self._last(sequences), tokens, totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
@@ -495,12 +502,16 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         label_space: Sequence[str],
         last_states: Callable[[BatchRunner, Sequence[Tokens]], Any],
     ) -> list[list[float]]:
-        """Return the label probabilities of a changed model.
+        """Return the probability of each label for each prompt, as a changed model computes it.
 
         Args:
             prompts: The prompts, at least one.
             label_space: The labels, scored by one token each.
-            last_states: Returns what the changed model computes at the last position of token sequences.
+            last_states: Returns the hidden states of the changed model at the last position of token sequences, an
+                array (sequences, width).
+
+        Raises:
+            ArgumentError: Labels are scored by all of their tokens.
         """
         if self.options.scores_all_tokens:
             raise ArgumentError(
@@ -508,6 +519,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             )
         with self._running(prompts):
             deciding = self.format.deciding(label_space)
+            # The overlap is the number of tokens at the end of a prompt that belong to the labels.
             sequences = self._read_prompts(prompts).sequences(without_last=deciding.overlap)
             self._count(sequences)
             runner = self.runner()
@@ -534,10 +546,10 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return features | {"log_probabilities"}
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
-        """Several features of each prompt: of its labels, and of the model's state at its end.
+        """Return features of each prompt: of its labels, and of the model's state at its end.
 
-        One run of the model computes them all where labels are scored by one token each that follows the prompt.
-        Labels that are scored by all of their tokens are computed in another run.
+        One run of the model computes them all if labels are scored by one token each that follows the whole prompt.
+        Otherwise labels have a run of their own.
 
         Args:
             prompts: The prompts, at least one.
@@ -594,14 +606,17 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     ) -> dict[str, Any]:
         """Return the features of labels that one token scores: probabilities and, if wanted, log-probabilities.
 
+        A log-probability over the whole vocabulary is ``logit - log_total``, where ``log_total`` is the logarithm of
+        the sum of ``exp(logit)`` over the vocabulary.
+
         Args:
-            states: The hidden states at the end of the prompts, (prompts, width).
+            states: The hidden states before the labels, (prompts, width).
             tokens: The token that scores each label.
             dropped: For each prompt, how many demonstrations it lost.
             wanted: Names of features.
         """
-        needs_totals = self.options.label_mass or "log_probabilities" in wanted
-        logits = self.runner().forward.rows(states, tokens, needs_totals)
+        needs_log_totals = self.options.label_mass or "log_probabilities" in wanted
+        logits = self.runner().forward.rows(states, tokens, totals=needs_log_totals)
         label_mass = None
         if self.options.label_mass:
             label_mass = self._token_masses(tokens, logits)

@@ -145,9 +145,12 @@ def is_library_code(function: Any) -> bool:
         return is_library_code(function.__func__)
     if kind is functools.partial:
         return is_library_code(function.func)
-    if kind in (types.BuiltinFunctionType, types.MethodWrapperType) or issubclass(kind, type):
-        return in_library(function)
-    if not in_library(kind):
+    is_class = issubclass(kind, type)
+    if is_class or kind in (types.BuiltinFunctionType, types.MethodWrapperType):
+        return in_library(function)  # by the name of its module: there is no file to look at
+
+    is_object_of_library = in_library(kind)  # functions of Python are objects of the module builtins
+    if not is_object_of_library:
         return False
     if kind is types.FunctionType and not _in_library_folder(function.__code__.co_filename):
         return False
@@ -156,14 +159,18 @@ def is_library_code(function: Any) -> bool:
 
 
 def _replaced_functions(class_or_module: type | types.ModuleType) -> Iterator[str]:
-    """Yield the names of the functions of a class or module of a library that other code has replaced."""
+    """Yield the names of the functions of a class or module of a library that other code has replaced.
+
+    A member is such a function if it can be called, and is not code of a library. Classes and functions written in C
+    are not looked at.
+    """
     for name, member in vars(class_or_module).items():
         function = member
         if isinstance(member, (staticmethod, classmethod)):
             function = member.__func__
         if not callable(function):
             continue
-        # The type, not isinstance(), as in is_library_code.
+        # The type, not isinstance(): a proxy of wrapt only seems to be of the class of what it wraps.
         if issubclass(type(function), (type, types.BuiltinFunctionType)):
             continue
         if name.startswith("__compiled_fn_"):  # what torch.compile made of a library's functions
@@ -186,7 +193,7 @@ class ForeignCode:
 
 
 def _foreign_code(model: Any) -> Iterator[ForeignCode]:
-    """Yield the code that a model runs and that no version identifies."""
+    """Yield the code that a model runs and that no version of a library identifies, such as hooks of the user."""
     classes = {type(module) for module in model.modules()}
     yield from _foreign_global_hooks()
     for name, module in model.named_modules():
@@ -248,13 +255,15 @@ def _replaced_library_functions(classes: Set[type]) -> Iterator[ForeignCode]:
 
 
 def _foreign_attention(model: Any) -> Iterator[ForeignCode]:
-    """Yield the attention function of a model, if it was registered by other code than that of a library."""
+    """Yield the attention function of a model, if other code than that of a library registered it in transformers."""
     name = getattr(model.config, "_attn_implementation", None)
     transformers = require("transformers", "hf", FEATURE)
-    functions = getattr(transformers.modeling_utils, "ALL_ATTENTION_FUNCTIONS", {})
-    if name not in functions or functions[name] is None:
-        return
-    if not is_library_code(functions[name]):
+    function_by_name = getattr(transformers.modeling_utils, "ALL_ATTENTION_FUNCTIONS", {})
+    if name not in function_by_name:
+        return  # the attention that the class of the model has, whose code is looked at elsewhere
+    function = function_by_name[name]
+    if function is not None and not is_library_code(function):
+        # Attention functions compute each prompt of a batch alone.
         yield ForeignCode(f"the attention function {name!r} is not one of a library", depends_on_batch=False)
 
 
@@ -511,10 +520,12 @@ def _tensors(model: Any) -> Iterator[_NamedTensor]:
     """Yield the parameters and buffers of a model."""
     for module_name, module in model.named_modules(remove_duplicate=False):
         tensors = {**module._parameters, **module._buffers}
-        # Frequencies of rotary positions that the module adjusted to a long input follow from the original ones.
+        # A module of rotary positions may have adjusted its frequencies to a long input. The original ones are taken,
+        # from which these follow.
         rope_type = getattr(module, "rope_type", None)
         is_stretched = rope_type == "dynamic" and module.max_seq_len_cached > module.original_max_seq_len
-        if "inv_freq" in tensors and (is_stretched or rope_type == "longrope"):
+        may_be_adjusted = is_stretched or rope_type == "longrope"
+        if may_be_adjusted and "inv_freq" in tensors:
             tensors["inv_freq"] = module.original_inv_freq
         for name, tensor in tensors.items():
             if tensor is not None:
@@ -523,17 +534,19 @@ def _tensors(model: Any) -> Iterator[_NamedTensor]:
 
 
 def digest_of_weights(model: Any) -> PartialDigest:
-    """Return a digest of all parameters and buffers with their names."""
-    digest_by_id: dict[int, str] = {}  # of tensors, which modules may share
-    lines = []
+    """Return a digest of all parameters and buffers of a model, with their names.
+
+    Those that cannot be digested are left out of it, and listed in the result.
+    """
+    digest_by_id: dict[int, str] = {}  # a tensor that several modules share is digested once
+    lines = []  # one for each name
     unidentified = []
     for name, tensor, is_computed in _tensors(model):
         try:
-            digest = digest_by_id.get(id(tensor))
-            if digest is None:
+            if id(tensor) not in digest_by_id:
                 digest = _digest_of_computed(tensor) if is_computed else digest_of_tensor(tensor)
                 digest_by_id[id(tensor)] = digest
-            lines.append(f"{name} {digest} {_digest_of_attributes(tensor)}")
+            lines.append(f"{name} {digest_by_id[id(tensor)]} {_digest_of_attributes(tensor)}")
         except Unidentifiable as error:
             unidentified.append(f"the parameter {name}: {error}")
     return PartialDigest(_digest("\n".join(sorted(lines))), unidentified)

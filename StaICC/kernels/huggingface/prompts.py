@@ -336,9 +336,12 @@ class PromptFormat:
         return text
 
     def layout(self, messages: Sequence[dict[str, str]]) -> ConversationLayout:
-        """Return what the chat template writes around messages with these roles, whatever their contents are."""
+        """Return what the chat template writes around messages with these roles, whatever their contents are.
+
+        It is found by a trial, once for each template.
+        """
         special_tokens = getattr(self.tokenizer, "special_tokens_map", None)
-        # The layout is remembered for all that determines what the template writes.
+        # All that determines what the template writes: the layout is remembered by this text.
         template_key = json.dumps([self._template(), self.options.template_arguments, special_tokens], default=str)
         roles = [message["role"] for message in messages]
 
@@ -387,9 +390,10 @@ class PromptFormat:
             ) from error
 
     def read(self, queries: Sequence[Sequence[str]], limit: int | None, label_space: Sequence[str] = ()) -> Reading:
-        """Return the texts and the tokens of queries as the model reads them; they are tokenized in one call.
+        """Return the texts and the tokens of queries as the model reads them.
 
-        A query that is longer than the limit loses demonstrations where the options say so. Otherwise it is an error.
+        A query that is longer than the limit loses its first demonstrations if ``on_too_long`` is
+        ``"drop-demonstrations"``. Otherwise it is an error.
 
         Args:
             queries: The prompts of each query: one, or one for each label of a noisy channel.
@@ -415,29 +419,42 @@ class PromptFormat:
         for index, query in enumerate(queries):
             self._check_ends(texts[index], ids[index], index)
             longest_prompt = max(len(tokens) for tokens in ids[index])
-            if limit is None or longest_prompt + most_label_tokens <= limit:
+            certainly_fits = limit is None or longest_prompt + most_label_tokens <= limit
+            if limit is None or certainly_fits:
                 continue
-            # The query may be too long. Here the tokens of prompts with labels are counted, which takes longer.
+            # The query may be too long. Now its prompts are tokenized with each label, which takes longer.
             dropped[index] = self._demonstrations_to_drop(query, labels, limit, index)
             if dropped[index] > 0:
                 shortened_query = _without_demonstrations(query, dropped[index])
                 texts[index] = [self.render(prompt) for prompt in shortened_query]
                 ids[index] = self.encode(texts[index])
 
-        # The prompts of one query differ in a label only, so one of them is compared with its tokens.
-        first_texts = [query_texts[0] for query_texts in texts]
-        first_tokens = [query_ids[0] for query_ids in ids]
+        # The tokens are compared with the text. The prompts of one query differ in a label only, so one will do.
+        first_texts = [texts_of_query[0] for texts_of_query in texts]
+        first_tokens = [tokens_of_query[0] for tokens_of_query in ids]
         refuse_damage(self.tokenizer, first_texts, first_tokens)
         return Reading(texts, ids, dropped)
 
     def _encoded_queries(self, texts: Sequence[Sequence[str]]) -> list[list[Tokens]]:
-        """Return the tokens of the prompts of each query; all prompts are tokenized in one call."""
-        all_texts = [text for query_texts in texts for text in query_texts]
-        all_tokens = iter(self.encode(all_texts))
-        ids = []
-        for query_texts in texts:
-            ids.append([next(all_tokens) for _ in query_texts])
-        return ids
+        """Return the tokens of the prompts of each query.
+
+        All prompts are tokenized in one call, so that what they begin with is tokenized once.
+
+        Args:
+            texts: For each query, its prompts as the model reads them.
+        """
+        all_texts: list[str] = []
+        for texts_of_query in texts:
+            all_texts += texts_of_query
+        all_tokens = self.encode(all_texts)
+
+        tokens_by_query = []
+        start = 0
+        for texts_of_query in texts:
+            end = start + len(texts_of_query)
+            tokens_by_query.append(all_tokens[start:end])
+            start = end
+        return tokens_by_query
 
     def _check_ends(self, texts: Sequence[str], rows: Sequence[Tokens], index: int) -> None:
         """Refuse the prompts of a query whose beginning or end has the wrong special tokens.
@@ -495,7 +512,7 @@ class PromptFormat:
         demonstration_count = 0
         if may_drop:
             parts_of_prompts = [parts_of(prompt, _DROPS_DEMONSTRATIONS) for prompt in query]
-            demonstration_count = len(parts_of_prompts[0].demonstrations)
+            demonstration_count = len(parts_of_prompts[0].demonstrations)  # the same for all prompts of the query
         size = self._longest(query, labels)
         if size <= limit:
             return 0
@@ -512,10 +529,10 @@ class PromptFormat:
             """Return whether the query fits after this number of demonstrations is dropped."""
             return self._longest(_without_demonstrations(query, count), labels) <= limit
 
-        # The query fits from some number of dropped demonstrations on: bisection finds the first True among
-        # fits_without(0), fits_without(1), ..., fits_without(demonstration_count).
+        # The more demonstrations are dropped, the shorter is the query: bisection finds the smallest number without
+        # which it fits. The result is demonstration_count + 1 if there is none.
         fewest = bisect_left(range(demonstration_count + 1), True, key=fits_without)
-        if fewest > demonstration_count:  # not one is True
+        if fewest > demonstration_count:
             raise LongPromptError(
                 f"{problem}, and its query alone is too long; pass a larger max_length if the model can read it", index
             )
@@ -523,11 +540,12 @@ class PromptFormat:
 
     def _longest(self, prompts: Sequence[str], labels: Sequence[str]) -> int:
         """Return the number of tokens of the longest prompt, with the longest label behind it if there are labels."""
+        endings = labels or [""]
         texts = []
         for prompt in prompts:
-            rendered = self.render(prompt)
-            for label in labels or [""]:
-                texts.append(rendered + label)
+            rendered_prompt = self.render(prompt)
+            for ending in endings:
+                texts.append(rendered_prompt + ending)
         return max(len(tokens) for tokens in self.encode(texts))
 
     # Labels
@@ -546,13 +564,14 @@ class PromptFormat:
         return list(label_space)
 
     def _blank_before_reply(self) -> str:
-        """Return the white space that the chat template writes between its beginning of a reply and the reply.
+        """Return the white space that the chat template writes right before the text of a reply; empty for none.
 
-        The template writes a trial prompt with a reply and without one. What is between the texts is the white space.
+        The template writes a trial prompt without a reply, and the same prompt with one. The second text begins with
+        the first one, and the white space follows there.
         """
         messages = self.messages(_TRIAL_PROMPT)
-        conversation: list[dict[str, Any]] = [*messages, {"role": "assistant", "content": _TRIAL_REPLY}]
         without_reply = self.render(_TRIAL_PROMPT)
+        conversation: list[dict[str, Any]] = [*messages, {"role": "assistant", "content": _TRIAL_REPLY}]
         if self.layout(messages).needs_parts:
             conversation = in_parts(conversation)
         try:
@@ -561,12 +580,16 @@ class PromptFormat:
             return ""
         if not with_reply.startswith(without_reply):
             return ""
-        before_reply, _, _ = with_reply[len(without_reply) :].partition(_TRIAL_REPLY)
+        added_text = with_reply[len(without_reply) :]
+        before_reply, _, _ = added_text.partition(_TRIAL_REPLY)
         is_white_space = not before_reply.strip()
         return before_reply if is_white_space else ""
 
     def _tokens_with_labels(self, texts: Sequence[str], label_space: Sequence[str]) -> list[PromptWithLabels]:
-        """Return the tokens of each prompt followed by each label.
+        """Return the tokens of each prompt followed by each label, and how many of them all labels follow.
+
+        A tokenizer may join the end of a prompt with the beginning of a label. So the tokens that all labels follow are
+        those with which the prompt alone, and the prompt with each label, begin.
 
         Args:
             texts: The prompts as the model reads them.
@@ -577,12 +600,10 @@ class PromptFormat:
         sequences_by_text = self._encoded_queries(texts_with_labels)
         prompts = []
         for text_tokens, sequences in zip(self.encode(texts), sequences_by_text, strict=True):
-            # A tokenizer may join the end of the prompt with the beginning of a label. All labels are scored given the
-            # tokens that they all follow.
-            given = len(text_tokens)
+            common_count = len(text_tokens)
             for sequence in sequences:
-                given = min(given, shared_length(text_tokens, sequence))
-            prompts.append(PromptWithLabels(given, sequences))
+                common_count = min(common_count, shared_length(text_tokens, sequence))
+            prompts.append(PromptWithLabels(given=common_count, sequences=sequences))
         return prompts
 
     def continuations(self, texts: Sequence[str], label_space: Sequence[str], first: int = 0) -> list[PromptWithLabels]:
@@ -609,25 +630,27 @@ class PromptFormat:
         return prompts
 
     def _label_tokens(self, label_space: Sequence[str]) -> LabelTokens:
-        """Return the tokens of each label as they are when it is scored.
+        """Return the tokens of each label where it is scored, and how many tokens at the end of a prompt they replace.
 
         After a plain prompt that ends with the blank, they are those of the label alone. In a chat, and where the blank
         belongs to the label, they depend on what is before it, so they are those of the label after a trial prompt.
         """
-        if not self.options.is_chat and self.options.last_blank == "prompt":
+        labels_are_tokenized_alone = not self.options.is_chat and self.options.last_blank == "prompt"
+        if labels_are_tokenized_alone:
             return LabelTokens(encode(self.tokenizer, label_space, special=False), overlap=0)
+
         trial_text = self.render(_TRIAL_PROMPT)
-        (prompt_with_labels,) = self._tokens_with_labels([trial_text], label_space)
+        (trial_with_labels,) = self._tokens_with_labels([trial_text], label_space)
         (trial_tokens,) = self.encode([trial_text])
-        given = prompt_with_labels.given
-        rows = [sequence[given:] for sequence in prompt_with_labels.sequences]
-        return LabelTokens(rows, overlap=len(trial_tokens) - given)
+        label_start = trial_with_labels.given  # the number of tokens that all labels follow
+        rows = [sequence[label_start:] for sequence in trial_with_labels.sequences]
+        return LabelTokens(rows, overlap=len(trial_tokens) - label_start)
 
     def deciding(self, label_space: Sequence[str]) -> DecidingTokens:
-        """Return the token by which each label is scored: its first or its last one, as the options say.
+        """Return the token by which each label is scored: its first or its last one (option ``label_scoring``).
 
-        These are the tokens of the label alone, without special tokens. In chat prompts, and for labels that begin with
-        the last blank, they are those of the label after a prompt.
+        The result also has the number of tokens at the end of a prompt that belong to the labels (``overlap``), as
+        :meth:`_label_tokens` finds it.
 
         Raises:
             ArgumentError: A label has no token.
@@ -638,34 +661,35 @@ class PromptFormat:
         for label, tokens in zip(label_space, label_tokens.rows, strict=True):
             if not tokens:
                 raise ArgumentError(f"the label {label!r} has no token; every label needs at least one to be scored")
-            scored_tokens.append(rule.deciding_tokens(tokens)[0])
+            deciding_tokens = rule.deciding_tokens(tokens)  # one, except where all tokens are scored
+            scored_tokens.append(deciding_tokens[0])
         return DecidingTokens(scored_tokens, label_tokens.overlap)
 
     def audit(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
         """Return the problems of the labels' tokens: no token, a special token that decides, a shared token."""
         special_tokens = set(getattr(self.tokenizer, "all_special_ids", ()))
         issues: list[LabelIssue] = []
-        labels_by_tokens: dict[Tokens, list[str]] = {}
+        labels_by_deciding_tokens: dict[Tokens, list[str]] = {}
         rows = self._label_tokens(label_space).rows
         for label, tokens in zip(self.labels(label_space), rows, strict=True):
             if not tokens:
                 issues.append(LabelIssue("no-token", (label,), (), f"the label {label!r} has no token"))
                 continue
-            deciding = self.options.label_rule.deciding_tokens(tokens)
-            labels_by_tokens.setdefault(deciding, []).append(label)
-            special = [token for token in deciding if token in special_tokens]
+            deciding_tokens = self.options.label_rule.deciding_tokens(tokens)
+            labels_by_deciding_tokens.setdefault(deciding_tokens, []).append(label)
+            special = [token for token in deciding_tokens if token in special_tokens]
             if special:
                 names = self._token_names(special)
                 message = f"the label {label!r} is scored by the special token {', '.join(names)}"
                 issues.append(LabelIssue("special-token", (label,), names, message))
-        for deciding, labels in labels_by_tokens.items():
-            if len(labels) > 1:
-                names = self._token_names(deciding)
-                listed = ", ".join(repr(label) for label in labels)
-                message = (
-                    f"the labels {listed} are scored by the same token {', '.join(names)} and are not distinguished"
-                )
-                issues.append(LabelIssue("shared-token", tuple(labels), names, message))
+
+        for deciding_tokens, labels in labels_by_deciding_tokens.items():
+            if len(labels) == 1:
+                continue
+            names = self._token_names(deciding_tokens)
+            listed = ", ".join(repr(label) for label in labels)
+            message = f"the labels {listed} are scored by the same token {', '.join(names)} and are not distinguished"
+            issues.append(LabelIssue("shared-token", tuple(labels), names, message))
         return tuple(issues)
 
     def _token_names(self, tokens: Sequence[int]) -> tuple[str, ...]:
@@ -682,28 +706,31 @@ class PromptFormat:
             label_space: The labels.
             variant: ``"paper"``: the tokens after the label are scored; ``"0.1.1"``: all tokens but the first.
         """
-        rows: list[Tokens] = []  # of all prompts
-        for query_ids in reading.ids:
-            rows += query_ids
+        tokens_of_prompts: list[Tokens] = []  # of the first query, then of the next one, ...
+        for tokens_of_query in reading.ids:
+            tokens_of_prompts += tokens_of_query
         if variant == "0.1.1":
-            return [0] * len(rows)
-        texts_up_to_label = []
-        for query_texts in reading.texts:
-            label_ends = after_label(query_texts, label_space)
-            for text, label_end in zip(query_texts, label_ends, strict=True):
+            return [0] * len(tokens_of_prompts)
+
+        texts_up_to_label = []  # each prompt without what follows its label
+        for texts_of_query in reading.texts:
+            label_ends = after_label(texts_of_query, label_space)
+            for text, label_end in zip(texts_of_query, label_ends, strict=True):
                 texts_up_to_label.append(text[:label_end])
         starts = []
-        for tokens_up_to_label, row in zip(self.encode(texts_up_to_label), rows, strict=True):
-            # The text up to the end of the label is tokenized alone. Its tokens with which the whole prompt begins are
-            # not scored. The next one is the first that is scored; it may have the end of the label and the beginning
-            # of the query's text.
-            unscored_count = shared_length(tokens_up_to_label, row)
+        for tokens_up_to_label, tokens in zip(self.encode(texts_up_to_label), tokens_of_prompts, strict=True):
+            # The tokens that both begin with are not scored. A tokenizer may join the end of the label and what follows
+            # it to one token: it is not among these, so it is scored.
+            unscored_count = shared_length(tokens_up_to_label, tokens)
             last_unscored_position = max(unscored_count - 1, 0)
             starts.append(last_unscored_position)
         return starts
 
     def refuse_chat(self, what: str) -> None:
-        """Refuse what has no meaning in a conversation.
+        """Refuse to score the text of a prompt if prompts are sent as a conversation.
+
+        Args:
+            what: What scores the text, for the message, such as ``"the noisy channel"``.
 
         Raises:
             ArgumentError: The prompts are chat prompts.

@@ -36,7 +36,7 @@ DETAILED_AT_ONCE = 256
 
 
 def _kernel(model: Any, tokenizer: Any, variant: str = "paper") -> CausalLMKernel:
-    """Return a kernel of a model. It costs next to nothing: what a trial found out about the model is remembered."""
+    """Return a new kernel of a model in memory. Made anew for each call: what was found about the model is kept."""
     return CausalLMKernel(model, tokenizer, variant=variant, label_mass=False)
 
 
@@ -53,8 +53,8 @@ def _identity_function(function_name: str) -> Callable[..., Identity]:
 def _identity(function_name: str, model: Any, tokenizer: Any, variant: str, keywords: Mapping[str, Any]) -> Identity:
     """Return what determines the predictions of a ``functools.partial`` of a function of this module.
 
-    Cached predictions are reused where the identity is the same. It has the facts about the model, the name of the
-    function, and the keywords that change a prediction.
+    These are the facts about the model, the name of the function, and the keywords that change a prediction. Cached
+    predictions are reused where the identity is the same.
 
     Args:
         function_name: The name of the function.
@@ -63,24 +63,35 @@ def _identity(function_name: str, model: Any, tokenizer: Any, variant: str, keyw
         variant: The variant of the noisy channel.
         keywords: The other keywords of the partial, such as ``calibration_function``.
     """
-    kernel_identity = _kernel(model, tokenizer, variant).identity()
-    facts_about_model = {**kernel_identity.who, "function": function_name}
-    identity = Identity(facts_about_model, kernel_identity.settings, kernel_identity.unidentified)
+    identity_of_model = _kernel(model, tokenizer, variant).identity()
+    identity = Identity(
+        who={**identity_of_model.who, "function": function_name},
+        settings=identity_of_model.settings,
+        unidentified=identity_of_model.unidentified,
+    )
     for name, value in sorted(keywords.items()):
-        if name == "cache_empty":
-            continue  # it frees memory, and changes no prediction
-        if value is None or value is False:
-            continue  # the default of each keyword is one of these two
+        changes_no_prediction = name == "cache_empty"  # it frees memory
+        is_default = value is None or value is False  # the default of each keyword is one of these two
+        if changes_no_prediction or is_default:
+            continue
         if callable(value):
-            keyword_identity = identity_of(value)
+            identity_of_keyword = identity_of(value)
         else:
-            keyword_identity = Identity({}, {"value": repr(value)})
-        identity = combined(identity, name, keyword_identity)
+            identity_of_keyword = Identity({}, {"value": repr(value)})
+        identity = combined(identity, name, identity_of_keyword)
     return identity
 
 
 def _one_text(prompt: str | Sequence[str], index: int) -> str:
-    """Return a prompt that is a text, or the input texts of a row with one text."""
+    """Return the text of a prompt, which is a text, or a list of one text.
+
+    Args:
+        prompt: The prompt.
+        index: Its number, for the message.
+
+    Raises:
+        PromptError: It is a list of several texts, or of none.
+    """
     if isinstance(prompt, str):
         return prompt
     if len(prompt) != 1:
@@ -102,7 +113,10 @@ def _standard(
     return_hidden_state: bool = False,
     return_full_vocab_prob: bool = False,
 ) -> list[Any]:
-    """Return one result for each prompt; see :func:`standard_ICL_inference_with_torch_Causal_LM`."""
+    """Return one result for each prompt: what :func:`standard_ICL_inference_with_torch_Causal_LM` returns for it.
+
+    The arguments are those of that function, with many prompts.
+    """
     texts = [_one_text(prompt, index) for index, prompt in enumerate(prompts)]
     kernel = _kernel(model, tokenizer)
     results: list[Any] = []
@@ -112,19 +126,18 @@ def _standard(
     else:
         for start in range(0, len(texts), DETAILED_AT_ONCE):
             some_texts = texts[start : start + DETAILED_AT_ONCE]
-            probabilities, logits, states = kernel.score_in_detail(some_texts, label_space)
-            for scores, vocabulary_logits, state in zip(probabilities, logits, states, strict=True):
+            scored = kernel.score_in_detail(some_texts, label_space)
+            for scores, logits, state in zip(scored.probabilities, scored.logits, scored.states, strict=True):
                 if calibration_function is not None:
-                    scores = calibration_function(scores, vocabulary_logits, state)
+                    scores = calibration_function(scores, logits, state)
                 details = []
                 if return_hidden_state:
                     details.append(state)
                 if return_full_vocab_prob:
-                    details.append(vocabulary_logits)
-                if details:
-                    results.append((scores, *details))
-                else:
-                    results.append(scores)  # no tuple of one element
+                    details.append(logits)
+                # Without details, the result is the list of scores, not a tuple of one element.
+                result = (scores, *details) if details else scores
+                results.append(result)
     if cache_empty is not None:
         cache_empty()
     return results

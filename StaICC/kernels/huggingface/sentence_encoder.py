@@ -60,6 +60,7 @@ class SentenceEncoder:
         Texts that are longer than the model reads are cut, with a warning.
         """
         model, tokenizer = _loaded_encoder(self.folder, self.files)
+        # A text can be as long as the model and the tokenizer both allow.
         limit_of_model = getattr(model.config, "max_position_embeddings", _UNLIMITED)
         limit = min(tokenizer.model_max_length, limit_of_model)
         _warn_of_cut_texts(tokenizer, texts, limit)

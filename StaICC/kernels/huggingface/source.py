@@ -335,9 +335,9 @@ class ModelSource:
         return "cuda" if torch.cuda.is_available() else "cpu"
 
     def resolved_dtype(self) -> str:
-        """Return the name of the number type, ``"auto"`` for the checkpoint's own.
+        """Return the name of the number type in which the model is computed; ``"auto"`` is the checkpoint's own.
 
-        On a processor that computes 16 bits much slower than float32, ``"auto"`` is float32.
+        On a processor that computes 16 bits much slower than float32, float32 takes the place of ``"auto"``.
         """
         if self._device_type() != "cpu":
             return self.dtype or "auto"
@@ -345,10 +345,11 @@ class ModelSource:
             return "float32"
         if self.dtype != "auto":
             return self.dtype
+        # The processor has instructions for bfloat16, or it is slow. Some releases of torch cannot tell.
         is_bfloat16_supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-        if is_bfloat16_supported is None:  # a release of torch that cannot tell
-            return "float32"
-        return "auto" if is_bfloat16_supported() else "float32"
+        if is_bfloat16_supported is not None and is_bfloat16_supported():
+            return "auto"
+        return "float32"
 
     def _device_type(self) -> str:
         """Return the device without its number, such as ``"cuda"``."""
@@ -382,9 +383,12 @@ class ModelSource:
         return "auto"
 
     def content(self) -> dict[str, str]:
-        """Return facts about the files as they are now: digest of all bytes, commit of the hub, versions of packages.
+        """Return facts that determine what is loaded: the files as they are now, the options, versions of packages.
 
         The model need not be in memory. Files of the hub that are missing are downloaded.
+
+        Returns:
+            Texts by name, such as the SHA-256 of all files under ``"files"``.
         """
         location = self.location()
         facts = {"dtype": self.resolved_dtype(), "device": self._device_type(), **versions()}
@@ -414,16 +418,24 @@ class ModelSource:
         return {"model": class_name, "files": _folder_digest(folder), **facts}
 
     def is_complete(self) -> bool:
-        """Return whether the files alone say what the model is: they name no others and need no further packages."""
-        return not self._names_others() and "quantization_config" not in self._config()
+        """Return whether the files alone say what the model is.
+
+        They do not if they name files of another repository, or if the weights are quantised, so that a further package
+        computes with them.
+        """
+        if self._names_others():
+            return False
+        is_quantised = "quantization_config" in self._config()
+        return not is_quantised
 
     def _names_others(self) -> bool:
-        """Return whether the files name a base model, or code of another repository."""
+        """Return whether the files name files of another repository: a base model, or code."""
         if self._is_gguf():
-            return False
-        # "OTHER/REPOSITORY--module.Class" is code of another repository.
-        if "--" in str(self._config().get("auto_map", "")):
+            return False  # one file, which has the whole model
+        named_code = str(self._config().get("auto_map", ""))  # such as "OTHER/REPOSITORY--module.Class"
+        if "--" in named_code:
             return True
+        # A folder with this file has an adapter of peft. The file names the model that the adapter changes.
         return (self._folder() / "adapter_config.json").exists()
 
     def _folder(self) -> Path:
@@ -462,9 +474,9 @@ class ModelSource:
         content = self.content()
         key = json.dumps([content, self.resolved_device(), self.resolved_dtype()], sort_keys=True)
         with _load_lock:
-            # It is taken out and added again at the end, so that the models that were used last stay in memory.
+            # The model is taken out of the dictionary and added again at its end: those at the beginning are dropped.
             loaded = _loaded.pop(key, None)
-            # Other repositories that the files name may have changed, which the content does not show.
+            # If the files name other repositories, these may have changed, which the content does not show.
             if loaded is None or self._names_others() or _was_changed(loaded):
                 loaded = self._load_now(content)
             _loaded[key] = loaded
@@ -513,7 +525,17 @@ def _drop_oldest(entries: dict[str, Any]) -> None:
 
 
 def _cached(name: str, file: str, revision: str | None, what: str = "model") -> Path:
-    """Return the folder of the hub's cache that has a file of a model or adapter; downloads the file if necessary."""
+    """Return the folder of the hub's cache that has a file of a model or adapter; downloads the file if necessary.
+
+    Args:
+        name: The name of the model or adapter in the hub.
+        file: The name of the file.
+        revision: Branch, tag or commit; None for the default branch.
+        what: ``"model"`` or ``"adapter"``, for the message.
+
+    Raises:
+        StaICCError: The file is not found.
+    """
     cached_file = require("transformers", "hf", FEATURE).utils.cached_file
     try:
         return Path(cached_file(name, file, revision=revision)).parent

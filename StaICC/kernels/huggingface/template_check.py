@@ -81,7 +81,7 @@ class ConversationLayout:
     """Whether the template reads each content as a list of parts."""
 
     def written(self, contents: Sequence[str]) -> str:
-        """Return the text of a conversation with these contents, one for each message."""
+        """Return the text that the template writes for messages with these contents, one for each message."""
         text = self.around[0]
         for number, after in zip(self.order, self.around[1:], strict=True):
             text += contents[number] + after
@@ -125,16 +125,20 @@ class ConversationLayout:
     def _check_contents(self, contents: Sequence[str], text: str) -> None:
         """Refuse a written conversation that lacks a content, or changes more of it than white space at its ends.
 
-        The text has the beginning of the layout, which is not compared again.
+        The contents are looked for one after the other, each with the text that the template writes after it.
+
+        Args:
+            contents: The content of each message.
+            text: The written conversation. It begins as the layout does, which was checked before.
         """
         position = len(self.around[0])
-        for number, after in zip(self.order, self.around[1:], strict=True):
+        for number, text_after in zip(self.order, self.around[1:], strict=True):
             content = contents[number]
             is_last = number == self.order[-1]
-            end = _end_of_content(content, after, text, position, is_last)
+            end = _end_of_content(content, text_after, text, position, is_last)
             if end is None:
                 name = message_name(self.roles, number)
-                change = _change_of_content(content, after, text[position:], name)
+                change = _change_of_content(content, text_after, text[position:], name)
                 raise RunEndingError(f"the chat template {change}. Use another template, or prompt_format='plain'")
             position = end
 
@@ -162,7 +166,7 @@ def _end_of_content(content: str, after: str, text: str, start: int, is_last: bo
 
 
 def _stripped_forms(content: str) -> Iterator[str]:
-    r"""Yield a content with all, and with less and less, of the white space at its ends.
+    r"""Yield what a content can be after a template removed none, some or all of the white space at its ends.
 
     Example:
         >>> list(_stripped_forms(" a\n"))
@@ -246,9 +250,9 @@ def _marks(count: int) -> list[str]:
 
 
 def find_layout(write: Write, roles: Sequence[str]) -> ConversationLayout:
-    """Return what a chat template writes around messages, by a trial with a unique mark in place of each content.
+    """Return what a chat template writes around messages, found by a trial with a unique mark in place of each content.
 
-    Each content is a text. If the template does not write texts, each is a list of parts.
+    First each content is a text. If the template does not write these messages as it should, each is a list of parts.
 
     Args:
         write: Writes messages by the template.
@@ -263,14 +267,14 @@ def find_layout(write: Write, roles: Sequence[str]) -> ConversationLayout:
     try:
         return _layout_of(write(messages), marks, roles, needs_parts=False)
     except StaICCError as error:
-        # This is raised if lists of parts do not help either: all templates should know texts, so it explains more.
         problem_with_texts = error
+    # If lists of parts do not help, the problem with texts is raised: all templates should know texts, so it says more.
     try:
         layout = _layout_of(write(in_parts(messages)), marks, roles, needs_parts=True)
     except StaICCError:
         raise problem_with_texts from None
-    writes_lists_unchanged = any(_LIST_OF_PARTS.search(text) for text in layout.around)
-    if writes_lists_unchanged:
+    writes_lists_as_they_are = any(_LIST_OF_PARTS.search(text) for text in layout.around)
+    if writes_lists_as_they_are:
         raise problem_with_texts
     return layout
 
@@ -304,7 +308,7 @@ def known_layout(template: str, write: Write, roles: Sequence[str]) -> Conversat
 
 
 def _warn_of_other_beginning(write: Write) -> None:
-    """Log how a template begins the reply that the model is to write, if it begins the replies it is given otherwise.
+    """Log a warning if a template begins the reply that the model is to write in another way than replies in a prompt.
 
     Templates of models that reason often end a prompt within the reasoning, where no model would write a label.
     """

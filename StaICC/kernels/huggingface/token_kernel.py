@@ -146,14 +146,27 @@ class TokenKernel:
 
     @contextlib.contextmanager
     def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
-        """Hold the kernel's lock within the block, after a check that the prompts are a list."""
+        """Open a context in which prompts are computed, by one thread at a time.
+
+        Args:
+            prompts: The prompts.
+
+        Raises:
+            ArgumentError: They are no list, or an empty one.
+        """
         if isinstance(prompts, str) or not len(prompts):
             raise ArgumentError(f"prompts must be a non-empty list of strings, not {prompts!r:.80}")
         with self._lock:
             yield
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
-        """Return the logits of these tokens after each sequence, with the vocabulary's total if ``totals``."""
+        """Return the logits of some tokens after each sequence.
+
+        Args:
+            sequences: The token sequences.
+            tokens: The tokens.
+            totals: Whether the result has ``log(sum of exp(logit))`` over the vocabulary for each sequence, too.
+        """
         raise NotImplementedError
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
@@ -196,20 +209,28 @@ class TokenKernel:
         return PromptFormat(self.tokenizer, self.options)
 
     def rendered(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> list[str]:
-        """Return prompts as the model reads them, without dropped demonstrations.
+        """Return the texts that the model reads: prompts in its chat template, and shortened if they are too long.
+
+        Prompts are shortened with the option ``on_too_long="drop-demonstrations"`` only. Then those that are longer
+        than the model reads lose their first demonstrations.
 
         Args:
             prompts: The prompts.
-            label_space: The labels of all of them. Where all tokens of a label are scored, a prompt that only just fits
-                loses one more demonstration, to have room for its label.
+            label_space: The labels of all of them. If all tokens of a label are scored (``label_scoring="full"``), the
+                model reads a label after the prompt, so prompts are shortened until the longest label fits, too.
         """
-        if self.options.on_too_long == "error":
+        may_drop_demonstrations = self.options.on_too_long != "error"
+        if not may_drop_demonstrations:
             return [self.format.render(prompt) for prompt in prompts]
-        labels: Sequence[str] = ()
+
+        labels_to_fit: Sequence[str] = ()
         if self.options.scores_all_tokens:
-            labels = label_space
-        reading = self._read_prompts(prompts, labels)
-        return [text for (text,) in reading.texts]  # each query has one prompt
+            labels_to_fit = label_space
+        reading = self._read_prompts(prompts, labels_to_fit)
+        texts = []
+        for texts_of_query in reading.texts:
+            texts.append(texts_of_query[0])  # a query of one prompt
+        return texts
 
     # Scoring labels
 
@@ -496,10 +517,17 @@ class TokenKernel:
         return self._read([[prompt] for prompt in prompts], labels, new_tokens, limited)
 
     def _one_token_scores(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
-        """Return the scores of labels by the logit of one token each."""
+        """Return the scores of labels that one token decides: the logit of that token after the prompt.
+
+        Args:
+            prompts: The prompts.
+            label_space: The labels.
+        """
         reading = self._read_prompts(prompts)
         issues = self._audit(label_space)
         deciding = self.format.deciding(label_space)
+        # Where the tokenizer joins the blank at the end of a prompt to the labels, the model reads the prompt without
+        # its last tokens: ``overlap`` is their number, mostly 0.
         sequences = reading.sequences(without_last=deciding.overlap)
         logits = self._label_logits(sequences, deciding.tokens, totals=self.options.label_mass)
         label_mass = self._token_masses(deciding.tokens, logits)
@@ -553,30 +581,40 @@ class TokenKernel:
         return rows
 
     def _prompts_with_labels(self, reading: Reading, label_space: Sequence[str]) -> Iterator[ScoredSequences]:
-        """Yield the token sequences of every prompt followed by every label, for some prompts at a time.
+        """Yield the tokens of every prompt followed by every label, of which those of the label are scored.
 
-        As many prompts are joined with the labels at once as :data:`TOKENS_AT_ONCE` allows in memory.
+        Each result has the sequences of some prompts, so that no more than about :data:`TOKENS_AT_ONCE` tokens are in
+        memory: those of the first prompt, one for each label, then those of the next one.
 
         Args:
-            reading: The prompts.
+            reading: The prompts, one for each query.
             label_space: The labels.
         """
-        texts = [text for (text,) in reading.texts]  # each query has one prompt
+        texts = [text for (text,) in reading.texts]
         longest = max(len(tokens) for (tokens,) in reading.ids)
         tokens_per_prompt = longest * len(label_space)
         prompts_at_once = max(1, TOKENS_AT_ONCE // tokens_per_prompt)
         for first in range(0, len(texts), prompts_at_once):
+            some_texts = texts[first : first + prompts_at_once]
             sequences: list[Tokens] = []
             starts: list[int] = []
-            some_texts = texts[first : first + prompts_at_once]
             for prompt in self.format.continuations(some_texts, label_space, first):
-                last_unscored_position = prompt.given - 1
-                sequences += prompt.sequences
-                starts += [last_unscored_position] * len(prompt.sequences)
+                # The first tokens, ``given`` in number, are those of the prompt. The last of them is the position
+                # before the first scored token.
+                position_before_label = prompt.given - 1
+                for sequence in prompt.sequences:
+                    sequences.append(sequence)
+                    starts.append(position_before_label)
             yield ScoredSequences(sequences, starts)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
-        """Return the scores of labels by the log-probabilities of the text given each label."""
+        """Return the scores of labels by a noisy channel: the log-probabilities of a text given each label.
+
+        Args:
+            prompts: For each query, one prompt for each label, which contains the label before the query's text.
+            label_space: The labels.
+            variant: ``"paper"``: the sum over the tokens after the label; ``"0.1.1"``: the mean over all tokens.
+        """
         self.format.refuse_chat("the noisy channel")
         for index, query in enumerate(prompts):
             check_channel(query, label_space, index)
@@ -593,11 +631,21 @@ class TokenKernel:
         )
 
     def _channel_sequences(self, reading: Reading, label_space: Sequence[str], variant: str) -> ScoredSequences:
-        """Return the prompts of a noisy channel: those of the first query, one for each label, then the next ones."""
+        """Return the tokens of the prompts of a noisy channel, with the position from which on they are scored.
+
+        Args:
+            reading: For each query, one prompt for each label.
+            label_space: The labels.
+            variant: ``"paper"``: the tokens after the label are scored; ``"0.1.1"``: all tokens but the first.
+
+        Returns:
+            The prompts of the first query, in the order of the labels, then those of the next one.
+        """
         sequences: list[Tokens] = []
-        for rows in reading.ids:
-            sequences += rows
-        return ScoredSequences(sequences, self.format.channel_starts(reading, label_space, variant))
+        for prompts_of_query in reading.ids:
+            sequences += prompts_of_query
+        starts = self.format.channel_starts(reading, label_space, variant)
+        return ScoredSequences(sequences, starts)
 
     # Forecasts
 
@@ -610,15 +658,17 @@ class TokenKernel:
         *,
         kept: tuple[int, ...] = (),
     ) -> Forecast:
-        """Return the forecast of prompts that are predicted in one call; a prompt that is too long is counted in full.
+        """Return how many tokens a call of the model with these prompts will read, compute and generate.
+
+        A prompt that is too long is counted in full.
 
         Args:
             prompts: The prompts, at least one.
             label_space: The labels.
             new_tokens: Maximum number of tokens to generate for each prompt; 0 computes the features.
             features: What is computed of each prompt, such as those of :attr:`joint_features`.
-            kept: The token sequence that the prompts before leave in the cache; what a prompt shares with it is not
-                computed again.
+            kept: The token sequence that the call before leaves in the cache. What a prompt shares with it is not
+                computed again. The result has the one that this call leaves.
         """
         with self._running(prompts):
             runs = self._planned_runs(prompts, label_space, new_tokens, features)
@@ -631,8 +681,9 @@ class TokenKernel:
         output_tokens = 0
         for run in runs:
             tokens += sum(len(sequence) for sequence in run.sequences)
-            # What sequences share with each other, or with the one in the cache, is computed once.
-            positions += distinct_positions([kept, *run.sequences]) - len(kept)
+            # A position is computed once for all sequences that begin alike, and not at all if it is in the cache.
+            positions_in_cache = len(kept)
+            positions += distinct_positions([kept, *run.sequences]) - positions_in_cache
             output_tokens += generated_per_sequence * len(run.sequences)
             if self._keeps_prefix:
                 # Sequences are computed in sorted order, so the last one is in the cache for the next run.
@@ -649,20 +700,28 @@ class TokenKernel:
     def _planned_runs(
         self, prompts: Sequence[Any], label_space: Sequence[str], new_tokens: int, features: Collection[str]
     ) -> list[PlannedRun]:
-        """Return the runs of the model over prompts, at least one; see :meth:`forecast_prompts` for the arguments."""
+        """Return the runs of the model that compute features of prompts, or continue them.
+
+        Args:
+            prompts: The prompts, at least one; for a noisy channel, for each query a list of prompts.
+            label_space: The labels.
+            new_tokens: Maximum number of tokens to generate for each prompt; 0 computes the features.
+            features: What is computed of each prompt.
+        """
         is_channel = not isinstance(prompts[0], str)
-        scores_labels = not new_tokens and not LABEL_FEATURES.isdisjoint(features)
-        if is_channel:
-            runs = list(self._planned_channel(prompts, label_space))
-        elif scores_labels and self.options.scores_all_tokens:
-            runs = list(self._planned_whole_labels(prompts, label_space))
-        else:
-            # Everything is read off runs over the prompts alone, the tokens of labels, too.
-            labels_by_token = label_space if scores_labels else None
+        needs_labels = not new_tokens and not LABEL_FEATURES.isdisjoint(features)
+        needs_states = not STATE_FEATURES.isdisjoint(features)
+        labels_need_own_run = is_channel or (needs_labels and self.options.scores_all_tokens)
+        if not labels_need_own_run:
+            # One token scores each label: its logit is read off the run over the prompts, as all other features are.
+            labels_by_token = label_space if needs_labels else None
             return list(self._planned_prompts(prompts, labels_by_token, new_tokens, features))
 
-        # These runs score labels. States after the prompts alone need another one.
-        if not STATE_FEATURES.isdisjoint(features):
+        if is_channel:
+            runs = list(self._planned_channel(prompts, label_space))
+        else:
+            runs = list(self._planned_whole_labels(prompts, label_space))
+        if needs_states:
             runs += self._planned_prompts(prompts, None, new_tokens, features)
         return runs
 
@@ -672,7 +731,7 @@ class TokenKernel:
         return self.options.on_too_long != "error"
 
     def _planned_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str]) -> Iterator[PlannedRun]:
-        """Yield the run of a noisy channel."""
+        """Yield the one run of a noisy channel, in which the prompts of all queries and labels are scored."""
         reading = self._read(prompts, limited=self._forecasts_limited)
         scored = self._channel_sequences(reading, label_space, self.options.variant)
         sequences = self._computed(scored.sequences, scored.starts, labels=False)
@@ -691,30 +750,31 @@ class TokenKernel:
     ) -> Iterator[PlannedRun]:
         """Yield the runs over prompts alone: for labels that one token scores, states, losses, or generation.
 
+        Where the tokenizer joins the end of a prompt to the labels, labels are scored after the prompt without its last
+        tokens, and states are those after the whole prompt. Features of both kinds need two runs then, otherwise one.
+
         Args:
             prompts: The prompts.
             labels_by_token: The labels, if one token scores each; None if no label is scored here.
             new_tokens: Maximum number of tokens to generate.
             features: What is computed of each prompt.
         """
-        tokens_of_labels = 0  # at the end of each prompt
+        cut_tokens = 0  # tokens at the end of each prompt that belong to the labels
         if labels_by_token is not None:
-            tokens_of_labels = self.format.deciding(labels_by_token).overlap
+            cut_tokens = self.format.deciding(labels_by_token).overlap
         reading = self._read_prompts(prompts, new_tokens=new_tokens, limited=self._forecasts_limited)
-        sequences: Sequence[Tokens] = reading.sequences(without_last=tokens_of_labels)
-        longest = max(len(sequence) for sequence in sequences)
-        if "losses" in features:
-            sequences = self._computed(sequences, [0] * len(sequences), labels=False)
-
-        # States are those after the whole prompt. Where its last tokens belong to the labels, they need another run.
-        needs_states = not STATE_FEATURES.isdisjoint(features)
-        if not needs_states or tokens_of_labels == 0:
-            yield PlannedRun(sequences, longest)
-            return
         whole_prompts = reading.sequences()
-        longest_whole_prompt = max(len(sequence) for sequence in whole_prompts)
-        yield PlannedRun(sequences, longest_whole_prompt)
-        yield PlannedRun(whole_prompts, longest_whole_prompt)
+        cut_prompts: Sequence[Tokens] = reading.sequences(without_last=cut_tokens)
+        needs_states = not STATE_FEATURES.isdisjoint(features)
+        needs_second_run = needs_states and cut_tokens > 0
+        read_prompts = whole_prompts if needs_second_run else cut_prompts
+        longest = max(len(sequence) for sequence in read_prompts)
+
+        if "losses" in features:
+            cut_prompts = self._computed(cut_prompts, [0] * len(cut_prompts), labels=False)
+        yield PlannedRun(cut_prompts, longest)
+        if needs_second_run:
+            yield PlannedRun(whole_prompts, longest)
 
     # Losses and texts
 
@@ -772,8 +832,9 @@ class TokenKernel:
         replies: list[str] = []
         for text, (prompt,), dropped in zip(texts, reading.texts, reading.dropped, strict=True):
             content = text
-            if self.options.is_chat and prompt.rstrip().endswith(THOUGHT):
-                content = THOUGHT + text
+            template_begins_reasoning = self.options.is_chat and prompt.rstrip().endswith(THOUGHT)
+            if template_begins_reasoning:
+                content = THOUGHT + text  # the mark is a part of the reply, which the template wrote into the prompt
             finish_reason = text.finish_reason if isinstance(text, Text) else None
             replies.append(Text(content, finish_reason, dropped))
         return replies
@@ -817,9 +878,15 @@ def _longest_texts(prompts: Sequence[Prompt], count: int) -> list[str]:
 
 
 def _check_same_kind(prompts: Sequence[Any]) -> None:
-    """Refuse a mixture of single prompts and of lists of prompts (noisy channel)."""
+    """Refuse a mixture of texts and of lists of texts, which are the prompts of a noisy channel.
+
+    Raises:
+        PromptError: A prompt is of another kind than the first one. The error has its index.
+    """
     for index, prompt in enumerate(prompts):
-        if isinstance(prompt, str) is not isinstance(prompts[0], str):
+        is_text = isinstance(prompt, str)
+        first_is_text = isinstance(prompts[0], str)
+        if is_text != first_is_text:
             raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
 
 

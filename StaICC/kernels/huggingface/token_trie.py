@@ -64,9 +64,9 @@ class TrieRow:
 
     @property
     def chain(self) -> int:
-        """The length of the chain with which the row begins: positions that are one plain sequence.
+        """The number of positions before the first branch: there, the row is one plain sequence.
 
-        Causal attention is right for these positions. They end where a second branch of the trie begins.
+        In a plain sequence, each position is one deeper than the one before, and attends to all before it.
         """
         for index, depth in enumerate(self.depths):
             depth_in_chain = len(self.prefix) + index
@@ -82,22 +82,23 @@ class TrieRow:
     def subtree_ends(self) -> list[int]:
         """Return for each position of the row the index that follows the last position of its subtree.
 
-        Position ``j`` is position ``i`` or an ancestor of it if, and only if, ``j <= i < ends[j]``.
+        The subtree of a position is the position itself and all that continue it. So ``j`` is an ancestor of ``i``, or
+        ``i`` itself, if and only if ``j <= i < ends[j]``.
 
         Example:
             >>> TrieRow(tokens=(5, 6, 7, 8), depths=(0, 1, 2, 1), picks={}).subtree_ends()
             [4, 3, 3, 4]
         """
         position_count = len(self.depths)
-        ends = [position_count] * position_count
-        # The row is laid out depth first, so a position ends the subtrees of those before that are no less deep. Those
-        # that stay open are the subtrees of its ancestors.
-        open_subtrees: list[int] = []
-        for index, depth in enumerate(self.depths):
-            while open_subtrees and self.depths[open_subtrees[-1]] >= depth:
-                ended = open_subtrees.pop()
-                ends[ended] = index
-            open_subtrees.append(index)
+        ends = [position_count] * position_count  # of subtrees that reach the end of the row
+        # The row is laid out depth first: a position ends the subtrees of all positions before it that are as deep, or
+        # deeper. The subtrees that are open then are those of its ancestors.
+        open_positions: list[int] = []
+        for position, depth in enumerate(self.depths):
+            while open_positions and self.depths[open_positions[-1]] >= depth:
+                ended_position = open_positions.pop()
+                ends[ended_position] = position
+            open_positions.append(position)
         return ends
 
 
@@ -180,20 +181,22 @@ def lay_out(
     depths: list[int] = []
     picks: dict[int, tuple[int, ...]] = {}
     # For each token of the current sequence after the prefix, its index in the row.
-    indexes: list[int] = []
+    indexes_of_sequence: list[int] = []
     previous_sequence = prefix
     for sequence in sequences:
         # In sorted order, a sequence shares its beginning with the one before, whose tokens are in the row already.
         shared = shared_length(previous_sequence, sequence)
         shared_after_prefix = shared - len(prefix)
-        del indexes[shared_after_prefix:]
+        del indexes_of_sequence[shared_after_prefix:]
+        # The tokens that follow are new: they are added at the end of the row.
         new_tokens = sequence[shared:]
-        indexes += range(len(tokens), len(tokens) + len(new_tokens))
+        first_new_index = len(tokens)
         tokens += new_tokens
         depths += range(shared, len(sequence))
+        indexes_of_sequence += range(first_new_index, len(tokens))
         for number in numbers[sequence]:
             first_wanted = wanted_from[number] - len(prefix)
-            picks[number] = tuple(indexes[first_wanted:])
+            picks[number] = tuple(indexes_of_sequence[first_wanted:])
         previous_sequence = sequence
     return TrieRow(tokens, depths, picks, prefix)
 
@@ -201,10 +204,10 @@ def lay_out(
 def joined(
     sequences: Sequence[tuple[int, ...]], base: int, row_tokens: int, attention_weight: float, call_cost: float
 ) -> list[Sequence[tuple[int, ...]]]:
-    """Return the sequences of each row: neighbours are joined in one row where that makes the cost smaller.
+    """Divide sorted sequences into rows so that the cost of computing them is small, and return those of each row.
 
-    This is a greedy search. It visits the boundaries between neighbours, first the one where they share most, and joins
-    the two rows on its sides if the joined row fits and costs less.
+    At first, each sequence is a row. A greedy search visits the boundaries between neighbours, first the one where they
+    share most, and joins the two rows on its sides if the joined row fits and costs less.
 
     A row of N positions after a prefix of P positions costs ``N + w N (N + P)``, where w is the weight of attention. If
     rows of L and R positions that share S are joined, the new row has N = L + R - S positions, and this much is
@@ -214,7 +217,7 @@ def joined(
 
     Args:
         sequences: Token sequences, sorted and distinct.
-        base: Length of the cached prefix with which all of them begin.
+        base: Length of the cached prefix with which all of them begin; its positions are in no row.
         row_tokens: Most positions of a row.
         attention_weight: Cost of one attended pair of positions, in units of one position outside attention.
         call_cost: Cost of one more row, in positions, where rows cannot be batched.
@@ -223,8 +226,8 @@ def joined(
     if base > 0:
         cost_of_call += CALL_COST + base * CACHE_COPY_COST
 
-    # A row is a range of neighbours; at first, each sequence is one. These lists are kept up to date at the two ends of
-    # a row only, where they are read.
+    # A row is a range of neighbours, from its first to its last sequence. Entries of these lists are right, and read,
+    # where a sequence is now the first (or the last) one of a row.
     last_of_row = list(range(len(sequences)))  # by the first sequence of a row
     first_of_row = list(range(len(sequences)))  # by the last sequence of a row
     size_of_row = [len(sequence) - base for sequence in sequences]  # in positions, by the first sequence of a row

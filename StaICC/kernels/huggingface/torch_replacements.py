@@ -52,14 +52,17 @@ def uses_onednn() -> bool:
 
 @functools.cache
 def _redirection() -> Any:
-    """Return a class of contexts that replace functions. It is made late, because its base class needs torch."""
+    """Return a class of contexts in which functions of torch are replaced: ``with Redirection(replacements): ...``.
+
+    The class is made in the first call of this function, because its base class is imported from torch.
+    """
     from torch.overrides import TorchFunctionMode
 
     class Redirection(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         """Inside this context, other functions are called instead of some of torch."""
 
         def __init__(self, replacements: Mapping[Any, Callable[..., Any]]) -> None:
-            """Make a context.
+            """Make a context, which is opened by ``with``.
 
             Args:
                 replacements: The functions that are called, by the functions of torch that they replace.
@@ -142,18 +145,18 @@ def _is_plain_float32(tensor: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Neighbouring positions of a sequence that attend to positions of their own row only.
+    """Neighbouring positions of a sequence in which rows follow each other. They attend to their own row only.
 
     Attributes:
-        start: The first position that they attend to: the beginning of their row.
-        first: The first of these positions.
+        row_start: The position where their row begins, the first one to which they attend.
+        start: The first of these positions.
         end: The position after the last one.
-        mask: What is added to the attention scores, a tensor of shape (end - first, end - start) behind further
-            dimensions; None for causal attention, with ``first == start``.
+        mask: What is added to the attention scores, of shape (1, 1, end - start, end - row_start); None for causal
+            attention, in which each position attends to all that precede it in the row (``start == row_start``).
     """
 
+    row_start: int
     start: int
-    first: int
     end: int
     mask: Any
 
@@ -164,10 +167,14 @@ _current = threading.local()
 
 @contextlib.contextmanager
 def segmented_attention(mask: Any, segments: Sequence[Segment]) -> Iterator[None]:
-    """Open a context in which attention with a mask is computed by segments.
+    """Open a context in which calls of attention with a certain mask are computed segment by segment.
+
+    The functions inside the context (:func:`_attend`) find mask and segments in ``_current.work``. Each thread has its
+    own, and contexts may be nested.
 
     Args:
-        mask: The mask, a tensor of shape (1, 1, positions, positions); its values are not used.
+        mask: The mask by which these calls are recognised, of shape (1, 1, positions, positions). Its values are not
+            used.
         segments: The segments, in order. Together they have all positions.
     """
     work_before = getattr(_current, "work", None)
@@ -188,20 +195,29 @@ def _attend(
     is_causal: bool = False,
     **more: Any,
 ) -> Any:
-    """Return the result of ``scaled_dot_product_attention``, computed by segments for a certain mask.
+    """Return attention as ``scaled_dot_product_attention`` computes it, or segment by segment for a certain mask.
 
     That mask is the one with which :func:`segmented_attention` was opened in this thread. The positions of
     a segment then attend from the beginning of their row on, with the mask of the segment.
+
+    Args:
+        query: The queries, of shape (..., heads, positions, width).
+        key: The keys.
+        value: The values.
+        attn_mask: The mask of the call, or None.
+        dropout_p: As in torch, as are the arguments that follow.
+        is_causal: Whether each position attends to those before it; there is no mask then.
+        **more: Further arguments of torch's function.
     """
     attention = torch.nn.functional.scaled_dot_product_attention
-    mask_of_thread, segments = _current.work
-    if is_causal or not _is_whole_mask(attn_mask, mask_of_thread, query, key):
+    mask_of_segments, segments = _current.work  # set by segmented_attention
+    if is_causal or not _is_whole_mask(attn_mask, mask_of_segments, query, key):
         return attention(query, key, value, attn_mask, dropout_p, is_causal, **more)
 
     outputs = []
     for segment in segments:
-        attending = slice(segment.first, segment.end)
-        attended = slice(segment.start, segment.end)
+        attending = slice(segment.start, segment.end)
+        attended = slice(segment.row_start, segment.end)
         output = attention(
             query[..., attending, :],
             key[..., attended, :],
@@ -211,29 +227,32 @@ def _attend(
             is_causal=segment.mask is None,
             **more,
         )
-        outputs.append(_with_heads_inside(output))
-    # From (..., positions, heads, width), the layout in memory, to the result (..., heads, positions, width).
-    return _with_heads_inside(torch.cat(outputs, -3))
+        outputs.append(_heads_and_positions_swapped(output))
+    # The outputs are (..., positions, heads, width) now, as torch has them in memory: joining them copies whole blocks.
+    joined_outputs = torch.cat(outputs, -3)
+    return _heads_and_positions_swapped(joined_outputs)
 
 
-def _with_heads_inside(tensor: Any) -> Any:
+def _heads_and_positions_swapped(tensor: Any) -> Any:
     """Return a tensor (..., heads, positions, width) as (..., positions, heads, width), and the other way round."""
     return tensor.transpose(-3, -2)
 
 
 def _is_whole_mask(attn_mask: Any, mask: Any, query: Any, key: Any) -> bool:
-    """Return whether the mask of a call of attention is that of the thread, for all of its positions.
+    """Return whether a call of attention is one that is computed by segments: its mask is the mask of the segments.
 
     Args:
         attn_mask: The mask of the call, or None.
-        mask: The mask of the thread.
+        mask: The mask with which :func:`segmented_attention` was opened, for all positions.
         query: The queries of the call, (..., positions, width).
         key: The keys of the call.
     """
-    if attn_mask is None or attn_mask.data_ptr() != mask.data_ptr():
+    if attn_mask is None:
         return False
-    sizes = {query.shape[-2], key.shape[-2], *mask.shape[-2:], *attn_mask.shape[-2:]}
-    return len(sizes) == 1
+    is_same_memory = attn_mask.data_ptr() == mask.data_ptr()
+    # A part of the mask is in the same memory, too, so the numbers of positions must all be equal.
+    position_counts = {query.shape[-2], key.shape[-2], *mask.shape[-2:], *attn_mask.shape[-2:]}
+    return is_same_memory and len(position_counts) == 1
 
 
 _SCHEMA = (
@@ -245,20 +264,23 @@ _SCHEMA = (
 
 @functools.cache
 def _attention() -> dict[Any, Callable[..., Any]]:
-    """Return the function that computes attention by segments, by the function of torch that it replaces.
+    """Return a mapping with one entry: the function that takes the place of ``scaled_dot_product_attention``.
 
-    It is :func:`_attend`. In compiled code it is called as an operator of torch, because the compiler cannot follow it:
-    the compiler calls ``empty_result`` for the shape of an operator's result and its layout in memory.
+    It is :func:`_attend`, which the compiler of torch cannot follow. In compiled code it is called as an operator: the
+    compiler does not look into it, and calls ``empty_result`` to learn the shape of its result and the layout in
+    memory. These must always be the same, so the operator is ``attend_in_fixed_layout``.
     """
 
     def attend_in_fixed_layout(*args: Any, **kwargs: Any) -> Any:
-        """Return attention as a tensor (..., heads, positions, width), which is in memory as positions by heads."""
-        return _with_heads_inside(_with_heads_inside(_attend(*args, **kwargs)).contiguous())
+        """Return attention, (..., heads, positions, width), which is in memory as (..., positions, heads, width)."""
+        in_memory = _heads_and_positions_swapped(_attend(*args, **kwargs)).contiguous()
+        return _heads_and_positions_swapped(in_memory)
 
     def empty_result(query: Any, *args: Any, **kwargs: Any) -> Any:
         """Return a tensor with the shape and the layout of the result for a query, and without its numbers."""
-        in_memory = torch.empty_like(_with_heads_inside(query), memory_format=torch.contiguous_format)
-        return _with_heads_inside(in_memory)
+        swapped_query = _heads_and_positions_swapped(query)
+        in_memory = torch.empty_like(swapped_query, memory_format=torch.contiguous_format)
+        return _heads_and_positions_swapped(in_memory)
 
     # The compiler follows functions, but not the import of a package, so this one is looked up here.
     is_compiling = torch.compiler.is_compiling
@@ -270,7 +292,7 @@ def _attention() -> dict[Any, Callable[..., Any]]:
         operator.register_fake(empty_result)
 
     def attention(*args: Any, **kwargs: Any) -> Any:
-        """Return attention, in compiled code through the operator; arguments as for the function that it replaces."""
+        """Return attention by segments; the arguments are those of ``scaled_dot_product_attention``."""
         if is_compiling():
             return operator(*args, **kwargs)
         return _attend(*args, **kwargs)

@@ -212,7 +212,7 @@ def nan_mask() -> Any:
     return torch.full((1, 1, 4, 4), torch.nan)
 
 
-WHOLE = [Segment(start=0, first=0, end=4, mask=None)]
+WHOLE = [Segment(row_start=0, start=0, end=4, mask=None)]
 """All four positions are one segment with causal attention."""
 
 
