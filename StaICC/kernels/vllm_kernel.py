@@ -260,8 +260,8 @@ class VLLMKernel(EngineKernel):
         """Return for each sequence the log-probabilities of some tokens after it, by token.
 
         A sequence needs several requests if more than :data:`TOKENS_PER_REQUEST` tokens are wanted after it. All
-        requests must name the same number of tokens, since vLLM fills shorter lists with token 0 at a probability of 0.
-        So they are filled up with tokens whose log-probabilities are not needed.
+        requests name the same number of tokens: shorter lists are filled up with tokens that are not needed, since vLLM
+        would fill them with token 0 at a probability of 0.
 
         Args:
             sequences: The token sequences.
@@ -284,8 +284,9 @@ class VLLMKernel(EngineKernel):
         log_probabilities: list[dict[int, float]] = [{} for _ in sequences]
         for request, setting, output in zip(requests, settings, outputs, strict=True):
             (logprob_by_token,) = output.outputs[0].logprobs  # of the one position that was generated
+            logs_of_sequence = log_probabilities[request.sequence_index]
             for token in setting["logprob_token_ids"]:
-                log_probabilities[request.sequence_index][token] = float(logprob_by_token[token].logprob)
+                logs_of_sequence[token] = float(logprob_by_token[token].logprob)
         return log_probabilities
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
