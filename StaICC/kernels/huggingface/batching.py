@@ -553,8 +553,9 @@ class BatchRunner:
         logs_by_number: dict[int, list[float]] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
-            """Compute the log-probabilities of the tokens that follow the states of a batch."""
-            # A pair is the index of a state and the token that follows there. Sequences that begin alike share pairs.
+            """Compute the log-probabilities of the scored tokens of all sequences of a batch."""
+            # A pair is the index of a state and the token that follows there. Sequences that begin alike have pairs in
+            # common, which are computed once.
             pairs_by_number: dict[int, list[tuple[int, int]]] = {}
             distinct_pairs: set[tuple[int, int]] = set()
             for number, indexes in picks.items():

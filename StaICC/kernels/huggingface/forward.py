@@ -626,7 +626,7 @@ def guard(model: Any) -> int:
 
 
 def _facts_of_module(module: Any) -> list[Any]:
-    """Return facts that change with a module, its hooks, adapters and tensors."""
+    """Return facts about a module of which at least one changes with its code, its hooks, adapters or tensors."""
     state = module.__dict__
     has_own_forward = "forward" in state
     facts: list[Any] = [id(module), has_own_forward]
@@ -642,7 +642,7 @@ def _facts_of_module(module: Any) -> list[Any]:
         if tensor.is_inference():
             version = True  # tensors of the inference mode have no version counter
         else:
-            version = tensor._version
+            version = tensor._version  # grows with each change of the tensor that torch notices
         facts.append((id(tensor), version, tensor.dtype, tensor.device))
     return facts
 
@@ -676,10 +676,20 @@ def length_limits(model: Any) -> LengthLimits:
 
 
 def _shortest_window(config: Any) -> float:
-    """Return the number of positions that the shortest window of attention covers; infinite if there is none."""
+    """Return the length up to which no window of attention matters: that of the shortest one, or infinity.
+
+    In a row that sequences share, a window counts positions of other sequences, too. So only sequences that are not
+    longer than the shortest window may share a row.
+
+    Args:
+        config: The configuration of the model.
+    """
     text = text_config(config)
-    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers.
-    if "local" in getattr(text, "attention_layers", ()) or getattr(text, "attn_temperature_tuning", False):
+    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers. No
+    # sequence may share a row there.
+    counts_places = "local" in getattr(text, "attention_layers", ())
+    scales_by_places = bool(getattr(text, "attn_temperature_tuning", False))
+    if counts_places or scales_by_places:
         return 0
     shortest = math.inf
     for layer in _layer_configs(config):
@@ -693,7 +703,7 @@ def _shortest_window(config: Any) -> float:
 
 
 def _unstretched_length(text: Any) -> float:
-    """Return the length from which on rotary positions are stretched to the length of an input; infinite if never.
+    """Return the length of the longest input whose rotary positions are not stretched to its length; infinity for any.
 
     Args:
         text: The configuration of the model's text part.
