@@ -225,6 +225,7 @@ if TYPE_CHECKING:
     from StaICC.report.figures.confusion_plot import confusion_matrices as confusion_matrices
     from StaICC.report.figures.cost_plot import cost_chart as cost_chart
     from StaICC.report.figures.difference_plot import differences as differences
+    from StaICC.report.figures.difference_plot import subgroup_differences as subgroup_differences
     from StaICC.report.figures.experiment_plot import experiment_chart as experiment_chart
     from StaICC.report.figures.forest_plot import forest as forest
     from StaICC.report.figures.model_size_plot import model_size_chart as model_size_chart
@@ -355,7 +356,7 @@ _HOMES = {
     "StaICC.report.figures.bias_plot": "bias_distributions",
     "StaICC.report.figures.confusion_plot": "confusion_matrices",
     "StaICC.report.figures.cost_plot": "cost_chart",
-    "StaICC.report.figures.difference_plot": "differences",
+    "StaICC.report.figures.difference_plot": "differences subgroup_differences",
     "StaICC.report.figures.experiment_plot": "experiment_chart",
     "StaICC.report.figures.forest_plot": "forest",
     "StaICC.report.figures.model_size_plot": "model_size_chart",

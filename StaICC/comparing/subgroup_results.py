@@ -16,8 +16,11 @@ from StaICC.comparing.comparison_results import (
 )
 from StaICC.comparing.verdicts import CorrectionMethod, Tested, Untested, corrected_column, p_text
 from StaICC.layout import Block, Displayed, Line, TextTable
+from StaICC.registry import import_reference
 from StaICC.results.score_names import name_of_mean
 
+_PLOTTER = "StaICC.report.figures.difference_plot:subgroup_differences"
+"""Draws a comparison, loaded by name: comparisons know no figures."""
 ALL_ROWS = "all rows"
 """The name of the line with all compared rows of a data set."""
 
@@ -163,6 +166,16 @@ class SubgroupComparison(Displayed):
             *[Line(text) for text in self.scope],
             *[Line(text) for text in self.notes()],
         ]
+
+    def plot(self) -> Any:
+        """Return a forest plot of the differences by subgroup, as matplotlib axes.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        draw_differences = import_reference(_PLOTTER)
+        figure = draw_differences(self)
+        return figure.axes()[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -78,19 +78,14 @@ _BOUNDED = json.JSONDecoder(
 _WITH_CONSTANTS = json.JSONDecoder(object_pairs_hook=unique_keys, parse_int=_short_integer)
 
 
-def _check_depth(value: Any) -> None:
-    """Raise an error if lists and objects in a value are nested more than :data:`MAX_DEPTH` deep.
-
-    Raises:
-        RecursionError: They are. It has no text: the caller writes the message, also for the same error of Python's
-            JSON decoder, which raises it for values that are nested still deeper.
-    """
+def _is_too_deep(value: Any) -> bool:
+    """Return whether lists and objects in a parsed value are nested more than :data:`MAX_DEPTH` deep."""
     depth = 0
     containers_at_depth = _containers_among([value])
     while containers_at_depth:
         depth += 1
         if depth > MAX_DEPTH:
-            raise RecursionError
+            return True
         inner_containers = []
         for container in containers_at_depth:
             if isinstance(container, dict):
@@ -98,6 +93,7 @@ def _check_depth(value: Any) -> None:
             else:
                 inner_containers += _containers_among(container)
         containers_at_depth = inner_containers
+    return False
 
 
 def _containers_among(values: Iterable[Any]) -> list[list[Any] | dict[str, Any]]:
@@ -138,8 +134,8 @@ def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = F
     may_be_deep = text.count("[") + text.count("{") > MAX_DEPTH
     try:
         value = decoder.decode(text)
-        if may_be_deep:
-            _check_depth(value)
+        if may_be_deep and _is_too_deep(value):
+            raise RecursionError  # as the decoder raises for a value that is nested still deeper
     except (RecursionError, MemoryError) as error:
         raise SchemaError(f"{where}: the JSON is nested more than {MAX_DEPTH} deep, or too large") from error
     except json.JSONDecodeError as error:
@@ -154,14 +150,14 @@ def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = F
 
 
 def refuse_device(path: str | os.PathLike[str], expected: str = "a file") -> None:
-    """Refuse a folder, and a device or socket, which may have no end, before it is read; pipes may be read.
+    """Refuse a path that is neither a file nor a pipe, before it is read: a device or a socket may have no end.
 
     Args:
         path: The file to read.
         expected: What it is to be, for the message.
 
     Raises:
-        SchemaError: It is neither a file nor a pipe, or is no path.
+        SchemaError: It is a folder, a device or a socket, or is no path.
         OSError: It is not there.
     """
     try:
@@ -235,7 +231,9 @@ def _expected_words(hint: Any) -> str:
 
 
 def read_value(hint: Any, value: Any, where: str) -> Any:
-    """Return a parsed JSON value as a type says: lists become tuples, objects become the records that are named.
+    """Return a parsed JSON value as the type that an annotation says, after checking that it fits.
+
+    Lists become tuples or named tuples, and objects become dictionaries or dataclasses (records).
 
     Args:
         hint: An annotation: ``str``, ``int``, ``float``, ``bool``, ``None``, ``object``, ``tuple[...]``,
@@ -302,17 +300,20 @@ def _read_tuple(hint: Any, value: Any, where: str) -> tuple[Any, ...]:
 
 
 def _read_items(hint: Any, values: Sequence[Any], where: str) -> tuple[Any, ...]:
-    """Read a list of any length, all items of one type."""
-    # Texts, numbers and the like are returned as they are. Checking all types at once is fast for long lists.
+    """Read a list of any length as a tuple, all items of one type."""
+    # Simple values are kept as they are. Checking their types all at once is fast for long lists of numbers.
     if _all_are_simple(hint, values):
         return tuple(values)
-    return tuple(read_value(hint, value, f"{where}, item {position}") for position, value in enumerate(values))
+    items = []
+    for position, value in enumerate(values):
+        items.append(read_value(hint, value, f"{where}, item {position}"))
+    return tuple(items)
 
 
 def _all_are_simple(hint: Any, values: Sequence[Any]) -> bool:
-    """Return whether all values are texts, numbers and the like that an annotation allows, such as ``int | None``.
+    """Return whether all values are simple ones that an annotation allows: no lists, objects or records.
 
-    Long lists of numbers are checked at once so.
+    Values 1 and ``None`` are, for example, for the annotation ``int | None``.
     """
     alternatives = (hint,)
     if get_origin(hint) in (Union, UnionType):
@@ -348,6 +349,23 @@ def _read_record(kind: Any, data: Any, where: str) -> Any:
         return data
     if not isinstance(data, Mapping):
         raise _type_error(kind, data, where)
+    _check_field_names(kind, data, where)
+    hints = hints_of(kind)
+    values = {}
+    for name, value in data.items():
+        values[name] = read_value(hints[name], value, f"{where}, {name}")
+    record = kind(**values)
+    if hasattr(kind, "check_saved"):
+        record.check_saved(where)
+    return record
+
+
+def _check_field_names(kind: Any, data: Mapping[str, Any], where: str) -> None:
+    """Refuse an object that lacks a field of a dataclass, or has another one.
+
+    Raises:
+        SchemaError: It does.
+    """
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for name, field in fields.items():
         if name not in data and not is_optional_field(kind, field):
@@ -355,13 +373,6 @@ def _read_record(kind: Any, data: Any, where: str) -> Any:
     for name in data:
         if name not in fields:
             raise SchemaError(f"{where} cannot be read: there is no field {name!r:.60}")
-
-    hints = hints_of(kind)
-    values = {name: read_value(hints[name], value, f"{where}, {name}") for name, value in data.items()}
-    record = kind(**values)
-    if hasattr(kind, "check_saved"):
-        record.check_saved(where)
-    return record
 
 
 def is_left_out_if_none(field: dataclasses.Field[Any]) -> bool:

@@ -26,14 +26,14 @@ from typing import BinaryIO, TypeAlias
 from StaICC.errors import ArgumentError
 
 PASSING = ".part"
-"""How passing names end. A killed process leaves one behind."""
+"""How the temporary names of unfinished files and folders end. A killed process leaves one behind."""
 
 _CHUNK = 1 << 20
 """How many bytes are read at once for a digest."""
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file, in hexadecimal, read piece by piece.
+    """Return the SHA-256 of a file, in hexadecimal; the file is read piece by piece.
 
     Args:
         path: The file.
@@ -55,66 +55,67 @@ def file_digest(path: str | os.PathLike[str]) -> str:
 
 @contextlib.contextmanager
 def replacing(path: Path, fresh: bool = False) -> Iterator[BinaryIO]:
-    """A file that takes its name when the block ends without an error.
+    """Open a new file under a temporary name, and rename it to its own when the block ends without an error.
 
     Args:
-        path: The file's name; its folder must exist. A file of that name is replaced, and its mode is kept.
-        fresh: Replace nothing, also if a file of that name appears meanwhile.
+        path: Where the file is to be; the folder must exist. A file that is there is replaced, and its mode is kept.
+        fresh: Replace nothing, also if a file appears there meanwhile.
 
     Yields:
-        The file, under a passing name in the same folder.
+        The new file, in the same folder.
 
     Raises:
-        OSError: The file could not be written; whatever had the name still has it, and nothing else is left.
+        OSError: The file could not be written. A file that was there is unchanged, and the new one is removed.
     """
-    if not path.parent.is_dir():  # else the message would show the passing name
+    if not path.parent.is_dir():  # else the message would show the temporary name
         raise FileNotFoundError(errno.ENOENT, "the folder is not there; make it first", str(path.parent))
     # Not tempfile: its files are readable by their owner alone, and a folder of frozen data may be shared.
-    passing = path.with_name(f".{path.name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}")
+    temporary_path = path.with_name(f".{path.name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}")
     try:
-        with open(passing, "xb") as file:
-            with contextlib.suppress(FileNotFoundError):
-                os.chmod(passing, stat.S_IMODE(os.stat(path).st_mode))
+        with open(temporary_path, "xb") as file:
+            with contextlib.suppress(FileNotFoundError):  # no file is replaced
+                mode_of_replaced_file = stat.S_IMODE(os.stat(path).st_mode)
+                os.chmod(temporary_path, mode_of_replaced_file)
             yield file
             file.flush()
             os.fsync(file.fileno())
         if fresh:
-            _name_fresh_file(passing, path)
+            _rename_without_replacing(temporary_path, path)
         else:
-            os.replace(passing, path)
+            os.replace(temporary_path, path)
     finally:
-        with contextlib.suppress(OSError):  # it has another name now
-            passing.unlink()
+        with contextlib.suppress(OSError):  # after a success, it has its own name
+            temporary_path.unlink()
 
 
-def _name_fresh_file(passing: Path, path: Path) -> None:
-    """Give a file its name, if no other file has it.
+def _rename_without_replacing(temporary_path: Path, path: Path) -> None:
+    """Give a file its own name, unless another file has this name.
 
     Args:
-        passing: The file under its passing name.
-        path: Its name.
+        temporary_path: The file under its temporary name. It may keep this name, too.
+        path: Its own name.
 
     Raises:
         FileExistsError: Another file has the name.
     """
     try:
-        os.link(passing, path)  # at once: a process that is killed leaves no empty file
+        os.link(temporary_path, path)  # at once: a process that is killed leaves no empty file
     except OSError:
-        # Either another file has the name, and the next line is an error that names it, or the file system has no hard
-        # links.
+        # Either another file has the name, and "x" (exclusive creation) raises the error. Or the file system has no
+        # hard links; then the empty file reserves the name until it is replaced.
         path.open("xb").close()
-        os.replace(passing, path)
+        os.replace(temporary_path, path)
 
 
 @contextlib.contextmanager
 def passing_folder(parent: Path) -> Iterator[Path]:
-    """A folder for the time of the block.
+    """Make a temporary folder, which is removed with all its content when the block ends.
 
     Args:
         parent: The parent folder; must exist.
 
     Yields:
-        The folder, removed with all its content at the end.
+        The folder.
 
     Raises:
         OSError: It cannot be made.
@@ -144,8 +145,8 @@ def is_database(path: StrPath) -> bool:
     return False
 
 
-def _stream(path: StrPath) -> int | None:
-    """Return the descriptor of stdout or stderr, if a path leads to the same file."""
+def _standard_stream(path: StrPath) -> int | None:
+    """Return the file descriptor of stdout (1) or stderr (2), if a path leads to the same file; else ``None``."""
     for descriptor in (1, 2):
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
@@ -153,30 +154,34 @@ def _stream(path: StrPath) -> int | None:
     return None
 
 
-def _target(given: StrPath) -> Path | None:
-    """Return the file that an output replaces; ``None`` for a stream or a pipe, which is opened and written to.
+def _checked_target(output: StrPath) -> Path | None:
+    """Refuse an output that cannot be written; return the regular file that it makes or replaces.
+
+    Args:
+        output: The path that the user gave.
+
+    Returns:
+        The file, without symbolic links. ``None`` for a stream or a pipe, which is not replaced but written to.
 
     Raises:
-        ArgumentError: The path is that of a folder, a device or a file of a prediction store, or cannot be written.
+        ArgumentError: The path is that of a folder, a block device, a socket or a file of a prediction store, its
+            folder does not exist, or the file or its folder is read-only.
     """
-    text = os.fsdecode(given)
-    mode = 0  # of a file that does not exist
+    text = os.fsdecode(output)
     try:
         path = Path(os.path.realpath(text))
-        with contextlib.suppress(FileNotFoundError):
-            mode = os.stat(text).st_mode
+        mode = _mode_of_file(text)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ArgumentError(f"{text!r} cannot be written to ({reason}); give another path") from error
     if path.is_dir():  # also that of an empty path
         raise ArgumentError(f"{text!r} is a folder; give the name of a file")
 
-    exists = mode != 0
-    is_stream = text.startswith(_STREAMS) or _stream(text) is not None
-    is_pipe_or_device = exists and not stat.S_ISREG(mode)
+    exists = mode is not None
+    is_stream = text.startswith(_STREAMS) or _standard_stream(text) is not None
+    is_pipe_or_device = mode is not None and not stat.S_ISREG(mode)
     if is_stream or is_pipe_or_device:
-        can_be_written_to = stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
-        if not can_be_written_to:
+        if mode is None or not _can_be_written_to(mode):
             raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")
         return None
 
@@ -188,6 +193,19 @@ def _target(given: StrPath) -> Path | None:
     if is_read_only or not os.access(path.parent, os.W_OK):
         raise ArgumentError(f"{text} is read-only, or its folder is; give another path, or change the permissions")
     return path
+
+
+def _mode_of_file(path: str) -> int | None:
+    """Return the mode of a file (``st_mode``), which says of what kind it is; ``None`` if there is no file."""
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _can_be_written_to(mode: int) -> bool:
+    """Return whether a file of this mode is a regular file, a pipe or a character device, such as a terminal."""
+    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
 def _refuse_file_of_store(path: Path, text: str) -> None:
@@ -209,10 +227,10 @@ def _refuse_file_of_store(path: Path, text: str) -> None:
 
 
 def _file_key(path: StrPath) -> object:
-    """Return a key that two paths have in common if they lead to one file.
+    """Return a key by which paths are compared: it is equal for two paths if they lead to one file.
 
-    Paths of a file that does not exist yet are compared without case, because a file system may ignore case and the
-    form of accents.
+    The key of a file that exists is the file's number on its device. The key of one that does not exist yet is its path
+    without case and with one form of accents, because a file system may ignore both.
     """
     try:
         status = os.stat(path)
@@ -242,24 +260,36 @@ def check_outputs(
         if output is None:
             continue
         path = os.fsdecode(output)
-        is_replaced = _target(path) is not None
-        if is_replaced or os.path.isfile(path):  # not a pipe or a device
+        replaced_file = _checked_target(path)
+        # A stream may be a regular file, too: stdout may be redirected to an input.
+        if replaced_file is not None or os.path.isfile(path):
             output_files.append(path)
     if not output_files:
         return
 
-    use_of_file = {}  # of each file that must not be overwritten, by its key
-    for path_of_input in inputs:
-        use_of_file[_file_key(path_of_input)] = "an input of this command"
-    for store in stores:
-        for suffix in ("", *_STORE_SUFFIXES):
-            path_of_store = os.path.realpath(store) + suffix
-            use_of_file[_file_key(path_of_store)] = "the prediction store of this command"
+    use_of_file = _uses_of_files(inputs, stores)
     for path in output_files:
         key = _file_key(path)
         if key in use_of_file:
             raise ArgumentError(f"{path} is {use_of_file[key]}, which is never overwritten; give another path")
         use_of_file[key] = "another output of this command"
+
+
+def _uses_of_files(inputs: Iterable[StrPath], stores: Iterable[StrPath]) -> dict[object, str]:
+    """Return for each file that a command must not overwrite what it is, by the key of the file (:func:`_file_key`).
+
+    Args:
+        inputs: The files that the command reads.
+        stores: The prediction stores that it uses. The files that SQLite keeps next to one belong to it.
+    """
+    use_of_file = {}
+    for path in inputs:
+        use_of_file[_file_key(path)] = "an input of this command"
+    for store in stores:
+        for suffix in ("", *_STORE_SUFFIXES):
+            path_of_store = os.path.realpath(store) + suffix
+            use_of_file[_file_key(path_of_store)] = "the prediction store of this command"
+    return use_of_file
 
 
 @contextlib.contextmanager
@@ -277,15 +307,15 @@ def open_output(path: StrPath, fresh: bool = False) -> Iterator[BinaryIO]:
         ArgumentError: As for :func:`check_outputs`.
         OSError: The file could not be written, or exists already; a regular file is then as it was.
     """
-    target = _target(path)
+    target = _checked_target(path)
     if target is not None:
         with replacing(target, fresh) as file:
             yield file
         return
 
     if sys.stdout is not None:
-        sys.stdout.flush()
-    descriptor = _stream(path)
+        sys.stdout.flush()  # what was printed before the output comes before it
+    descriptor = _standard_stream(path)
     if descriptor is None:
         with open(path, "ab") as file:
             yield file

@@ -29,7 +29,7 @@ _ENCRYPTED_FLAG = 0x1
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 """The start of a member: its signature, the length of its name, the length of its extra field."""
 _LOCAL_SIGNATURE = b"PK\x03\x04"
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, struct.error)
+_ERRORS_OF_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, struct.error)
 """What :mod:`zipfile` raises for a damaged archive. A negative position in the file is an :class:`OSError`."""
 
 
@@ -50,10 +50,11 @@ def open_archive(path: str | os.PathLike[str], expected: str) -> Iterator[zipfil
     refuse_device(path, expected)
     try:
         archive = zipfile.ZipFile(path)
-    except _UNREADABLE as error:
+    except _ERRORS_OF_DAMAGE as error:
         raise SchemaError(f"{where}: this is not a whole ZIP archive ({error}), expected {expected}") from error
     except OSError as error:
-        if error.errno != errno.EINVAL:
+        is_negative_position = error.errno == errno.EINVAL  # written in a damaged archive
+        if not is_negative_position:
             raise
         raise SchemaError(f"{where}: this is not a whole ZIP archive ({error}), expected {expected}") from error
     with archive:
@@ -105,7 +106,10 @@ def _check_member(member: zipfile.ZipInfo, where: str) -> None:
 
 
 def read_member(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
-    """Return the decompressed bytes of a member; never more than its table of contents says.
+    """Return the decompressed bytes of a member.
+
+    They are at most as many as the table of contents of the archive says: :mod:`zipfile` and :func:`_read_zstandard`
+    read no further.
 
     Args:
         archive: An archive of :func:`open_archive`.
@@ -118,27 +122,35 @@ def read_member(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
             ``zstandard`` is not installed.
     """
     member = archive.getinfo(name)
+    zipfile_reads_zstandard = hasattr(zipfile, "ZIP_ZSTANDARD")
     try:
-        if member.compress_type == _ZSTANDARD and not hasattr(zipfile, "ZIP_ZSTANDARD"):
+        if member.compress_type == _ZSTANDARD and not zipfile_reads_zstandard:
             return _read_zstandard(archive, member, where)
         return archive.read(member)
-    except (*_UNREADABLE, OSError) as error:
+    except (*_ERRORS_OF_DAMAGE, OSError) as error:
         raise SchemaError(f"{where}: the member {name!r:.80} cannot be read ({error})") from error
 
 
 def _read_zstandard(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> bytes:
-    """Return the bytes of a member that is compressed with Zstandard.
+    """Return the decompressed bytes of a member that is compressed with Zstandard.
+
+    Args:
+        archive: The archive.
+        member: The member, as the table of contents of the archive describes it.
+        where: The archive, for messages.
 
     Raises:
         ValueError: The member is damaged.
+        MissingDependencyError: The package ``zstandard`` is not installed.
     """
     feature = f"{where}: the file is compressed with Zstandard; reading it with a Python before 3.14"
     zstandard = require("zstandard", extra="logs", feature=feature)
     decompressor = zstandard.ZstdDecompressor()  # with its default bound of the memory
     compressed = _compressed_bytes(archive, member)
+    most_bytes = member.file_size + 1  # one more than there should be, so that a longer content is noticed below
     try:
         with decompressor.stream_reader(compressed, read_across_frames=True) as stream:
-            content: bytes = stream.read(member.file_size + 1)
+            content: bytes = stream.read(most_bytes)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from error
     if len(content) != member.file_size or zlib.crc32(content) != member.CRC:
@@ -147,7 +159,9 @@ def _read_zstandard(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: st
 
 
 def _compressed_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of a member as they are in the file, which follow its local header, name and extra field.
+    """Return the bytes of a member as they are in the file: still compressed.
+
+    In the file, a member is a local header of fixed size, then its name, then its extra field, then these bytes.
 
     Raises:
         ValueError: There is no local header at the place that the table of contents says, or the file ends early.

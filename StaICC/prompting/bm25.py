@@ -133,7 +133,9 @@ class BM25Index:
         return [text_index for text_index, score in full_scores.items() if score == highest]
 
     def _partial_scores(self, terms_of_words: Sequence[WordTerms], largest_sum: float) -> _PartialScores:
-        """Return the scores of all texts for the words with the largest terms, as many as matter.
+        """Return the scores of all texts for some words of a query, from the word with the largest term on.
+
+        It ends when the words that are left can add only a small share of the highest score (:data:`_SMALL_REMAINDER`).
 
         Args:
             terms_of_words: The terms of each word of the query.

@@ -7,11 +7,12 @@ prompt's demonstrations do not depend on which prompts are evaluated, in which o
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
@@ -90,13 +91,14 @@ def sample_demonstrations(pool: int, k: int, prompts: int, seed: int = SEED) -> 
 def sample_nested(pool: int, k: int, prompts: int, shared: int = 1) -> DemonstrationLists:
     """Draw demonstrations that are nested in ``k``: those of a smaller ``k`` are the first ones of a larger.
 
-    Each list has a generator of its own, whose seed is the beginning of the SHA-256 of ``nested`` and its number.
+    Each list has a generator of its own, so that it does not depend on how many demonstrations the others have. The
+    seed is the first four bytes of the SHA-256 of ``nested`` and the number of the list.
 
     Args:
         pool: Size of the demonstration set.
         k: Demonstrations per prompt.
         prompts: How many prompts.
-        shared: How many prompts after another have the same list.
+        shared: How many successive prompts have the same list.
 
     Returns:
         One tuple of ``k`` different positions per prompt.
@@ -120,24 +122,38 @@ def sample_nested(pool: int, k: int, prompts: int, shared: int = 1) -> Demonstra
 
 
 def turns_of(labels: Iterable[T | None]) -> list[list[int]]:
-    """Return turns of rows: the first row of each label, then the second row of each label, and so on.
+    """Return rows in turns: the first turn has the first row of each label, the second turn the second, and so on.
 
     A label that has no further row is left out of a turn. Rows without a label (``None``) are in no turn.
+
+    Args:
+        labels: The label of each row.
+
+    Returns:
+        For each turn, the numbers of its rows, in the order in which the labels first occur.
 
     Example:
         >>> turns_of(["b", "a", "a", None, "a"])
         [[0, 1], [2], [4]]
     """
-    rows_of_labels = rows_by_label(labels)
-    turn_count = max(map(len, rows_of_labels), default=0)
-    turns = []
-    for turn in range(turn_count):
-        turns.append([rows[turn] for rows in rows_of_labels if turn < len(rows)])
+    turns: list[list[int]] = []
+    for rows_of_label in rows_by_label(labels):
+        for turn, row in enumerate(rows_of_label):
+            if turn == len(turns):
+                turns.append([])
+            turns[turn].append(row)
     return turns
 
 
 def rows_by_label(labels: Iterable[T | None]) -> list[list[int]]:
-    """Return the rows of each label, labels in the order in which they first occur."""
+    """Return the numbers of the rows of each label; labels in the order in which they first occur.
+
+    Rows without a label (``None``) are left out.
+
+    Example:
+        >>> rows_by_label(["b", "a", "a", None, "a"])
+        [[0], [1, 2, 4]]
+    """
     rows_of_label: dict[T, list[int]] = {}
     for row, label in enumerate(labels):
         if label is not None:
@@ -234,31 +250,31 @@ class _DomainRestriction:
             )
 
     def unfit_beginnings(self, query_label: int) -> list[bool]:
-        """Return for each demonstration of the set whether no list that begins with it fits.
+        """Return for each demonstration of the set whether it is unfit as the first one: no list with it first fits.
 
         In-domain, none is unfit: a demonstration with the label may follow any first one. Out-of-domain, those with
-        the label are.
+        the label are unfit.
         """
         if self.inside:
             return [False] * len(self.labels)
         return [label == query_label for label in self.labels]
 
     def redraw(self, generator: StableRandom, query_label: int, unfit_beginnings: Sequence[bool]) -> tuple[int, ...]:
-        """Return the next list that fits; lists that do not are drawn and dropped.
+        """Draw lists until one fits the label of a query, and return it.
 
         Args:
             generator: Draws the lists.
             query_label: The label of the query.
-            unfit_beginnings: As :meth:`unfit_beginnings` returns them. A list that begins so counts as drawn, but its
-                other positions are not computed, to save time.
+            unfit_beginnings: As :meth:`unfit_beginnings` returns them. A list with such a first position is passed
+                over: it counts as drawn, but its other positions are not computed, to save time.
 
         Raises:
-            ArgumentError: None of very many lists fits.
+            ArgumentError: None of :data:`_MOST_REDRAWS` lists fits.
         """
         redraws = 0
         while True:
-            passed_over = generator.skip_samples(unfit_beginnings, self.k, _MOST_REDRAWS)
-            redraws += passed_over + 1
+            passed_over = generator.skip_samples(unfit_beginnings, n=self.k, most=_MOST_REDRAWS)
+            redraws += passed_over + 1  # and the list below
             if redraws > _MOST_REDRAWS:
                 raise ArgumentError(
                     f"{self.mode} mode on {self.where}: {_MOST_REDRAWS} draws of k = {self.k} demonstrations gave none "
@@ -287,13 +303,7 @@ def check_demonstration_lists(
     Raises:
         ArgumentError: The shape or a position is wrong; the first bad row is named.
     """
-    # A generator or a set is refused: the lists have an order, and may be read again.
-    if not hasattr(sampler, "__getitem__"):
-        raise _no_lists_of_positions(sampler, name)
-    try:
-        rows = [list(row) for row in sampler]  # type: ignore[attr-defined]
-    except TypeError:
-        raise _no_lists_of_positions(sampler, name) from None
+    rows = _rows_of(sampler, name)
     if len(rows) != queries:
         raise ArgumentError(f"{name} has {len(rows)} rows, expected one for each of the {queries} test rows")
     if k is None:
@@ -312,6 +322,15 @@ def check_demonstration_lists(
     return tuple(checked_rows)
 
 
-def _no_lists_of_positions(sampler: object, name: str) -> ArgumentError:
-    """Return the error about a sampler that is no list of lists."""
-    return ArgumentError(f"{name} must be a list of lists of positions, not {sampler!r:.80}")
+def _rows_of(sampler: Any, name: str) -> list[list[Any]]:
+    """Return the lists of a list of lists.
+
+    Raises:
+        ArgumentError: It is something else.
+    """
+    # A generator or a set is refused: the lists have an order, and may be read again.
+    has_order = hasattr(sampler, "__getitem__")
+    if has_order:
+        with contextlib.suppress(TypeError):
+            return [list(row) for row in sampler]
+    raise ArgumentError(f"{name} must be a list of lists of positions, not {sampler!r:.80}")

@@ -76,8 +76,9 @@ class PromptParts:
         for demonstration in self.demonstrations:
             turns.append(beginning_of_turn + demonstration.before)
             turns.append(demonstration.label)
-            is_white_space = not demonstration.after.strip()
-            beginning_of_turn = "" if is_white_space else demonstration.after
+            beginning_of_turn = demonstration.after
+            if beginning_of_turn.isspace():
+                beginning_of_turn = ""
         turns.append(beginning_of_turn + self.question)
         return turns
 
@@ -94,7 +95,7 @@ class PromptText(str):
     parts: PromptParts
 
     def __new__(cls, parts: PromptParts, text: str | None = None) -> PromptText:
-        """Make a prompt."""
+        """Make a prompt of its parts; its text is put together from them, unless the caller gives it."""
         if text is None:
             text = parts.text
         prompt = super().__new__(cls, text)
@@ -130,7 +131,14 @@ def parts_of(prompt: str, needed_for: str) -> PromptParts:
 
 
 def prefixes_of(prompt: str | Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the label prefix and the text prefixes of a prompt; empty ones for a plain text or the noisy channel."""
+    """Return the label prefix and the text prefixes of a prompt (:class:`PromptParts`), if it knows its parts.
+
+    Args:
+        prompt: A prompt of one text, or the texts of a prompt for the noisy channel.
+
+    Returns:
+        Both are empty for a plain text, and for the noisy channel.
+    """
     if isinstance(prompt, PromptText):
         return prompt.parts.label_prefix, prompt.parts.text_prefixes
     return "", ()

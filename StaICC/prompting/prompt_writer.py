@@ -121,22 +121,22 @@ class PromptRenderer:
         settings: Everything else.
     """
 
-    __slots__ = ("_demonstration", "_written", "settings")
+    __slots__ = ("_demonstration_set", "_written", "settings")
 
     def __init__(self, split: TripletSplit, settings: PromptSettings) -> None:
         """Keep the settings and the demonstration set; nothing is written yet."""
         self.settings = settings
-        self._demonstration = split.demonstration
-        # By position in the demonstration set and shown label: a demonstration of several prompts is written once.
+        self._demonstration_set = split.demonstration
+        # The demonstrations of earlier prompts, by position in the demonstration set and index of the shown label.
         self._written: dict[tuple[int, int], Demonstration] = {}
 
     def input_text(self, texts: Sequence[str]) -> str:
         """Return input texts between their prefixes and affixes."""
         template = self.settings.template
-        shown = ""
+        joined = ""
         for prefix, text, affix in zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True):
-            shown += prefix + text + affix
-        return shown
+            joined += prefix + text + affix
+        return joined
 
     def demonstration(self, texts: Sequence[str], label: int) -> Demonstration:
         """Return a demonstration as prompts show it; in the noisy channel the label comes first.
@@ -155,10 +155,10 @@ class PromptRenderer:
         return Demonstration(before=input_text + template.label_prefix, label=label_name, after=template.label_affix)
 
     def assemble(self, demonstrations: Sequence[Demonstration], query: Sequence[str]) -> Prompt:
-        """Put a prompt together.
+        """Return the prompt of a query: instruction, demonstrations and question.
 
         Args:
-            demonstrations: The demonstrations.
+            demonstrations: The demonstrations, as :meth:`demonstration` writes them.
             query: The query's input texts.
 
         Returns:
@@ -175,9 +175,10 @@ class PromptRenderer:
         return tuple(prompts)
 
     def _prompt_text(self, demonstrations: Sequence[Demonstration], question: str) -> str:
-        """Return a prompt without the characters that the settings cut off its end.
+        """Return a prompt of demonstrations and a question, without the characters that the settings cut off its end.
 
-        If these are more than the question, the prompt is a plain text, because its parts would be wrong.
+        Usually it is a :class:`PromptText`, which knows its parts. If more than the question is cut off, it is a plain
+        text, because the parts would be wrong.
         """
         template = self.settings.template
         parts = PromptParts(
@@ -200,10 +201,10 @@ class PromptRenderer:
         Args:
             positions: The demonstrations, as positions of the demonstration set.
             query: The query's input texts.
-            noise: Generator of the label noise; nothing is drawn while ``int(k * rate)`` is 0.
+            noise: Draws which labels are falsified: ``int(k * rate)`` of ``k``. If this is 0, nothing is drawn.
 
         Returns:
-            The prompt.
+            The prompt. A falsified label is the next one of the label space.
         """
         falsified_count = int(len(positions) * self.settings.label_wrong_rate)
         falsified_positions: Sequence[int] = ()
@@ -211,15 +212,13 @@ class PromptRenderer:
             falsified_positions = noise.sample(positions, falsified_count)
         demonstrations = []
         for position in positions:
-            texts, true_label = self._demonstration.row(position)
-            shown_label = true_label
+            texts, label = self._demonstration_set.row(position)
             if position in falsified_positions:
-                shown_label = (true_label + 1) % len(self.settings.label_space)  # the next label of the label space
-            demonstration = self._written.get((position, shown_label))
+                label = (label + 1) % len(self.settings.label_space)
+            demonstration = self._written.get((position, label))
             if demonstration is None:
-                written = self.demonstration(texts, shown_label)
-                demonstration = dataclasses.replace(written, position=position)
-                self._written[position, shown_label] = demonstration
+                demonstration = dataclasses.replace(self.demonstration(texts, label), position=position)
+                self._written[position, label] = demonstration
             demonstrations.append(demonstration)
         return self.assemble(demonstrations, query)
 
@@ -325,7 +324,7 @@ class PromptWriter(FixedAttributes):
         direct = PromptSettings(self._card.template, self._card.label_space)
         if not self._starts_noisy:
             return direct
-        return _noisy(direct, label_affix=NOISY_LABEL_AFFIX, last_input_affix=NOISY_LAST_INPUT_AFFIX)
+        return _for_noisy_channel(direct, label_affix=NOISY_LABEL_AFFIX, last_input_affix=NOISY_LAST_INPUT_AFFIX)
 
     @property
     def changed(self) -> bool:
@@ -461,7 +460,7 @@ class PromptWriter(FixedAttributes):
         """
         if not self._settings.noisy_channel:
             self._before_noisy = self._settings.template
-        noisy = _noisy(self._settings, new_label_affix, new_last_input_affix)
+        noisy = _for_noisy_channel(self._settings, new_label_affix, new_last_input_affix)
         self._set(template=noisy.template, noisy_channel=True)
 
     def disable_noisy_channel(self) -> None:
@@ -548,7 +547,7 @@ class PromptWriter(FixedAttributes):
             test = self._split.test
             query = test.texts(validate_integer("query_index", query_index, 0, len(test) - 1))
         renderer = PromptRenderer(self._split, self._settings)
-        return _listed(renderer.render(positions, query, self._noise))
+        return _text_or_list(renderer.render(positions, query, self._noise))
 
     def _next_pseudo_query(self) -> Sequence[str]:
         """Return the input texts of the next pseudo-query.
@@ -595,7 +594,7 @@ class PromptWriter(FixedAttributes):
             texts = self.checked_texts(line[0])
             label_index = self._label_index(line[1])
             demonstrations.append(renderer.demonstration(texts, label_index))
-        return _listed(renderer.assemble(demonstrations, self.checked_texts(query_line)))
+        return _text_or_list(renderer.assemble(demonstrations, self.checked_texts(query_line)))
 
     def checked_texts(self, text_or_texts: Sequence[str] | str) -> Sequence[str]:
         """Return the input texts of a row, checked; a single text is a row of one.
@@ -648,7 +647,7 @@ class PromptWriter(FixedAttributes):
         query_position = generator.integer(0, len(self._split.test))
         query = self._split.test.texts(query_position)
         renderer = PromptRenderer(self._split, self._settings)
-        return _listed(renderer.render(positions, query, noise=StableRandom()))
+        return _text_or_list(renderer.render(positions, query, noise=StableRandom()))
 
     def __repr__(self) -> str:
         state = "changed" if self.changed else "default"
@@ -673,28 +672,38 @@ def _are_distinct_texts(names: object, count: int) -> bool:
 
 
 def as_argument(prompt: Prompt, with_parts: bool = False) -> str | list[str]:
-    """Return a prompt as the inference function gets it (a list in the noisy channel, as 0.1.1 has it).
+    """Return a prompt as the inference function gets it: a text, or in the noisy channel a list of texts.
 
     Args:
         prompt: The prompt.
-        with_parts: Keep the parts (:class:`~StaICC.prompting.prompt_text.PromptText`), for a function that reads them.
+        with_parts: Whether the function reads the parts of its prompts. Then the texts stay objects that know their
+            parts (:class:`~StaICC.prompting.prompt_text.PromptText`); otherwise they become plain texts.
     """
     if with_parts:
-        return _listed(prompt)
+        return _text_or_list(prompt)
+    # str() of a PromptText is a plain text, without its parts.
     if isinstance(prompt, str):
         return str(prompt)
     return [str(text) for text in prompt]
 
 
-def _listed(prompt: Prompt) -> str | list[str]:
-    """Return a prompt; the texts of the noisy channel become a list."""
+def _text_or_list(prompt: Prompt) -> str | list[str]:
+    """Return a prompt of one text unchanged, and the texts of the noisy channel as a list."""
     if isinstance(prompt, str):
         return prompt
     return list(prompt)
 
 
-def _noisy(settings: PromptSettings, label_affix: str, last_input_affix: str) -> PromptSettings:
-    """Return settings for the noisy channel, with its affixes after each label and after the last input text."""
-    affixes = (*settings.template.input_text_affixes[:-1], last_input_affix)
-    template = dataclasses.replace(settings.template, input_text_affixes=affixes, label_affix=label_affix)
+def _for_noisy_channel(settings: PromptSettings, label_affix: str, last_input_affix: str) -> PromptSettings:
+    """Return settings with which prompts are written for the noisy channel: the label comes before its text.
+
+    Args:
+        settings: The settings to change.
+        label_affix: Follows each label. It separates the label from its text.
+        last_input_affix: Follows the last input text of a row. It ends a demonstration, in place of the label affix.
+    """
+    other_affixes = settings.template.input_text_affixes[:-1]
+    template = dataclasses.replace(
+        settings.template, label_affix=label_affix, input_text_affixes=(*other_affixes, last_input_affix)
+    )
     return dataclasses.replace(settings, template=template, noisy_channel=True)

@@ -32,11 +32,14 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=64)
 def _leap(n: int) -> tuple[int, int]:
-    """Return multiplier A and increment C of ``n`` steps at once: the state X becomes (A X + C) mod 2^32."""
+    """Return the multiplier A and the increment C of ``n`` steps at once: the state X becomes (A X + C) mod 2^32.
+
+    They are those of no step, A = 1 and C = 0, to which one step after the other is added.
+    """
     multiplier = 1
     increment = 0
     for _ in range(n):
-        # One step more: a (A X + C) + c = (a A) X + (a C + c), with a and c of the recurrence.
+        # One more step: a (A X + C) + c = (a A) X + (a C + c), with a and c of the recurrence.
         multiplier = (multiplier * _MULTIPLIER) & _MASK
         increment = (increment * _MULTIPLIER + _INCREMENT) & _MASK
     return multiplier, increment
@@ -79,12 +82,13 @@ class StableRandom:
         self.state = (multiplier * self.state + increment) & _MASK
 
     def skip_samples(self, refused: Sequence[bool], n: int, most: int) -> int:
-        """Pass over samples whose first position is refused, as if they had been drawn.
+        """Pass over the next samples of positions as long as they begin with a refused one.
 
-        Only the first position of each sample is computed; the state then leaps over the other draws.
+        The state is then as if they had been drawn (:meth:`sample_indexes`). To save time, only the first position of
+        each sample is computed, and the state leaps over its other draws.
 
         Args:
-            refused: For each position, whether a sample must not begin with it.
+            refused: For each position that may be drawn, whether a sample must not begin with it.
             n: How many positions a sample has, at least 1.
             most: How many samples to pass over at most.
 

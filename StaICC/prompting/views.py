@@ -31,20 +31,20 @@ class Label(str):
         (True, 5, 'five')
     """
 
-    __slots__ = ("_place",)
-    _place: int
+    __slots__ = ("_index",)
+    _index: int
 
     def __new__(cls, text: str, index: int) -> Label:
         """Make the label with this text and index."""
         label = super().__new__(cls, text)
-        label._place = index
+        label._index = index
         return label
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[Label], tuple[str, int]]:
-        return Label, (str(self), self._place)
+        return Label, (str(self), self._index)
 
     def __index__(self) -> int:
-        return self._place
+        return self._index
 
     def __int__(self) -> int:  # without it, int() would return the index; the same holds for float()
         return int(str(self))
@@ -257,10 +257,10 @@ def split_dataset(dataset: Dataset) -> TripletSplit:
         The three sets.
     """
     card = dataset.card
-    labels: tuple[int, ...] = ()
+    strata: tuple[int, ...] = ()  # the group of each row, if the split is stratified
     if card.split.stratified:
-        labels = dataset.strata()
-    indexes = split_indexes(len(dataset.table), card.split, labels)
+        strata = dataset.strata()
+    indexes = split_indexes(len(dataset.table), card.split, strata)
 
     def view(set_name: str, rows: tuple[int, ...]) -> SubsetView:
         """Return one of the sets."""

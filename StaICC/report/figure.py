@@ -164,7 +164,11 @@ class Figure:
 
     def _draw_legend(self, drawing: Any, axes: Any) -> None:
         """Add the legend to a drawing of matplotlib; its texts are set as they are, whatever they contain."""
-        handles = [draw_shape(key, axes) for key in self.legend]
+        handles = []
+        for key in self.legend:
+            handle = draw_shape(key, axes)
+            handle.set_in_layout(False)  # it has no points: the layout would make room for a mark at the corner (0, 0)
+            handles.append(handle)
         legend = drawing.legend(handles, ["run"] * len(handles), loc="outside upper left", fontsize="small")
         for text, key in zip(legend.get_texts(), self.legend, strict=True):
             text.set(text=plain_text(clip(key.text, _LEGEND_LENGTH)), parse_math=False)

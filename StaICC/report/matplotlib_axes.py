@@ -15,7 +15,7 @@ _MARKERS = "os^DvP"
 
 def draw_panel(panel: Panel, axes: Any) -> None:
     """Draw a panel on matplotlib axes."""
-    axes.set_title(plain_text(panel.title), parse_math=False, fontsize="medium")
+    axes.set_title(plain_text(panel.title), parse_math=False, fontsize="medium", wrap=True)
     axes.grid(axis="x" if panel.y.names else "both", color=LIGHT["grid"], linewidth=0.6)
     axes.set_axisbelow(True)
     for shape in panel.shapes:

@@ -20,6 +20,8 @@ from StaICC.comparing.subgroup_results import SubgroupComparison, SubgroupDiffer
 from StaICC.comparing.verdicts import Tested, Untested, p_text
 from StaICC.errors import ArgumentError
 from StaICC.metrics.paired_tests import holm
+from StaICC.report.figures.difference_plot import subgroup_differences
+from StaICC.report.html import Missing
 from StaICC.results.details import query_positions
 from StaICC.results.result import Result
 
@@ -302,3 +304,52 @@ def test_the_title_has_the_name_of_the_class() -> None:
     runs = {"a": run(TemplateSensitivity, limit=8), "b": run(TemplateSensitivity, seed=2, limit=8)}
     (found,) = compare_subgroups(runs)
     assert str(found).startswith("TemplateSensitivity by label: first a, second b\n")
+
+
+# -- the forest plot
+
+
+def test_the_forest_plot_has_a_row_for_each_subgroup_and_one_for_all_rows(runs: dict[str, Result]) -> None:
+    (found,) = compare_subgroups(runs)
+
+    figure = subgroup_differences(found)
+
+    names = [row[figure.head.index("data set, subgroup")] for row in figure.rows]
+    labels = runs["weak"].details["texts"].labels
+    assert names == [*[f"texts, {label}" for label in labels], "texts (all rows)"]
+
+
+def test_the_forest_plot_has_the_differences_and_corrected_p_values_of_the_comparison(runs: dict[str, Result]) -> None:
+    (found,) = compare_subgroups(runs)
+
+    figure = subgroup_differences(found)
+
+    p_values = [row[figure.head.index("p (Holm)")] for row in figure.rows]
+    expected = []
+    for subgroup in found.subgroups:
+        outcome = subgroup.line.outcome
+        assert isinstance(outcome, Tested)
+        expected.append(p_text(outcome.corrected_p_value))
+    assert p_values[:-1] == expected
+    of_all_rows = p_values[-1]
+    assert isinstance(of_all_rows, Missing)
+    assert "not corrected" in of_all_rows.reason
+    differences = [row[figure.head.index("difference")] for row in figure.rows]
+    lines = [*[subgroup.line for subgroup in found.subgroups], found.all_rows[0].line]
+    assert differences == [f"{line.difference:.4f}" for line in lines]
+
+
+def test_only_significant_subgroups_are_coloured_in_the_forest_plot(runs: dict[str, Result]) -> None:
+    """The second run is better on two labels; series 1 is its colour, and ``None`` is grey."""
+    (found,) = compare_subgroups(runs)
+    expected = []
+    for subgroup in found.subgroups:
+        outcome = subgroup.line.outcome
+        assert isinstance(outcome, Tested)
+        expected.append(1 if outcome.significant else None)
+    assert {1, None} == set(expected)
+
+    (panel,) = subgroup_differences(found).panels
+
+    colours = [shape.series for shape in panel.shapes if shape.kind == "mark"]
+    assert colours == [*expected, None]

@@ -13,7 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import StaICC.datasets.catalogue as module
-from StaICC.datasets.catalogue import Card, SplitSizes, Template, TemplateAlternatives, cite, find, get_card, names
+from StaICC.datasets import source
+from StaICC.datasets.catalogue import (
+    Card,
+    Digests,
+    SplitSizes,
+    Template,
+    TemplateAlternatives,
+    cite,
+    find,
+    get_card,
+    names,
+)
 from StaICC.datasets.dataset import Dataset, load_dataset
 from StaICC.datasets.defaults import default_split, default_template, generated_alternatives
 from StaICC.datasets.source import shipped
@@ -56,18 +67,32 @@ def test_bad_splits(sizes: Any) -> None:
         SplitSizes(*sizes)
 
 
-def test_from_dict_names_missing_and_unknown_keys() -> None:
-    for field in dataclasses.fields(Card):
-        if field.default is dataclasses.MISSING:
-            plain = CARD.to_dict()
-            del plain[field.name]
-            with pytest.raises(SchemaError, match=f"the field {field.name!r} is missing"):
-                Card.from_dict(plain)
-    for record in (None, "template", "alternatives", "split", "digests"):
-        plain = CARD.to_dict()
-        (plain if record is None else plain[record])["colour"] = "red"
-        with pytest.raises(SchemaError, match="no field 'colour'"):
-            Card.from_dict(plain)
+REQUIRED_FIELDS = [field.name for field in dataclasses.fields(Card) if field.default is dataclasses.MISSING]
+
+
+@pytest.mark.parametrize("field", REQUIRED_FIELDS)
+def test_a_card_without_a_required_field_is_refused(field: str) -> None:
+    record = CARD.to_dict()
+    del record[field]
+
+    with pytest.raises(SchemaError, match=f"the field {field!r} is missing"):
+        Card.from_dict(record)
+
+
+def test_a_card_with_an_unknown_field_is_refused() -> None:
+    record = {**CARD.to_dict(), "colour": "red"}
+
+    with pytest.raises(SchemaError, match="no field 'colour'"):
+        Card.from_dict(record)
+
+
+@pytest.mark.parametrize("part", ["template", "alternatives", "split", "digests"])
+def test_a_part_of_a_card_with_an_unknown_field_is_refused(part: str) -> None:
+    record = CARD.to_dict()
+    record[part]["colour"] = "red"
+
+    with pytest.raises(SchemaError, match="no field 'colour'"):
+        Card.from_dict(record)
 
 
 # -- the catalogue against what the release says, entry by entry
@@ -79,6 +104,7 @@ ALL = (*ORDER, "mini")
 
 @pytest.fixture(scope="module")
 def release() -> dict[str, Any]:
+    """The entries of the data sets in the released 0.1.1, by name."""
     path = Path(__file__).parents[1] / "golden" / "datasets.json"
     return json.loads(path.read_text("utf-8"))["datasets"]
 
@@ -89,44 +115,67 @@ def test_the_ten_in_the_order_of_the_benchmark(release: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ORDER)
-def test_card_is_the_release(name: str, release: dict[str, Any], golden: dict[str, Any]) -> None:
-    card, theirs = get_card(name), release[name]
-    plain = card.to_dict()
-    assert card.rows == theirs["length"] == golden["datasets"][name]["rows"]
-    assert card.title == theirs["paper_name"]
-    for key, value in plain["template"].items():
-        assert value == theirs[key], key
-    for key, value in plain["alternatives"].items():
-        assert value == theirs["alternate_template"][key], key
-    assert plain["label_space"] == theirs["label_space"]
-    assert plain["full_label_space"] == (theirs["full_label_space"] or theirs["label_space"])
-    assert list(plain["split"].values()) == list(theirs["split"].values()) == golden["datasets"][name]["split_sizes"]
-    assert plain["digests"]["table"] == golden["datasets"][name]["table_sha256"]
+def test_the_texts_of_a_card_are_those_of_the_release(name: str, release: dict[str, Any]) -> None:
+    card, entry = get_card(name).to_dict(), release[name]
+
+    assert card["title"] == entry["paper_name"]
+    assert card["template"] == {key: entry[key] for key in card["template"]}
+    assert card["alternatives"] == {key: entry["alternate_template"][key] for key in card["alternatives"]}
+    assert card["label_space"] == entry["label_space"]
+    assert card["full_label_space"] == (entry["full_label_space"] or entry["label_space"])
 
 
 @pytest.mark.parametrize("name", ORDER)
-def test_source_and_citation(name: str) -> None:
-    card = get_card(name)
-    assert re.match(r"https://(aclanthology\.org|arxiv\.org|doi\.org)/", card.source)
-    entries = re.findall(r"@(\w+)\{(\w+),", cite(name))
-    assert entries
-    assert cite(name).count("{") == cite(name).count("}")
+def test_the_rows_of_a_card_are_those_of_the_release(
+    name: str, release: dict[str, Any], golden: dict[str, Any]
+) -> None:
+    card, entry, measured = get_card(name).to_dict(), release[name], golden["datasets"][name]
+
+    assert card["rows"] == entry["length"] == measured["rows"]
+    assert list(card["split"].values()) == list(entry["split"].values()) == measured["split_sizes"]
+    assert card["digests"]["table"] == measured["table_sha256"]
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_the_source_of_a_card_is_an_address_of_a_paper(name: str) -> None:
+    assert re.match(r"https://(aclanthology\.org|arxiv\.org|doi\.org)/", get_card(name).source)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_the_citation_of_a_card_is_bibtex_with_the_usual_fields(name: str) -> None:
+    citation = cite(name)
+
+    entry_count = len(re.findall(r"@\w+\{\w+,", citation))
+    assert entry_count >= 1
+    assert citation.count("{") == citation.count("}")
     for field in ("title", "author", "year", "url"):
-        assert len(re.findall(rf"^  {field} = ", cite(name), re.M)) == len(entries), field
-    assert cite(name) == card.citation
+        assert len(re.findall(rf"^  {field} = ", citation, re.M)) == entry_count, field
+    assert citation == get_card(name).citation
 
 
-SPELLINGS = {"SST-2": "GLUE-SST2", "sst2": "GLUE-SST2", "MR": "rotten_tomatoes", "SST-5": "SST5", "AG News": "AGNews"}
+SPELLINGS = {
+    "SST-2": "GLUE-SST2",
+    "sst2": "GLUE-SST2",
+    "MR": "rotten_tomatoes",
+    "SST-5": "SST5",
+    "AG News": "AGNews",
+    "subj": "Subjective",
+    "TEH": "tweet_eval_hate",
+}
 SPELLINGS |= {"subj": "Subjective", "TEH": "tweet_eval_hate"}
 
 
-def test_spellings() -> None:
-    for spelling, expected in SPELLINGS.items():
-        assert find(spelling) == expected == get_card(spelling).name
-    for name in ALL:
-        plain = name.replace("_", " ").replace("-", "")
-        for spelling in (name, name.upper(), name.lower(), get_card(name).title, plain):
-            assert find(spelling) == name
+@pytest.mark.parametrize(("spelling", "name"), SPELLINGS.items())
+def test_the_usual_spellings_are_found(spelling: str, name: str) -> None:
+    assert find(spelling) == name
+    assert get_card(spelling).name == name
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_name_is_found_without_its_case_and_its_marks(name: str) -> None:
+    without_marks = name.replace("_", " ").replace("-", "")
+    for spelling in (name, name.upper(), name.lower(), without_marks, get_card(name).title):
+        assert find(spelling) == name, spelling
 
 
 @pytest.mark.parametrize(
@@ -134,58 +183,98 @@ def test_spellings() -> None:
     [
         ("published", "lisence", "", "no field 'lisence'"),
         ("published", "template", {}, "template cannot be read: the field 'instruction'"),
-        ("prose", "licence", None, "card 'TREC' cannot be read: the field 'licence' is missing"),
     ],
 )
 def test_a_catalogue_with_a_mistake_is_refused(part: str, key: str, value: Any, message: str) -> None:
     data = shipped("catalogue.json")
     data["datasets"]["TREC"][part][key] = value
-    if value is None:
-        del data["datasets"]["TREC"][part][key]
+
     with pytest.raises(SchemaError, match=re.escape(message)):
+        module._parse(data)
+
+
+def test_a_catalogue_without_a_licence_is_refused() -> None:
+    data = shipped("catalogue.json")
+    del data["datasets"]["TREC"]["prose"]["licence"]
+
+    with pytest.raises(SchemaError, match="card 'TREC' cannot be read: the field 'licence' is missing"):
         module._parse(data)
 
 
 # -- data sets of users' own rows, and mini
 
 
-PAIRS = [((f"premise {i}", f"hypothesis {i}"), i % 2) for i in range(20)]
+TEXT_PAIRS = [((f"premise {i}", f"hypothesis {i}"), i % 2) for i in range(20)]
+"""Rows with two input texts."""
 
 
-def test_pairs() -> None:
-    dataset = Dataset.from_rows(PAIRS, name="pairs", label_space=["no", "yes"], task="entailment", licence="CC0")
+def test_rows_with_two_texts_have_a_template_with_two_prefixes() -> None:
+    dataset = Dataset.from_rows(TEXT_PAIRS, name="pairs", label_space=["no", "yes"])
+
     assert dataset.table[3] == (("premise 3", "hypothesis 3"), 1)
-    card = dataset.card
-    assert card.template == Template("", ("sentence1: ", "sentence2: "), (" ", " "), "label: ", "\n", "")
-    assert (card.name, card.title, card.task, card.licence) == ("pairs", "pairs", "entailment", "CC0")
-    assert card.full_label_space == card.label_space == ("no", "yes")
-    assert card.rows == card.split.total == 20
-    assert card.digests is not None
-    assert card.digests.table == table_digest(PAIRS)
-    assert card.digests.file is None
+    assert dataset.card.template == Template(
+        instruction="",
+        input_text_prefixes=("sentence1: ", "sentence2: "),
+        input_text_affixes=(" ", " "),
+        label_prefix="label: ",
+        label_affix="\n",
+    )
+
+
+def test_the_card_of_own_rows_says_what_they_are() -> None:
+    card = Dataset.from_rows(TEXT_PAIRS, name="pairs", label_space=["no", "yes"], task="nli", licence="CC0").card
+
+    assert (card.name, card.title, card.task, card.licence) == ("pairs", "pairs", "nli", "CC0")
+    assert card.label_space == ("no", "yes")
+    assert card.full_label_space == ("no", "yes")
     assert not card.offensive
 
 
-@pytest.mark.parametrize(
-    ("columns", "labels", "listed", "text"),
-    [(1, 10, "Choose one of: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9. ", "text"), (2, 11, "Choose the right label. ", "texts")],
-)
-def test_generated_alternatives(columns: int, labels: int, listed: str, text: str) -> None:
-    prefixes = [("text: ",), ("input: ",), ("Text: ",)]
-    if columns == 2:
-        prefixes = [("sentence1: ", "sentence2: "), ("text 1: ", "text 2: "), ("input 1: ", "input 2: ")]
-    affixes = ["label: ", "answer: ", "Label: "], ["\n", " ", "\t"]
-    expected = TemplateAlternatives(["", listed, f"Classify the {text}. "], prefixes, *affixes)  # type: ignore[arg-type]
-    names = [str(number) for number in range(labels)]
-    assert generated_alternatives(default_template(columns), names) == expected
-    own = dataclasses.replace(default_template(1), instruction="Classify the text. ", label_affix=" ")
-    made = generated_alternatives(own, names)  # a level that is there already is passed over
-    assert made.instruction[::2] == ("Classify the text. ", "Classify: ")
-    assert made.label_affix == (" ", "\n", "\t")
+def test_the_card_of_own_rows_counts_them_and_has_their_digest() -> None:
+    """There is no file, so there is no digest of a file."""
+    card = Dataset.from_rows(TEXT_PAIRS, name="pairs", label_space=["no", "yes"]).card
+
+    assert card.rows == 20
+    assert card.split.total == 20
+    assert card.digests == Digests(table=table_digest(TEXT_PAIRS), file=None)
 
 
-def test_everything_can_be_given() -> None:
-    facts: dict[str, Any] = {
+def test_alternatives_for_one_text_and_ten_labels_are_generated() -> None:
+    labels = [str(number) for number in range(10)]
+
+    assert generated_alternatives(default_template(1), labels) == TemplateAlternatives(
+        instruction=("", "Choose one of: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9. ", "Classify the text. "),
+        input_text_prefixes=(("text: ",), ("input: ",), ("Text: ",)),
+        label_prefix=("label: ", "answer: ", "Label: "),
+        label_affix=("\n", " ", "\t"),
+    )
+
+
+def test_alternatives_for_two_texts_and_eleven_labels_are_generated() -> None:
+    """More than ten labels are not listed."""
+    labels = [str(number) for number in range(11)]
+
+    alternatives = generated_alternatives(default_template(2), labels)
+
+    assert alternatives.instruction == ("", "Choose the right label. ", "Classify the texts. ")
+    assert alternatives.input_text_prefixes == (
+        ("sentence1: ", "sentence2: "),
+        ("text 1: ", "text 2: "),
+        ("input 1: ", "input 2: "),
+    )
+
+
+def test_a_generated_alternative_that_the_template_has_is_passed_over() -> None:
+    template = dataclasses.replace(default_template(1), instruction="Classify the text. ", label_affix=" ")
+
+    alternatives = generated_alternatives(template, ["a", "b"])
+
+    assert alternatives.instruction == ("Classify the text. ", "Choose one of: a, b. ", "Classify: ")
+    assert alternatives.label_affix == (" ", "\n", "\t")
+
+
+def test_every_field_of_a_card_can_be_given() -> None:
+    fields: dict[str, Any] = {
         "label_space": ("x", "y"),
         "full_label_space": ("the x", "the y"),
         "template": Template("Classify. ", ("Text: ",), ("\n",), "Class: ", "\n\n", "Now: "),
@@ -196,28 +285,32 @@ def test_everything_can_be_given() -> None:
         "offensive": True,
         "notes": "note",
     }
-    card = Dataset.from_rows([("a", 0), ("b", 1), ("c", 1)], name="own", **facts).card
-    assert {name: getattr(card, name) for name in facts} == facts
+
+    card = Dataset.from_rows([("a", 0), ("b", 1), ("c", 1)], name="own", **fields).card
+
+    assert {name: getattr(card, name) for name in fields} == fields
 
 
 @given(st.integers(1, 10_000))
-def test_default_split(rows: int) -> None:
+def test_the_default_split_has_two_fifths_of_the_rows_for_the_test_and_one_fifth_for_calibration(rows: int) -> None:
     split = default_split(rows)
+
     assert split.stratified
     assert split.test == max(1, min(512, rows * 2 // 5))
     assert split.calibration == min(1024, rows // 5)
     assert split.demonstration == min(4096, rows - split.test - split.calibration)
-    assert rows < 2 or split.demonstration >= 1
+
+
+@given(st.integers(2, 10_000))
+def test_the_default_split_of_two_rows_and_more_has_a_demonstration(rows: int) -> None:
+    assert default_split(rows).demonstration >= 1
 
 
 def test_damage_in_mini_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.datasets.catalogue as module
-    from StaICC.datasets import source
+    module.catalogue()  # read before, from the files that are not damaged
+    damaged = shipped("mini.json")
+    damaged["rows"][100][0] += "."
+    monkeypatch.setattr(source, "shipped", lambda file: damaged)
 
-    known = module.catalogue()
-    data = source.shipped("mini.json")
-    data["rows"][100][0] += "."
-    monkeypatch.setattr(source, "shipped", lambda _: data)
-    assert module.catalogue() is known  # read before
     with pytest.raises(DataDamagedError, match="the rows are not the published ones"):
         load_dataset("mini")

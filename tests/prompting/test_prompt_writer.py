@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from StaICC.datasets.catalogue import plain_values
+from StaICC import Normal
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError
 from StaICC.prompting.prompt_writer import PromptWriter, TemplateWarning
@@ -44,57 +45,71 @@ def writer(small: Callable[..., Dataset]) -> PromptWriter:
 
 
 def use(experimentor: Any, control: str) -> Any:
-    """Do what a key of the golden file says."""
+    """Use a control as a key of the golden file says, such as ``example(2)``, and return what it writes."""
     writer = experimentor.prompt_former
-    size = len(experimentor.demonstration_set())
     if control == "example()":
         return writer.example()
     if control == "example(2)":
         return writer.example(2)
-    if control.startswith("use_noisy_channel("):
-        writer.use_noisy_channel(*(("; ", " || ") if "||" in control else ()))
+    if control == "use_noisy_channel(); example()":
+        writer.use_noisy_channel()
         return writer.example()
-    if control.startswith("replace_space_to_label"):
+    if control == 'use_noisy_channel("; ", " || "); example()':
+        writer.use_noisy_channel("; ", " || ")
+        return writer.example()
+    if control == "replace_space_to_label(); example()":
         writer.replace_space_to_label()
         return writer.example()
-    if control.startswith("label wrong rate"):
-        writer.change_label_wrong_rate(float(control.split()[3].rstrip(";")))
-        if control.endswith("prompt_set()"):
-            return experimentor.prompt_set()
-        written = [writer.write_prompt([3, 1, 4, 15], 9) for _ in range(2)]
-        return written if control.endswith("twice") else written[0]
-    if control.startswith("write_prompt_from_dataline"):
+    if control == "label wrong rate 0.5; write_prompt([3, 1, 4, 15], 9) twice":
+        writer.change_label_wrong_rate(0.5)
+        return [writer.write_prompt([3, 1, 4, 15], 9), writer.write_prompt([3, 1, 4, 15], 9)]
+    if control == "label wrong rate 0.2; write_prompt([3, 1, 4, 15], 9)":
+        writer.change_label_wrong_rate(0.2)
+        return writer.write_prompt([3, 1, 4, 15], 9)
+    if control == "label wrong rate 0.5; prompt_set()":
+        writer.change_label_wrong_rate(0.5)
+        return experimentor.prompt_set()
+    if control == "write_prompt_from_dataline of demonstration rows 0 to 2, test row 5, cut_by_length=7":
         lines = [experimentor.demonstration_set()[row] for row in range(3)]
         return writer.write_prompt_from_dataline(lines, experimentor.test_set()[5][0], cut_by_length=7)
-    if control.startswith("every change_*"):
-        writer.change_instruction("I: ")
-        writer.change_input_text_prefixes(["P: "])
-        writer.change_label_prefix("L: ")
-        writer.change_label_affix(" #\n")
-        writer.change_query_prefix("Q> ")
-        writer.change_label_space([str(label) for label in range(len(writer.get_label_space()))])
-        return writer.write_prompt([3, 1, 4], 2)
-    if control.startswith("set_k(2)"):
+    if control == "every change_* but the affixes; write_prompt([3, 1, 4], 2)":
+        return prompt_after_every_change(writer)
+    if control == "set_k(2); prompt_set()":
         experimentor.set_k(2)
         return experimentor.prompt_set()
-    assert control.startswith("set_demonstration_sampler")
-    rows = len(experimentor.test_set())
-    experimentor.set_demonstration_sampler([[row % size, 7 * row % size, 5, 5] for row in range(rows)])
+    assert control == "set_demonstration_sampler([[i % n, 7 * i % n, 5, 5] ...]); prompt_set()"
+    n = len(experimentor.demonstration_set())
+    experimentor.set_demonstration_sampler([[i % n, 7 * i % n, 5, 5] for i in range(len(experimentor.test_set()))])
     return experimentor.prompt_set()
+
+
+def prompt_after_every_change(writer: Any) -> Any:
+    """Change each setting but the affixes, and return a prompt; the labels become ``"0"``, ``"1"`` and so on."""
+    writer.change_instruction("I: ")
+    writer.change_input_text_prefixes(["P: "])
+    writer.change_label_prefix("L: ")
+    writer.change_label_affix(" #\n")
+    writer.change_query_prefix("Q> ")
+    writer.change_label_space([str(label) for label in range(len(writer.get_label_space()))])
+    return writer.write_prompt([3, 1, 4], 2)
+
+
+def sha256_of_json(value: Any) -> str:
+    """Return the digest of a value as the golden file has it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.pack
 @pytest.mark.parametrize("name", GOLDEN)
 def test_every_control_writes_what_the_release_writes(name: str) -> None:
-    import hashlib
-
-    from StaICC import Normal
-
     benchmark = Normal(datasets=[name])
-    for control, expected in GOLDEN[name].items():
+    for control, digest in GOLDEN[name].items():
         benchmark.re_initialize()
-        text = json.dumps(use(benchmark[0], control), ensure_ascii=False, separators=(",", ":"))
-        assert hashlib.sha256(text.encode()).hexdigest() == expected, control
+
+        written = use(benchmark[0], control)
+
+        assert sha256_of_json(written) == digest, control
 
 
 # -- settings: reading, changing, resetting
@@ -105,72 +120,138 @@ def test_each_control_changes_its_setting_and_nothing_else(
     writer: PromptWriter, method: str, key: str, value: Any
 ) -> None:
     before = writer.get_config_dict()
-    example = writer.example()
+
     getattr(writer, method)(value)
-    writer.cancel_noisy_channel()  # which was not used
+
     assert writer.get_config_dict() == {**before, key: value}
-    assert getattr(writer, f"_{key}") == value
-    assert type(getattr(writer, f"_{key}")) is not list  # changing it in place would have no effect
-    assert ", changed settings: " in repr(writer)
+
+
+@pytest.mark.parametrize(("method", "key", "value"), CHANGES)
+def test_each_control_changes_the_prompts_until_the_reset(
+    writer: PromptWriter, method: str, key: str, value: Any
+) -> None:
+    before = writer.get_config_dict()
+    example = writer.example()
+
+    getattr(writer, method)(value)
     assert writer.example() != example
+    assert ", changed settings: " in repr(writer)
+
     writer.reset()
-    assert writer.get_config_dict() == before
-    assert ", default settings: " in repr(writer)
     assert writer.example() == example
-    setattr(writer, f"_{key}", value)  # the README of 0.1.1 documents the settings as members, too
-    assert writer.get_config_dict() == {**before, key: value}
+    assert ", default settings: " in repr(writer)
+    assert writer.get_config_dict() == before
+
+
+@pytest.mark.parametrize(("method", "key", "value"), CHANGES)
+def test_each_setting_is_a_member_with_an_underscore(writer: PromptWriter, method: str, key: str, value: Any) -> None:
+    """The README of 0.1.1 documents them."""
+    setattr(writer, f"_{key}", value)
+
+    assert getattr(writer, f"_{key}") == value
+    assert writer.get_config_dict()[key] == value
+
+
+@pytest.mark.parametrize("member", ["_input_text_prefixes", "_input_text_affixes", "_label_space"])
+def test_a_list_of_settings_cannot_be_changed_in_place(writer: PromptWriter, member: str) -> None:
+    with pytest.raises(TypeError, match="this list is a copy, so changing it would have no effect"):
+        getattr(writer, member)[0] = "x"
+
+
+def test_leaving_the_noisy_channel_in_the_direct_channel_changes_nothing(writer: PromptWriter) -> None:
+    writer.change_label_affix(";")
+    before = writer.get_config_dict()
+
+    writer.cancel_noisy_channel()
+
+    assert writer.get_config_dict() == before
+
+
+def prompts_with_label_noise(writer: PromptWriter) -> list[Any]:
+    """Return the prompts of four queries, of whose eight demonstrations four have a wrong label."""
+    writer.change_label_wrong_rate(0.5)
+    return [writer.write_prompt(range(8), query_index) for query_index in range(4)]
 
 
 @pytest.mark.parametrize("reset", ["reset", "replace_space_to_label"])
 @pytest.mark.parametrize("written_before", [0, 1, 5])
-@pytest.mark.parametrize("starts_noisy", [False, True])
-def test_after_a_reset_a_writer_writes_what_a_new_one_writes(
-    small: Callable[..., Dataset], reset: str, written_before: int, starts_noisy: bool
+def test_after_a_reset_label_noise_is_that_of_a_new_writer(
+    small: Callable[..., Dataset], reset: str, written_before: int
 ) -> None:
-    """Also prompts with label noise, and the affixes after the noisy channel, do not depend on what was before."""
-    dataset = small(2)
-    split = split_dataset(dataset)
-
-    def changed_and_written(writer: PromptWriter) -> list[Any]:
-        getattr(writer, reset)()
-        writer.change_label_wrong_rate(0.5)
-        prompts = [writer.write_prompt(range(8), query_index) for query_index in range(4)]
-        writer.use_noisy_channel()
-        writer.disable_noisy_channel()
-        return [*prompts, writer.write_prompt(range(8), 0), writer.get_config_dict()]
-
-    used = PromptWriter(dataset.card, split, starts_noisy)
-    used.change_label_affix("; ")
+    dataset = small()
+    used, new = (PromptWriter(dataset.card, split_dataset(dataset)) for _ in range(2))
     used.change_label_wrong_rate(1.0)
-    used.use_noisy_channel(" | ")
     for query_index in range(written_before):
         used.write_prompt(range(8), query_index)
-    assert changed_and_written(used) == changed_and_written(PromptWriter(dataset.card, split, starts_noisy))
+
+    getattr(used, reset)()
+    getattr(new, reset)()
+
+    assert prompts_with_label_noise(used) == prompts_with_label_noise(new)
 
 
-def test_a_space_moves_from_the_label_prefix_to_the_labels(small: Callable[..., Dataset], writer: PromptWriter) -> None:
-    writer.change_instruction("gone after the reset")
+@pytest.mark.parametrize("reset", ["reset", "replace_space_to_label"])
+@pytest.mark.parametrize("starts_noisy", [False, True])
+def test_after_a_reset_the_noisy_channel_is_left_as_by_a_new_writer(
+    small: Callable[..., Dataset], reset: str, starts_noisy: bool
+) -> None:
+    """The affixes that a writer keeps for its return to the direct channel are reset, too."""
+    dataset = small()
+    used, new = (PromptWriter(dataset.card, split_dataset(dataset), starts_noisy) for _ in range(2))
+    used.change_label_affix("; ")
+    used.use_noisy_channel(" | ")
+
+    for writer in (used, new):
+        getattr(writer, reset)()
+        writer.use_noisy_channel()
+        writer.disable_noisy_channel()
+
+    assert used.get_config_dict() == new.get_config_dict()
+    assert used.write_prompt(range(8), 0) == new.write_prompt(range(8), 0)
+
+
+def test_a_space_moves_from_the_label_prefix_to_the_labels(writer: PromptWriter) -> None:
+    assert writer.get_config_dict()["label_prefix"] == "label: "
+
     writer.replace_space_to_label()
-    config = writer.get_config_dict()
-    assert (config["label_prefix"], config["label_space"]) == ("label:", [" no", " yes", " maybe"])
-    assert config["instruction"] == ""
+
+    assert writer.get_config_dict()["label_prefix"] == "label:"
+    assert writer.get_config_dict()["label_space"] == [" no", " yes", " maybe"]
     assert writer.get_label_space() == [" no", " yes", " maybe"]
-    card = small().card
-    card = dataclasses.replace(card, template=dataclasses.replace(card.template, label_prefix="label:"))
-    other = PromptWriter(card, split_dataset(small()))
-    other.replace_space_to_label()
-    assert not other.changed
+
+
+def test_moving_the_space_resets_the_other_settings(writer: PromptWriter) -> None:
+    writer.change_instruction("Decide. ")
+
+    writer.replace_space_to_label()
+
+    assert writer.get_config_dict()["instruction"] == ""
+
+
+def test_a_label_prefix_without_a_space_is_not_changed(small: Callable[..., Dataset]) -> None:
+    dataset = small()
+    template = dataclasses.replace(dataset.card.template, label_prefix="label:")
+    card = dataclasses.replace(dataset.card, template=template)
+    writer = PromptWriter(card, split_dataset(dataset))
+
+    writer.replace_space_to_label()
+
+    assert not writer.changed
 
 
 # -- a changed template is said once
 
 
-def test_a_change_warns_once(small: Callable[..., Dataset]) -> None:
-    dataset = small()
-    writer = PromptWriter(dataset.card, split_dataset(dataset))
+def test_the_first_change_warns_where_it_was_made(writer: PromptWriter) -> None:
     with pytest.warns(TemplateWarning, match=r"the prompts of small .* are not comparable") as caught:
         writer.change_instruction("Decide. ")
+
     assert caught[0].filename == __file__
+
+
+def test_the_second_change_does_not_warn(writer: PromptWriter) -> None:
+    writer.change_instruction("Decide. ")
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         writer.change_label_prefix("y: ")
@@ -180,55 +261,113 @@ def test_a_change_warns_once(small: Callable[..., Dataset]) -> None:
 # -- writing prompts
 
 
-@pytest.mark.parametrize("starts_noisy", [False, True])
-def test_the_noisy_channel_changes_two_affixes_until_it_is_disabled(
-    small: Callable[..., Dataset], starts_noisy: bool
+def test_the_noisy_channel_changes_the_affixes_of_the_label_and_the_last_text(
+    small: Callable[..., Dataset],
 ) -> None:
-    dataset = small(3)
+    dataset = small(columns=3)
+    writer = PromptWriter(dataset.card, split_dataset(dataset))
+    writer.change_input_text_affixes([" a", " b", " c"])
+    before = writer.get_config_dict()
+
+    writer.use_noisy_channel(" :", " ||")
+
+    changes = {"label_affix": " :", "input_text_affixes": [" a", " b", " ||"], "use_noisy_channel": True}
+    assert writer.get_config_dict() == {**before, **changes}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "label_affix", "last_input_affix"),
+    [((), " ", "\n"), ((": ",), ": ", "\n"), ((" :", " ||"), " :", " ||")],
+)
+def test_the_affixes_of_the_noisy_channel_have_defaults(
+    writer: PromptWriter, arguments: tuple[str, ...], label_affix: str, last_input_affix: str
+) -> None:
+    writer.use_noisy_channel(*arguments)
+
+    config = writer.get_config_dict()
+    assert config["label_affix"] == label_affix
+    assert config["input_text_affixes"] == [last_input_affix]
+
+
+def test_a_writer_that_starts_in_the_noisy_channel_has_the_same_settings(small: Callable[..., Dataset]) -> None:
+    dataset = small()
     split = split_dataset(dataset)
-    before = plain_values(dataset.card.template) | {"label_space": ["no", "yes", "maybe"], "label_wrong_rate": 0.0}
-    before |= {"use_noisy_channel": False}
-    plain, writer, other = (PromptWriter(dataset.card, split, noisy) for noisy in (False, starts_noisy, True))
-    assert plain.get_config_dict() == before
-    plain.use_noisy_channel()
-    assert other.settings == plain.settings
-    if not starts_noisy:
-        before |= {"input_text_affixes": [" a", " b", " c"], "label_affix": ";"}
-        writer.set_config_dict(before)
-    for given in ([], [" :", " ||"], [": "]):
-        writer.use_noisy_channel(*given)
-        label, last = given + [" ", "\n"][len(given) :]
-        noisy = {"label_affix": label, "input_text_affixes": [*before["input_text_affixes"][:2], last]}
-        assert writer.get_config_dict() == before | noisy | {"use_noisy_channel": True}
-        prompts = writer.write_prompt([0], 1)
-        assert (type(prompts), len(prompts)) == (list, 3)
-        other.set_config_dict(writer.get_config_dict())
-        assert other.settings == writer.settings
-    writer.set_config_dict({"label_prefix": "y: "})
-    noisy |= {"use_noisy_channel": True, "label_prefix": "y: "}
-    assert writer.get_config_dict() == before | noisy
+    switched = PromptWriter(dataset.card, split)
+    switched.use_noisy_channel()
+
+    assert PromptWriter(dataset.card, split, noisy_channel=True).settings == switched.settings
+
+
+def test_the_noisy_channel_writes_one_prompt_for_each_label(writer: PromptWriter) -> None:
+    writer.use_noisy_channel()
+
+    prompts = writer.write_prompt([], 0)
+
+    assert isinstance(prompts, list)
+    beginnings = [prompt.partition("t0: ")[0] for prompt in prompts]
+    assert beginnings == ["label: no ", "label: yes ", "label: maybe "]
+
+
+@pytest.mark.parametrize("starts_noisy", [False, True])
+def test_the_direct_channel_has_its_previous_affixes(small: Callable[..., Dataset], starts_noisy: bool) -> None:
+    """Those before the noisy channel, however often its own were changed; other changes are kept."""
+    dataset = small()
+    direct = PromptWriter(dataset.card, split_dataset(dataset)).get_config_dict()
+    writer = PromptWriter(dataset.card, split_dataset(dataset), starts_noisy)
+    writer.use_noisy_channel(" :", " ||")
+    writer.use_noisy_channel(": ")
+    writer.change_label_prefix("y: ")
+
     writer.disable_noisy_channel()
-    for config in (writer.get_config_dict(), before | noisy):
-        other.set_config_dict(config)
-        assert other.get_config_dict() == config
-    assert writer.get_config_dict() == before | {"label_prefix": "y: "}
+
+    assert writer.get_config_dict() == {**direct, "label_prefix": "y: "}
+
+
+@pytest.mark.parametrize("noisy", [False, True], ids=["direct", "noisy"])
+@pytest.mark.parametrize("starts_noisy", [False, True])
+def test_a_writer_takes_the_settings_of_another(small: Callable[..., Dataset], noisy: bool, starts_noisy: bool) -> None:
+    dataset = small()
+    split = split_dataset(dataset)
+    first, second = PromptWriter(dataset.card, split), PromptWriter(dataset.card, split, starts_noisy)
+    first.change_label_affix(";")
+    if noisy:
+        first.use_noisy_channel(" :", " ||")
+
+    second.set_config_dict(first.get_config_dict())
+
+    assert second.get_config_dict() == first.get_config_dict()
+    assert second.write_prompt([0], 1) == first.write_prompt([0], 1)
+
+
+def test_a_dictionary_changes_only_the_settings_that_it_names(writer: PromptWriter) -> None:
+    writer.use_noisy_channel()
+    before = writer.get_config_dict()
+
+    writer.set_config_dict({"label_prefix": "y: "})
+
+    assert writer.get_config_dict() == {**before, "label_prefix": "y: "}
 
 
 def test_renamed_labels_are_shown_under_their_new_name(writer: PromptWriter) -> None:
+    """A demonstration names its label by the old name, the new name or the index."""
     writer.change_label_space(["A", "B", "C"])
     lines: list[Any] = [("one", "maybe"), (["y"], "B"), (["z"], 0)]
+
     prompt = writer.write_prompt_from_dataline(lines, "query")
+
     assert prompt == "t0: one label: C\nt0: y label: B\nt0: z label: A\nt0: query label: "
 
 
-def test_pseudo_queries(writer: PromptWriter) -> None:
-    def queries() -> Iterator[list[str]]:
-        yield ["one"]
-        yield ["two"]
+def test_pseudo_queries_are_written_in_order(writer: PromptWriter) -> None:
+    writer.pseudo_prompt = iter([["one"], ["two"]])
 
-    writer.pseudo_prompt = queries()
-    assert str(writer.write_prompt([], None)).startswith("t0: one ")
-    assert str(writer.write_prompt([])).startswith("t0: two ")
+    assert writer.write_prompt([], None) == "t0: one label: "
+    assert writer.write_prompt([]) == "t0: two label: "
+
+
+def test_a_prompt_after_the_last_pseudo_query_is_refused(writer: PromptWriter) -> None:
+    writer.pseudo_prompt = iter([])
+
     with pytest.raises(ArgumentError, match=r"^pseudo_prompt has no further query; set it to an iterator that has$"):
         writer.write_prompt([])
 

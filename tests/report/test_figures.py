@@ -441,3 +441,30 @@ def test_a_long_legend_is_not_cut_off(matplotlib: Any, suite: ResultGroup) -> No
     drawing = figure.axes(columns=1)[0].figure
     drawing.draw_without_rendering()
     assert drawing.legends[0].get_window_extent().x1 < drawing.bbox.width
+
+
+def test_a_long_title_is_not_cut_off(matplotlib: Any, suite: ResultGroup) -> None:
+    """It is broken into lines, and the layout has room for all of them."""
+    figure = forest(suite["Normal"])
+    (panel,) = figure.panels
+    long_title = "Difference in accuracy between the first run and the second run " * 3
+    axes = replace(figure, panels=[panel._replace(title=long_title)]).axes()[0]
+    drawing = axes.figure
+
+    drawing.draw_without_rendering()
+
+    title = axes.title.get_window_extent()
+    assert 0 <= title.x0 < title.x1 <= drawing.bbox.width
+    assert title.y1 <= drawing.bbox.height
+
+
+def test_the_legend_makes_no_room_below_the_axes(matplotlib: Any, suite: ResultGroup) -> None:
+    legend = [Shape(kind="mark", text="first is better"), Shape(kind="line", text="chance")]
+    figure = replace(forest(suite["Normal"]), legend=legend)
+    axes = figure.axes()[0]
+    drawing = axes.figure
+
+    drawing.draw_without_rendering()
+
+    ticks_and_label = axes.xaxis.get_tightbbox()
+    assert ticks_and_label.y0 < 10, "pixels from the lower edge"

@@ -1,11 +1,12 @@
-"""The forest plot of differences between runs."""
+"""The forest plot of differences between runs, by data set or by subgroup of test rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from StaICC.comparing.comparison_results import Comparison, DatasetComparison, better_run
-from StaICC.comparing.verdicts import Tested, p_text
+from StaICC.comparing.subgroup_results import ALL_ROWS, SubgroupComparison
+from StaICC.comparing.verdicts import Tested, corrected_column, p_text
 from StaICC.errors import ArgumentError
 from StaICC.report.chart import Point, chart
 from StaICC.report.chart_scores import ChartScore
@@ -56,17 +57,65 @@ def differences(compared: Sequence[Comparison]) -> Figure:
             for claim in pair.claims:
                 name = f"{name_of_pair}, {claim.dataset}" if pair.by_condition else name_of_pair
                 points.append(_point(title, name, claim, pair.higher_is_better))
-    no_difference = Shape([(0, -0.5), (0, len(points) - 0.5)])  # a vertical line through all rows
+    return _difference_chart(
+        title, row_kind, first_pair.correction.method, first_pair.corrected_head, points, width=360
+    )
+
+
+def subgroup_differences(compared: SubgroupComparison) -> Figure:
+    """Return a forest plot of the differences of two runs on subgroups of test rows.
+
+    A row is a subgroup of a data set. Below the subgroups of a data set is the difference on all its rows, in grey:
+    its p-value is not one of the corrected ones.
+
+    Args:
+        compared: The comparison on subgroups.
+    """
+    title = f"Difference in {compared.metric}: {compared.first} - {compared.second}"
+    points = []
+    for whole in compared.all_rows:
+        dataset = whole.line.dataset
+        for subgroup in compared.subgroups:
+            if subgroup.line.dataset == dataset:
+                name = f"{dataset}, {subgroup.group}"
+                points.append(_point(title, name, subgroup.line, compared.higher_is_better))
+        points.append(
+            Point(
+                title,
+                _OTHER,
+                f"{dataset} ({ALL_ROWS})",
+                _score(whole.line),
+                more=(Missing("not corrected with those of the subgroups"),),
+            )
+        )
+    return _difference_chart(
+        title, "data set, subgroup", compared.method, corrected_column(compared.method), points, width=480
+    )
+
+
+def _difference_chart(
+    title: str, row_kind: str, correction: str, p_head: str, points: Sequence[Point], width: int
+) -> Figure:
+    """Return the chart of differences, with a vertical line at no difference.
+
+    Args:
+        title: Title of the figure and of its only panel.
+        row_kind: What a row is, as the head of a column of the table.
+        correction: The method by which p-values are corrected.
+        p_head: Head of the column of corrected p-values.
+        points: The differences, a row each.
+        width: Width of the panel in pixels, the names of the rows included.
+    """
+    no_difference = Shape([(0, -0.5), (0, len(points) - 0.5)])  # through all rows
     return chart(
         title,
-        "First minus second run, with intervals. Grey differences are not significant "
-        f"({first_pair.correction.method}).",
-        ["", "", row_kind, "difference", first_pair.corrected_head],
+        f"First minus second run, with intervals. Grey differences are not significant ({correction}).",
+        ["", "", row_kind, "difference", p_head],
         points,
         series=_COLOURS,
         lines={title: [no_difference]},
         legend=[Shape(series=_COLOURS[name], kind="mark", text=f"{name}, significantly") for name in (_FIRST, _SECOND)],
-        width=360,
+        width=width,
     )
 
 
@@ -85,6 +134,10 @@ def _point(panel: str, name: str, line: DatasetComparison, higher_is_better: boo
         p_cell = p_text(line.outcome.corrected_p_value)
     else:
         p_cell = Missing(line.outcome.reason)
+    return Point(panel, series, name, _score(line), more=(p_cell,))
+
+
+def _score(line: DatasetComparison) -> ChartScore:
+    """Return a difference with its interval, or with the reason why it has none."""
     reason = "it has no bound" if line.difference is not None else "no query of a data set has a score"
-    score = ChartScore(line.difference, line.interval, reason, left_out=sum(line.missing))
-    return Point(panel, series, name, score, more=(p_cell,))
+    return ChartScore(line.difference, line.interval, reason, left_out=sum(line.missing))
