@@ -207,7 +207,16 @@ class LlamaKernel(EngineKernel):
         return {"model": "GGUF", "files": " ".join(digest_of_file(file) for file in files)}
 
     def engine(self, positions: int = SMALLEST) -> LlamaEngine:
-        """Return the engine with a context of at least some positions; loads it, again if its context is smaller."""
+        """Return the engine with a context of at least some positions.
+
+        It is loaded when it is first needed, and once more if its context is smaller.
+
+        Args:
+            positions: The number of positions.
+
+        Raises:
+            StaICCError: llama.cpp cannot load the model, or its file changed while it was loaded.
+        """
         with self._lock:
             if self._engine is None or self._engine.model.n_ctx() < positions:
                 content = self._read_content()
@@ -216,8 +225,8 @@ class LlamaKernel(EngineKernel):
                 if self._read_content() != content:
                     raise StaICCError("the file of the model changed while it was loaded; load it again")
                 self._engine = LlamaEngine(model, Vocabulary(model))
-                self._content = content
-                self._held = ()
+                self._content = content  # what was loaded, for the identity
+                self._held = ()  # the new engine has computed no tokens
             engine: LlamaEngine = self._engine
             return engine
 

@@ -137,7 +137,11 @@ class VLLMKernel(EngineKernel):
 
     @property
     def engine(self) -> Any:
-        """The ``vllm.LLM``; starts it."""
+        """The engine of vLLM (``vllm.LLM``), which is started when it is first needed.
+
+        Raises:
+            StaICCError: The files of the model changed while it was loaded, so it is not known what was loaded.
+        """
         with self._lock:
             if self._engine is None:
                 vllm = _vllm()
@@ -157,7 +161,7 @@ class VLLMKernel(EngineKernel):
                         f"the files of the model {checkpoint.name!r} changed while it was loaded; load it again"
                     )
                 self._engine = engine
-                self._content = content
+                self._content = content  # what was loaded, for the identity
             return self._engine
 
     @property

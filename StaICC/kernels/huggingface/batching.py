@@ -85,6 +85,19 @@ class _ModelCall:
     compute: Callable[[Sequence[TrieRow]], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _WantedStates:
+    """The hidden states of a batch from which results are read.
+
+    Attributes:
+        picks: By the number of a sequence, the indexes of its states among these, in order.
+        states: The states, a tensor (states, width).
+    """
+
+    picks: Picks
+    states: Any
+
+
 class BatchRunner:
     """Runs token sequences through a model within a budget.
 
@@ -246,9 +259,9 @@ class BatchRunner:
         for call in self._calls(rows, share):
             hidden = call.compute(call.rows)
             self.computed += sum(len(row.tokens) for row in call.rows)
-            picks, states = self._select(call.rows, hidden)
-            read(states, picks)
-            yield from picks  # its keys, the numbers of the sequences that were read
+            wanted = self._select(call.rows, hidden)
+            read(wanted.states, wanted.picks)
+            yield from wanted.picks  # its keys, the numbers of the sequences that were read
 
     def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]]) -> None:
         """Compute sequences by repeated attempts, with half the budget of positions each time that memory runs out.
@@ -480,18 +493,13 @@ class BatchRunner:
             self.computed += len(piece)
         return self._cache
 
-    def _select(self, rows: Sequence[TrieRow], hidden: Any) -> tuple[Picks, Any]:
-        """Return which of the wanted states of a batch belong to which sequence, and these states.
-
-        Sequences may share a position of a row. Its state is returned once.
+    def _select(self, rows: Sequence[TrieRow], hidden: Any) -> _WantedStates:
+        """Return the states at the wanted positions of a batch; of a position that sequences share, the state is once.
 
         Args:
-            rows: The rows of a batch.
+            rows: The rows of the batch.
             hidden: Its hidden states: (1, positions of all rows, width) if the rows follow each other, or (rows,
                 positions with padding, width) if they are one below the other.
-
-        Returns:
-            By the number of a sequence, the indexes of its states; and the states, (states, width).
         """
         rows_follow_each_other = len(hidden) == 1
         padded_size = hidden.shape[1]
@@ -512,7 +520,7 @@ class BatchRunner:
         with torch.inference_mode():
             wanted_positions = torch.tensor(list(index_by_position), device=hidden.device)
             state_by_position = hidden.flatten(0, 1)
-            return picks, state_by_position[wanted_positions]
+            return _WantedStates(picks, states=state_by_position[wanted_positions])
 
     # Results
 

@@ -285,12 +285,13 @@ class Forward:
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
-        """Let the layers run their compiled code, if they are compiled, and restore them afterwards."""
+        """Open a context in which the layers run their compiled code, if they are compiled."""
         if not self.compiled:
             yield
             return
         with contextlib.ExitStack() as stack:
             for layer, code in self.compiled:
+                # Torch calls this attribute of a module in place of its method forward. It is restored at the end.
                 stack.callback(setattr, layer, "_compiled_call_impl", layer._compiled_call_impl)
                 layer._compiled_call_impl = code
             stack.enter_context(torch._dynamo.config.patch(recompile_limit=MOST_COMPILED))
@@ -557,13 +558,14 @@ class Forward:
             ) from error
 
     def _layers_to_compile(self) -> list[Any]:
-        """Return the layers of the model.
+        """Return the layers of the model, all of which can be compiled.
 
         Raises:
             RuntimeError: They cannot be compiled. The message is the reason.
         """
         if self.can.runs_alone:
             raise RuntimeError(self.can.reason)
+        # The classes of layers, by name, as transformers lists them for the distribution over devices.
         layer_classes = set(getattr(self.model, "_no_split_modules", None) or ())
         layers = [module for module in self.model.modules() if type(module).__name__ in layer_classes]
         if not self.can.flat or not layers:

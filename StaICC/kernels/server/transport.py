@@ -911,11 +911,16 @@ class Transport(Requests):
         self.editions.append(edition)
 
     def _is_requested_model(self, served_model: str) -> bool:
-        """Return whether a response's model is the requested one, or the same with a date (NAME-2025-01-31)."""
+        """Return whether a response's model is the requested one, or the same with a date, as in ``NAME-2025-01-31``.
+
+        Args:
+            served_model: The name of the model in the response.
+        """
         if self._options.served_model:
             return served_model == self._options.served_model
-        date = r"(-+(\d-*){4}((\d-*){4})?)?"  # a month and a day, or with the year
-        return re.fullmatch(re.escape(self._options.model) + date, served_model) is not None
+        optional_date = r"(-+(\d-*){4}((\d-*){4})?)?"  # four or eight digits: month and day, or with the year
+        name_with_date = re.escape(self._options.model) + optional_date
+        return re.fullmatch(name_with_date, served_model) is not None
 
 
 def _edition_of(body: Mapping[str, Any]) -> Edition:
