@@ -85,7 +85,14 @@ class Vocabulary:
         self.chat_template = model.metadata.get("tokenizer.chat_template")
 
     def __call__(self, texts: Sequence[str], add_special_tokens: bool = True) -> dict[str, list[list[int]]]:
-        """Return the tokens of texts; names of special tokens in them are these tokens."""
+        """Return the tokens of texts, as a tokenizer of transformers does.
+
+        A name of a special token that is in a text, such as ``<|im_start|>``, becomes that token.
+
+        Args:
+            texts: The texts.
+            add_special_tokens: Whether the token that begins a text is added.
+        """
         rows = []
         for text in texts:
             encoded = text.encode("utf-8", "surrogatepass")

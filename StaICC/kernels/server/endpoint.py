@@ -291,23 +291,22 @@ def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
 def joint_log_probabilities(
     echoes: Sequence[Sequence[EchoedToken]], prompt: str, label_space: Sequence[str]
 ) -> list[float]:
-    """Sum the log-probabilities of each label's tokens.
+    """Return the log-probability of each label after a prompt: the sum of those of its tokens, in nats.
+
+    A tokenizer may join the end of the prompt with the beginning of a label. So what is scored begins where the last
+    token ends that all echoes have in common. That is the end of the prompt, or a position shortly before it.
 
     Args:
-        echoes: The echo of prompt + label, for each label.
+        echoes: For each label, the tokens of prompt + label with their log-probabilities.
         prompt: The prompt.
         label_space: The labels.
-
-    Returns:
-        For each label, the log-probability in nats of the text from the last common border of tokens on, given the
-        text before it.
 
     Raises:
         EndpointError: A label's tokens cannot be separated from the prompt's, or lack a log-probability, or all labels
             have exactly the same score.
     """
-    last_border = _last_common_border(echoes, prompt)
-    if last_border is None:
+    scored_from = _last_common_border(echoes, prompt)
+    if scored_from is None:
         raise EndpointError(
             f"the echoed tokens do not tell where the labels {', '.join(map(repr, label_space))} begin; "
             "a label with characters that no single token shows cannot be scored this way"
@@ -315,7 +314,7 @@ def joint_log_probabilities(
     scores = []
     for echo, label in zip(echoes, label_space, strict=True):
         log_probabilities = []
-        for token in _tokens_from(echo, last_border):
+        for token in _tokens_from(echo, scored_from):
             what = f"the token {token.text!r} of the label {label!r}"
             log_probabilities.append(_log_probability(token.log_probability, what))
         scores.append(math.fsum(log_probabilities))
@@ -706,10 +705,13 @@ class _TieCheck:
         """Number of queries so far in which all labels (two at least) had exactly the same score."""
 
     def fault(self, scores: Sequence[Sequence[float]]) -> str | None:
-        """Return why the scores of these queries cannot be believed; ``None`` if they can.
+        """Return why the scores of queries cannot be believed; ``None`` if they can.
+
+        A server computes no scores if all labels have exactly the same score in each of its first queries, at least
+        :data:`_TIES` of them. As soon as one query has different scores, later ties are believed.
 
         Args:
-            scores: For each query, a score for each label.
+            scores: For each query that is new, a score for each label.
         """
         if any(len(set(row)) > 1 for row in scores):
             self.tells_labels_apart = True
@@ -967,7 +969,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return capabilities | {Capability.LABEL_SCORES}
 
     def identity(self) -> Identity:
-        """Who predicts and how, without asking the server; the served edition is in :attr:`editions`."""
+        """Return which model on which server predicts, and the settings that change its predictions.
+
+        Nothing is requested from the server. The edition of the model that it serves is in :attr:`editions`.
+        """
         who = {"kernel": f"endpoint {_VERSION}", "server": self.base_url, "model": self.model}
         if self.served_model is not None:
             who["served_model"] = self.served_model

@@ -353,12 +353,14 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 20.0)
         40.0
     """
+    # A number of milliseconds or of seconds.
     for name, seconds_per_unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         with contextlib.suppress(KeyError, ValueError):
             seconds = float(headers[name]) * seconds_per_unit
             if math.isfinite(seconds):
                 return max(seconds, 0.0)
 
+    # Or a date.
     until = _seconds_of_date(headers.get("retry-after"))
     if until is None:
         return None
