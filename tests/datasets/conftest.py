@@ -20,67 +20,77 @@ from StaICC.datasets.source import ReleasedWheel
 from StaICC.datasets.table import table_digest, write_table
 
 WHEEL = "StaICC-0.1.1-py3-none-any.whl"
+"""The name of the published wheel."""
 ROWS = {
     "first": [([f"first text {i} é"], i % 2) for i in range(40)],
     "second": [([f"second text {i} 漢字 🙂"], i % 3) for i in range(30)],
-    "third": [(["", "x" * i][i % 2 :][:1], 0) for i in range(20)],
+    "third": [([""], 0), (["x"], 0)] * 10,
 }
+"""The rows of each table of the small pack."""
 PREFIX = "StaICC/cached_dataset/"
 
 
 def build_wheel(members: dict[str, bytes]) -> bytes:
-    """A wheel that pip accepts, always the same bytes."""
+    """Return a wheel with these files that pip accepts, always the same bytes."""
     info = "StaICC-0.1.1.dist-info/"
     files = dict(members)
     files[info + "METADATA"] = b"Metadata-Version: 2.1\nName: StaICC\nVersion: 0.1.1\n"
     files[info + "WHEEL"] = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    record = "".join(
-        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
-        for name, data in files.items()
-    )
-    files[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
+    record_lines = []
+    for name, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        record_lines.append(f"{name},sha256={digest},{len(data)}\n")
+    files[info + "RECORD"] = ("".join(record_lines) + info + "RECORD,,\n").encode()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+            same_time_always = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+            archive.writestr(same_time_always, data, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 
 @dataclass(frozen=True)
 class SmallPack:
-    """The fake pack: where it lives and how to change what is pinned."""
+    """A pack of three small tables: where it is installed, and how to change which wheel is the published one."""
 
     home: Path
     wheel: Path
-    pin: Callable[[bytes], Path]
+    publish: Callable[[bytes], Path]
+    """Make these bytes the published wheel, and return its path."""
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the three tables."""
         return tuple(ROWS)
 
-    def pin_rows(self, **changes: bytes) -> Path:
-        """Make a wheel the published one whose named tables hold these bytes instead of their rows."""
-        members = {name: changes.get(name, pickle.dumps(rows, 4)) for name, rows in ROWS.items()}
-        return self.pin(build_wheel({f"{PREFIX}{name}.dataset": data for name, data in members.items()}))
+    def publish_tables(self, **pickles: bytes) -> Path:
+        """Publish a wheel whose named tables are these pickles instead of their rows, and return its path."""
+        members = {}
+        for name, rows in ROWS.items():
+            members[f"{PREFIX}{name}.dataset"] = pickles.get(name, pickle.dumps(rows, 4))
+        return self.publish(build_wheel(members))
 
     def tables(self) -> list[Path]:
+        """Return the files of tables that are installed."""
         return sorted((self.home / "tables").glob("*.table"))
 
     def leftovers(self) -> list[Path]:
+        """Return files that an installation has not completed."""
         return [path for path in self.home.rglob("*") if ".part" in path.name]
 
     def bad_tables(self) -> list[Path]:
-        """Files under a right name that are not the right file. There must never be one."""
-        wanted = {pack_module.table_path(name): pack_module.expected_digest(name) for name in ROWS}
-        return [
-            path
-            for path in (self.home / "tables").glob("[!.]*")
-            if hashlib.sha256(path.read_bytes()).hexdigest() != wanted.get(path)
-        ]
+        """Return files that have the name of a table and not its content. There must never be one."""
+        digest_of_path = {pack_module.table_path(name): pack_module.expected_digest(name) for name in ROWS}
+        bad = []
+        for path in (self.home / "tables").glob("[!.]*"):
+            if hashlib.sha256(path.read_bytes()).hexdigest() != digest_of_path.get(path):
+                bad.append(path)
+        return bad
 
 
 @pytest.fixture
 def small_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_name: Callable[[str], str]) -> SmallPack:
+    """A pack of three small tables, which the catalogue has in place of the benchmark's."""
     home = tmp_path / file_name("a home, größer")
     monkeypatch.setenv("STAICC_HOME", str(home))
     monkeypatch.delenv("STAICC_OFFLINE", raising=False)
@@ -102,7 +112,7 @@ def small_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_name: Calla
             digests=Digests(table_digest(rows), write_table(tmp_path / "measured", rows, 1)),
         )
     wheel = tmp_path / WHEEL
-    pinned = Catalogue(
+    small_catalogue = Catalogue(
         benchmark=tuple(ROWS),
         cards=cards,
         folded={name: name for name in ROWS},
@@ -110,14 +120,14 @@ def small_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_name: Calla
         pack=Pack("StaICC==0.1.1", WHEEL, ""),
     )
 
-    def pin(data: bytes) -> Path:
-        """Make these bytes the published wheel."""
+    def publish(data: bytes) -> Path:
         wheel.write_bytes(data)
-        current = replace(pinned, pack=replace(pinned.pack, sha256=hashlib.sha256(data).hexdigest()))
+        pack = replace(small_catalogue.pack, sha256=hashlib.sha256(data).hexdigest())
+        current = replace(small_catalogue, pack=pack)
         monkeypatch.setattr(catalogue_module, "catalogue", lambda: current)
         monkeypatch.setattr(pack_module, "catalogue", lambda: current)
         return wheel
 
-    small = SmallPack(home, wheel, pin)
-    small.pin_rows()
+    small = SmallPack(home, wheel, publish)
+    small.publish_tables()
     return small

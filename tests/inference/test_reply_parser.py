@@ -307,9 +307,10 @@ LABEL_REPEATED = ["label_1 x or ", "label_1 x is good. ", "not label_2 x, ", '"l
 @pytest.mark.parametrize(
     "piece", [*REPEATED, *LABEL_REPEATED, "<answer>", "<answer> <label> ", "answer " + " " * 9, "\\boxed{", "sure, "]
 )
-def test_long_replies_take_linear_time(piece: str) -> None:
-    a_third = seconds_to_parse(piece * (30_000 // len(piece)))
-    whole = seconds_to_parse(piece * (90_000 // len(piece)))
+@pytest.mark.parametrize("letters", [30_000, pytest.param(90_000, marks=pytest.mark.slow)])
+def test_long_replies_take_linear_time(piece: str, letters: int) -> None:
+    a_third = seconds_to_parse(piece * (letters // 3 // len(piece)))
+    whole = seconds_to_parse(piece * (letters // len(piece)))
     assert whole < 6 * a_third + 0.3, "linear: 3 times the seconds of a third; quadratic: 9 times"
 
 
@@ -321,9 +322,10 @@ def test_long_replies_take_linear_time(piece: str) -> None:
     ],
     ids=["labels", "denied labels"],
 )
-def test_a_long_heading_of_many_lines_takes_linear_time(reply: Callable[[int], str]) -> None:
-    a_quarter = seconds_to_parse(reply(200))
-    whole = seconds_to_parse(reply(800))
+@pytest.mark.parametrize("size", [400, pytest.param(800, marks=pytest.mark.slow)])
+def test_a_long_heading_of_many_lines_takes_linear_time(reply: Callable[[int], str], size: int) -> None:
+    a_quarter = seconds_to_parse(reply(size // 4))
+    whole = seconds_to_parse(reply(size))
     assert whole < 10 * a_quarter + 0.3, "linear: 4 times the seconds of a quarter; quadratic: 16 times"
 
 
