@@ -426,11 +426,20 @@ class Forward:
         return hidden.float().cpu()
 
     def plain_logits(self, tokens: Sequence[int]) -> Any:
-        """Return the logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
+        """Return the logits of one plain call of the model, ``model(input_ids)``, which are right by definition.
+
+        Args:
+            tokens: The tokens of one sequence.
+
+        Returns:
+            A float32 tensor (positions, vocabulary).
+        """
         self._forget_length()
         with torch.inference_mode():
             ids = torch.tensor([list(tokens)], device=self.device)
-            return self.model(input_ids=ids, use_cache=False).logits[0, -len(tokens) :].float()
+            logits = self.model(input_ids=ids, use_cache=False).logits[0]
+            # Virtual tokens (prompt tuning of peft) precede the input in the output.
+            return logits[-len(tokens) :].float()
 
     def fast(self) -> AbstractContextManager[Any]:
         """Return a context in which matrix products use the library that suits the processor."""

@@ -456,19 +456,19 @@ class PromptFormat:
             start = end
         return token_lists
 
-    def _check_ends(self, texts: Sequence[str], rows: Sequence[Tokens], index: int) -> None:
-        """Refuse the prompts of a query whose beginning or end has the wrong special tokens.
+    def _check_ends(self, texts: Sequence[str], token_lists: Sequence[Tokens], index: int) -> None:
+        """Refuse the prompts of a query if the beginning or the end of one has the wrong special tokens.
 
         Args:
             texts: The prompts as the model reads them.
-            rows: Their tokens.
+            token_lists: The tokens of each prompt.
             index: Number of the query, for messages.
 
         Raises:
             PromptError: A prompt is empty, or begins wrongly.
             RunEndingError: A prompt ends wrongly.
         """
-        for text, tokens in zip(texts, rows, strict=True):
+        for text, tokens in zip(texts, token_lists, strict=True):
             check_special_tokens(self.tokenizer, text, tokens, self.special, index)
             if self.options.is_chat:
                 check_reply_begins(self.tokenizer, text, tokens, index)
