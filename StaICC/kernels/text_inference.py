@@ -188,12 +188,13 @@ def reply(body: Mapping[str, Any]) -> Text:
         raise WithheldReplyError("the server withheld the reply (content filter)")
 
     message = choice.get("message")
-    if isinstance(message, Mapping):
+    if isinstance(message, Mapping):  # of a chat
         text = _message_text(message)
-        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        fields = message
     else:
         text = choice.get("text")
-        reasoning = choice.get("reasoning_content") or choice.get("reasoning")
+        fields = choice
+    reasoning = fields.get("reasoning_content") or fields.get("reasoning")
 
     ending_is_known = reason is not None
     has_reasoning = bool(reasoning or token_counts(body).get("reasoning_tokens"))

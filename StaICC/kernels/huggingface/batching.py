@@ -392,13 +392,8 @@ class BatchRunner:
             elif fits_in_row or cache_from == math.inf:  # rule 3
                 sequences_by_prefix.setdefault(group.prefix, []).extend(members)
             else:  # rule 4
-                part_starts = [group.first]
-                for index in range(group.first + 1, group.end):
-                    if shared_with_previous[index] == shared_by_all:
-                        part_starts.append(index)
-                parts = list(pairwise([*part_starts, group.end]))
-                for part_first, part_end in reversed(parts):  # the first part is treated first
-                    groups.append(_Neighbours(part_first, part_end, group.prefix))
+                parts = _divided(group, shared_with_previous, shared_by_all)
+                groups += reversed(parts)  # the first part is treated first
         return sequences_by_prefix
 
     def _calls(self, rows: Sequence[TrieRow], share: bool) -> Iterator[_ModelCall]:
@@ -602,6 +597,24 @@ class BatchRunner:
                 log_totals = logits.logsumexp(-1)[rows]
                 log_probabilities += (token_logits - log_totals).double().tolist()
         return dict(zip(pairs, log_probabilities, strict=True))
+
+
+def _divided(group: _Neighbours, shared_with_previous: Sequence[int], shared_by_all: int) -> list[_Neighbours]:
+    """Return the parts of a group of neighbours, divided where two of them share least.
+
+    Args:
+        group: The group.
+        shared_with_previous: By the index of a sequence, how many tokens it shares with the one before it.
+        shared_by_all: How many tokens all sequences of the group share: the smallest of these numbers inside it.
+    """
+    part_starts = [group.first]
+    for index in range(group.first + 1, group.end):
+        if shared_with_previous[index] == shared_by_all:
+            part_starts.append(index)
+    parts = []
+    for part_first, part_end in pairwise([*part_starts, group.end]):
+        parts.append(_Neighbours(part_first, part_end, group.prefix))
+    return parts
 
 
 def _number_to_compare(sequences: Sequence[Tokens]) -> int:
