@@ -511,19 +511,23 @@ def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Sou
 
 
 def _read_labels(records: Records, label_space: Labels, separator: str | None) -> LabelReading:
-    """Return the labels of rows: one label of each, or several.
+    """Return the labels of rows as indexes of label names, where each row has one label, or each has a list of labels.
 
     Args:
         records: The rows.
         label_space: The label names, checked.
-        separator: The text between the labels of a row, if the user named one.
+        separator: The text between the labels of a row, if the user named one. Then rows have lists of labels.
+
+    Raises:
+        ArgumentError: A row has no usable label, or the user named a separator that no label has.
     """
     values = checked_labels(records, label_space)
     has_typed_list = any(elements_of(label) is not None for _, label in records.rows)
-    if are_lists(values, label_space, separator, has_typed_list):
+    if not are_lists(values, label_space, separator, has_typed_list):
+        return read_labels(values, label_space, records.source, records.place, records.untyped)
+    if separator is not None:
         refuse_unused_separator(values, separator, records.source)
-        return read_label_lists(values, label_space, separator, records.source, records.place, records.untyped)
-    return read_labels(values, label_space, records.source, records.place, records.untyped)
+    return read_label_lists(values, label_space, separator, records.source, records.place, records.untyped)
 
 
 def _pairs_of(records: Records, label_indexes: Sequence[int]) -> list[tuple[Any, int]]:

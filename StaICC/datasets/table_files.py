@@ -93,19 +93,7 @@ def read_records(
     content = _uncompressed(file, data)
     if not suffix:
         suffix = format_suffix(file)
-    if header is not None and suffix not in SEPARATORS:
-        raise ArgumentError(
-            f"{file.name}: {argument('columns')} names the columns of a CSV or TSV file without a header"
-        )
-
-    if encoding is not None and suffix in _PARQUET_SUFFIXES:
-        raise ArgumentError(
-            f"{file.name}: got {argument('encoding', encoding)}, but a Parquet file has no encoding. Leave it out"
-        )
-    if quoting is not None and suffix not in SEPARATORS:
-        raise ArgumentError(
-            f"{file.name}: got {argument('quoting', quoting)}, which is about CSV and TSV files. Leave it out"
-        )
+    _refuse_settings_of_other_formats(file.name, suffix, encoding, quoting, header)
 
     if suffix in _PARQUET_SUFFIXES:
         records = _read_parquet(file, content, columns)
@@ -133,6 +121,33 @@ def read_records(
         columns=None if header is None else tuple(header),
     )
     return dataclasses.replace(records, columns=columns, file=pinned)
+
+
+def _refuse_settings_of_other_formats(
+    name: str, suffix: str, encoding: str | None, quoting: str | None, header: Sequence[str] | None
+) -> None:
+    """Refuse settings that the format of a file does not have.
+
+    Args:
+        name: The file, for messages.
+        suffix: The suffix that names its format.
+        encoding: The encoding that the user named, of text files only.
+        quoting: How double quotes are read, of delimited files only.
+        header: The names of all columns, of delimited files only.
+
+    Raises:
+        ArgumentError: There is such a setting.
+    """
+    is_delimited = suffix in SEPARATORS
+    if header is not None and not is_delimited:
+        raise ArgumentError(f"{name}: {argument('columns')} names the columns of a CSV or TSV file without a header")
+    if encoding is not None and suffix in _PARQUET_SUFFIXES:
+        raise ArgumentError(
+            f"{name}: got {argument('encoding', encoding)}, but a Parquet file has no encoding. Leave it out"
+        )
+    if quoting is not None and not is_delimited:
+        given = argument("quoting", quoting)
+        raise ArgumentError(f"{name}: got {given}, which is about CSV and TSV files. Leave it out")
 
 
 class LabelledRecords(NamedTuple):

@@ -743,10 +743,11 @@ def _overrides_call(function: Inference) -> bool:
 
 
 def user_batch_form(function: Inference) -> BatchForm:
-    """Return a function of prompts and label space that calls a function whose user says that it is batched.
+    """Return a batched function of the user in one form: called with ``(prompts, label_space)``, whatever their names.
 
-    0.1.1 passes the list of prompts as ``prompt``, its README calls the parameter ``prompts``; both work. To parameters
-    of other names, prompts and label space are passed by position.
+    The parameter for the list of prompts may be called ``prompt``, as in the code of 0.1.1, or ``prompts``, as in its
+    README. The arguments are then passed by name. If the function has parameters of other names, prompts and label
+    space are passed to it by position.
 
     Args:
         function: An inference function that gets all prompts in one call (``batched_inference=True``).
@@ -757,9 +758,11 @@ def user_batch_form(function: Inference) -> BatchForm:
         parameters = {}  # type: ignore[assignment]
     takes_any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     takes_label_space = takes_any_name or "label_space" in parameters
-    takes_prompts = takes_any_name or "prompt" in parameters or "prompts" in parameters
-    if not takes_label_space or not takes_prompts:
-        return lambda prompts, label_space: function(prompts, label_space)
-    if "prompts" in parameters and "prompt" not in parameters:
+    takes_prompts = "prompts" in parameters and "prompt" not in parameters
+    takes_prompt = takes_any_name or "prompt" in parameters
+
+    if takes_label_space and takes_prompts:
         return lambda prompts, label_space: function(prompts=prompts, label_space=label_space)
-    return lambda prompts, label_space: function(prompt=prompts, label_space=label_space)
+    if takes_label_space and takes_prompt:
+        return lambda prompts, label_space: function(prompt=prompts, label_space=label_space)
+    return lambda prompts, label_space: function(prompts, label_space)

@@ -218,7 +218,11 @@ def _class_member(cls: type, name: str) -> object:
 
 
 def _patched_methods(cls: type) -> list[str]:
-    """Return the names of the methods of a class of this library that other code replaced."""
+    """Return the names of the methods of a class of this library that other code replaced.
+
+    A method is taken for a replaced one if it is neither of this library nor of the standard library, of which a
+    dataclass has methods: a function of another package, or an object that can be called.
+    """
     names = []
     for name, member in vars(cls).items():
         function = _unwrapped_function(member)
@@ -226,8 +230,8 @@ def _patched_methods(cls: type) -> list[str]:
             continue
         package = ""
         if type(function) is types.FunctionType:
-            package = function.__globals__["__name__"].partition(".")[0]
-        # A dataclass has methods of the standard library.
+            module_name = function.__globals__["__name__"]
+            package = module_name.partition(".")[0]
         is_original = package == "StaICC" or package in sys.stdlib_module_names
         if not is_original:
             names.append(f"{cls.__qualname__}.{name}")
@@ -247,7 +251,11 @@ def _unwrapped_function(member: Any) -> Any:
 
 
 def _identity_class(value: Any) -> type | None:
-    """Return the class that defines the method ``identity`` of an object; ``None`` if it has no such method."""
+    """Return the class that defines the method ``identity`` of an object: that of the object, or the nearest base.
+
+    Returns:
+        ``None`` if there is no such method, or the value is a class itself.
+    """
     for base in type(value).__mro__:
         if "identity" in vars(base):
             is_method_of_object = not isinstance(value, type) and callable(value.identity)

@@ -166,7 +166,13 @@ class Part:
 
 
 def distinct_keys(queries: Iterable[Query], group_prefixes: bool) -> list[PromptKey]:
-    """Return the distinct pairs of prompt and label space, in order or so that common prefixes follow each other."""
+    """Return the distinct pairs of prompt and label space among queries.
+
+    Args:
+        queries: The queries.
+        group_prefixes: Sort the pairs, so that prompts with a common prefix follow each other; otherwise they are in
+            the order of the queries.
+    """
     keys = list(dict.fromkeys((query.prompt, query.label_space) for query in queries))
     if group_prefixes:
         keys.sort(key=_prefix_order)
@@ -222,7 +228,7 @@ class _Evaluation:
         self._function = function
         self._queries = queries
         self._part = part
-        """The name of this part of the run, for messages and progress."""
+        """The part of the run that the queries are, for messages and progress."""
         self._options = options
         self._numbers = _first_numbers(queries)
         """The number of the first query with each key, for messages."""
@@ -232,8 +238,9 @@ class _Evaluation:
         """Predictions that another run on the store makes while this one runs."""
         self._stored_version: object = None
         """The version of the store when it was read; it changes when another run stores something."""
-        # The methods below use the attributes above.
+        # From here on, methods of this object are called, which use the attributes above.
         self._reused = self._read_store()
+        """The stored predictions of the queries, by their keys."""
         self._collector = AnswerCollector(
             options,
             part,
@@ -544,7 +551,7 @@ class AnswerCollector:
         self.report()
 
     def _take(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
-        """Keep predictions, with the labels of replies in place of their texts."""
+        """Keep predictions by their keys, in place of earlier ones, and with the labels of replies for their texts."""
         for key, answer in answers.items():
             prediction = answer
             if not self._options.free_text:
@@ -649,11 +656,16 @@ class AnswerCollector:
             self.commit()
 
     def commit(self) -> None:
-        """Store the uncommitted predictions. Where the store has a different one already, that one is used."""
+        """Store the new predictions that are not stored yet.
+
+        Another run may have stored a different prediction of a query before. It stays in the store, so this run uses
+        it, too, in place of its own.
+        """
         if self._options.store is not None and self._uncommitted:
-            stored_before = self._options.store.put_many(self._uncommitted)
-            self._take(stored_before)
-            # Only now: after an interrupt, they are stored at the end of the run.
+            stored_by_others = self._options.store.put_many(self._uncommitted)
+            self._take(stored_by_others)
+            # Emptied after the storing, not before: if Ctrl-C ends this call, the commit at the end of the run stores
+            # them.
             self._uncommitted = []
         self._last_commit = time.monotonic()
         if self.after_commit is not None:
@@ -774,7 +786,14 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
         at_once = queries_at_once(function)
     try:
         if isinstance(options.executor, WorkerPool):
-            solve_in_workers(options.executor, function, pending, options.on_error, collector, options.chunk_size)
+            solve_in_workers(
+                options.executor,
+                function,
+                pending,
+                on_error=options.on_error,
+                receiver=collector,
+                size=options.chunk_size,
+            )
         elif at_once is not None:
             _solve_served(function, pending, options, collector, at_once)
         else:
@@ -845,7 +864,7 @@ def _solve_served(
         _solve_first(function, pending, options, collector, number=compared_queries)
     threads = RequestThreads(at_once)
     try:
-        solve_in_workers(WorkerPool(threads), function, pending, options.on_error, collector, size=1)
+        solve_in_workers(WorkerPool(threads), function, pending, on_error=options.on_error, receiver=collector, size=1)
     finally:
         threads.shutdown()
 

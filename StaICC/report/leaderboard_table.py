@@ -14,18 +14,22 @@ from StaICC.comparing.ranking import Rank
 from StaICC.comparing.verdicts import Best, Tied, Untested, describe
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.metrics.scores import COLUMNS
+from StaICC.report.board_facts import board_facts, shared_chance_verdict
 from StaICC.report.chart_scores import ChartScore
 from StaICC.report.comparable_groups import Group, each_result, group_title, run_names
 from StaICC.report.headlines import Headline, direction_words
 from StaICC.report.html import Markup, Missing, breakable, element, fold, items, join
 from StaICC.report.latex_tables import MANY_RUNS_NOTE
 from StaICC.report.overview import overview_figure
-from StaICC.report.run_settings import run_settings
+from StaICC.report.run_settings import RunSettings, run_settings
 from StaICC.report.summary_sentence import summary_sentence
 from StaICC.report.tables import table
 from StaICC.results.above_chance import LEVEL, above_chance
 from StaICC.results.interval_scope import all_scope_notes
 from StaICC.results.left_out import LEFT_OUT_NOTE
+
+_FEW_COLUMNS = 7
+"""A table with more columns has a smaller font."""
 
 
 def leaderboard(group: Group, headlines: Sequence[Headline]) -> Markup:
@@ -38,23 +42,25 @@ def leaderboard(group: Group, headlines: Sequence[Headline]) -> Markup:
     names = run_names(group)
     if headlines:
         names = list(dict.fromkeys([*headlines[0].ranks, *names]))
-    parts: list[str] = []
+    settings = run_settings(names, group)
+    facts = board_facts(headlines, names, settings, group)
+    parts: list[str] = [facts]
     if headlines:
-        parts += [summary_sentence(headlines, group), overview_figure(headlines, names)]
-    parts.append(_table(headlines, names, group))
+        parts = [summary_sentence(headlines, group), facts, overview_figure(headlines, names)]
+    parts.append(_table(headlines, names, settings, group))
     parts.append(_explanation(headlines, names, group))
     return join(parts)
 
 
-def _table(headlines: Sequence[Headline], names: Sequence[str], group: Group) -> Markup:
+def _table(headlines: Sequence[Headline], names: Sequence[str], settings: RunSettings, group: Group) -> Markup:
     """Return the table of the leaderboard: the runs, what differs between them, and the scores that a run has.
 
     Args:
         headlines: The headline scores.
         names: The runs, the best first.
+        settings: What distinguishes the runs, and what they share.
         group: Comparable results.
     """
-    settings = run_settings(names, group)
     shown = [headline for headline in headlines if headline.ranks]
     # The columns are: the run, the first score, the settings, the other scores. The first score is next to the name, so
     # that it is seen on a phone, too.
@@ -64,21 +70,27 @@ def _table(headlines: Sequence[Headline], names: Sequence[str], group: Group) ->
     head += settings.differing
     text_columns = range(first_setting, len(head))
     head += [_score_head(headline) for headline in shown[1:]]
+    columns_with_chance = []
+    for headline in shown:
+        is_accuracy_of_normal = headline.column == COLUMNS[0]  # Only this score has baselines.
+        # A verdict that all runs share is stated once, above the table.
+        if is_accuracy_of_normal and not shared_chance_verdict(headline, group[headline.column.benchmark]):
+            columns_with_chance.append(headline.column)
     rows = []
     for name in names:
         score_cells = []
         for headline in shown:
             is_first = headline is headlines[0]
-            score_cells.append(_cell(headline, name, group, shows_ranks=is_first and _has_ranks(headline)))
+            shows_ranks = is_first and _has_ranks(headline)
+            shows_chance = headline.column in columns_with_chance
+            score_cells.append(_cell(headline, name, group, shows_ranks=shows_ranks, shows_chance=shows_chance))
         setting_cells = [value_by_run[name] for value_by_run in settings.differing.values()]
         rows.append([_run_cell(name, group), *score_cells[:1], *setting_cells, *score_cells[1:]])
     caption = f"Leaderboard: {group_title(group)}"
-    board = table(caption, head, rows, words=text_columns, classes="sortable board")
-    if not settings.shared:
-        return board
-    shared = ", ".join(f"{setting} {value}" for setting, value in settings.shared.items())
-    sentence = f"All runs: {shared}." if len(names) > 1 else f"{shared}."
-    return join([element("p", sentence, class_="soft"), board])
+    classes = "sortable board"
+    if len(head) > _FEW_COLUMNS:
+        classes += " wide"  # in a smaller font
+    return table(caption, head, rows, words=text_columns, classes=classes)
 
 
 def _score_head(headline: Headline) -> Markup:
@@ -104,7 +116,7 @@ def _has_ranks(headline: Headline) -> bool:
     return len(headline.ranks) > 2 and any(rank.ranks is not None for rank in headline.ranks.values())
 
 
-def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str:
+def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool, shows_chance: bool) -> str:
     """Return the cell of a run: its score, the verdict, the interval, the interval of ranks, and the baselines.
 
     A run without a rank has no value, and a cell with the reason.
@@ -114,6 +126,7 @@ def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str
         name: The run.
         group: Comparable results.
         shows_ranks: Whether intervals of ranks are shown.
+        shows_chance: Whether the verdict about the baselines is shown.
     """
     column = headline.column
     rank = headline.ranks.get(name)
@@ -131,7 +144,7 @@ def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str
         parts.append(element("small", score.interval_cell))
     if shows_ranks and rank.ranks is not None:
         parts.append(element("small", f"rank {rank.interval_cell}", class_="rank"))
-    if column == COLUMNS[0]:
+    if shows_chance:
         verdicts = above_chance(group[column.benchmark][name])
         if verdicts is not None:
             parts.append(element("small", verdicts.short, class_="chance", title=verdicts.headline))

@@ -111,8 +111,8 @@ def _page_header(title: str, benchmarks: Group, shown: Sequence[Section]) -> Mar
     runs = len(run_names(benchmarks))
     counted = "1 run" if runs == 1 else f"{runs} runs"
     about = (
-        f"{counted}. Benchmarks: {', '.join(benchmarks)}. Page written by StaICC {__version__}. What to cite: "
-        "python -m StaICC cite RESULT.json."
+        f"{counted}. Benchmarks: {', '.join(benchmarks)}. Page written by StaICC {__version__}. Repeat a run: "
+        "python -m StaICC show run RESULT.json. Cite: python -m StaICC cite RESULT.json."
     )
     links = items(element("a", section.title, href=f"#{section.key}") for section in shown)
     navigation = element("nav", links, aria_label="Sections")

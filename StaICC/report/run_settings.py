@@ -22,6 +22,8 @@ class RunSettings(NamedTuple):
     """The value of each run, by setting. A setting whose values are the names of the runs is left out."""
     shared: dict[str, str]
     """The value that all runs have, by setting; without settings that no run has."""
+    named: tuple[str, ...] = ()
+    """The settings whose values are the names of the runs."""
 
 
 def run_settings(names: Sequence[str], group: Group) -> RunSettings:
@@ -37,6 +39,7 @@ def run_settings(names: Sequence[str], group: Group) -> RunSettings:
 
     differing = {}
     shared = {}
+    named = []
     for setting in ["model", "method", *_setting_names(group), "date"]:
         value_by_run = {name: _value_of(setting, results) for name, results in results_by_run.items()}
         distinct_values = set(value_by_run.values())
@@ -45,9 +48,11 @@ def run_settings(names: Sequence[str], group: Group) -> RunSettings:
                 shared[setting] = value_by_run[names[0]]
             continue
         values_are_names_of_runs = all(value == name for name, value in value_by_run.items())
-        if not values_are_names_of_runs:
+        if values_are_names_of_runs:
+            named.append(setting)
+        else:
             differing[setting] = value_by_run
-    return RunSettings(differing, shared)
+    return RunSettings(differing, shared, tuple(named))
 
 
 def _setting_names(group: Group) -> list[str]:

@@ -128,13 +128,15 @@ def _difference(headline: Headline, runs: ResultsByRun, leader: str, other: str)
     else:
         basis = _interval_in_words(runs[leader], runs[other], headline.column.key, difference)
     verdict = headline.ranks[other].verdict
+    # The interval is about this pair alone. It can exclude 0 although the corrected test is not significant.
+    correction = ", corrected for all pairs of runs" if len(headline.ranks) > 2 else ""
     meaning = ""
     if isinstance(verdict, Untested):
         meaning = f"not tested: {verdict.reason}"
     elif isinstance(verdict, Tied):
-        meaning = f"not a significant difference ({p_text(verdict.p_value)})"
+        meaning = f"not a significant difference ({p_text(verdict.p_value)}{correction})"
     elif isinstance(verdict, Worse):
-        meaning = f"a significant difference ({p_text(verdict.p_value)})"
+        meaning = f"a significant difference ({p_text(verdict.p_value)}{correction})"
     return f"{leader} minus {other} is {difference:+.4f}{basis}: {meaning}"
 
 

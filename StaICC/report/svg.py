@@ -87,7 +87,15 @@ class _PanelDrawing:
             self.left = 14 + _CHARACTER * longest_name
         if panel.y.label:
             self.left += _LABEL
-        self.right = panel.width - _RIGHT
+        self.right: float = panel.width - _RIGHT
+        if panel.x.ticks:  # Texts of ticks are centred, so that half of the first and the last one may be outside.
+            plot_width = self.right - self.left
+            first, first_text = panel.x.ticks[0]
+            last, last_text = panel.x.ticks[-1]
+            room_left = text_width(first_text) / 2 - _share(panel.x, first) * plot_width
+            room_right = text_width(last_text) / 2 - (1 - _share(panel.x, last)) * plot_width
+            self.left = max(self.left, room_left)
+            self.right = min(self.right, panel.width - room_right)
         self.top = _TOP
         self.bottom = self.height - _TICKS
         if panel.x.label:

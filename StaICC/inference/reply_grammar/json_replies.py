@@ -214,15 +214,21 @@ def _words_of(key: str) -> set[str]:
 
 
 def _asks_for_label(key: str, reader: StatementReader) -> bool:
-    """Return whether a key asks for the label: its words name an answer, and it is no label itself."""
+    """Return whether a key asks for the label: its words name an answer, and it is no label itself.
+
+    Such a key is a name of an answer ("label"), or has one with words such as "final" and "predicted" only.
+    """
     key_text = normalised(key)
-    if reader.labels.index_of(key_text) is not None:
+    is_label = reader.labels.index_of(key_text) is not None
+    if is_label:
         return False
-    if reader.is_name_of_answer(" ".join(re.split(r"[\s_-]+", key_text))):
+    key_with_blanks = " ".join(re.split(r"[\s_-]+", key_text))
+    if reader.is_name_of_answer(key_with_blanks):
         return True
     words = _words_of(key)
     answer_words = {word for word in words if _names_answer(word, reader)}
-    return bool(answer_words) and words <= answer_words | _NEXT_TO_ANSWER
+    other_words = words - answer_words
+    return bool(answer_words) and other_words <= _NEXT_TO_ANSWER
 
 
 def _names_answer(word: str, reader: StatementReader) -> bool:

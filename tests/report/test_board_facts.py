@@ -1,0 +1,132 @@
+"""The facts above a leaderboard: each is compared with the results, or with numbers of data made by hand."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from statistics import fmean
+
+import StaICC
+from StaICC.datasets.catalogue import SplitSizes
+from StaICC.datasets.dataset import Dataset
+from StaICC.report.page import report_html
+from StaICC.results.result import Result
+
+
+def facts_of(runs: dict[str, Result]) -> dict[str, str]:
+    """Return the facts of a page of comparable runs, by name."""
+    (shown,) = re.findall(r'<dl class="facts">(.*?)</dl>', report_html(runs))
+    facts = re.findall(r"<dt>(.*?): </dt><dd>(.*?)</dd>", shown.replace("<wbr>", ""))
+    return {unescape(name): unescape(text) for name, text in facts}
+
+
+def run(right: dict[str, float], fails: bool = False, k: int = 4) -> Result:
+    """A run that is right on a share of the 20 test rows of each data set; on the others it is wrong, or fails."""
+    sets = []
+    for name, size in (("few", 2), ("many", 4)):
+        rows = [(f"{name} {row} is {row % size}", row % size) for row in range(60)]
+        sizes = SplitSizes(calibration=0, demonstration=40, test=20)
+        sets.append(Dataset.from_rows(rows, name=name, label_space=[f"l{n}" for n in range(size)], split=sizes))
+
+    def knows(prompt: str, label_space: list[str]) -> int | None:
+        name, row, truth = re.findall(r"(few|many) (\d+) is (\d)", prompt)[-1]
+        if int(row) % 20 < 20 * right[name]:
+            return int(truth)
+        return None if fails else (int(truth) + 1) % len(label_space)
+
+    return StaICC.Normal(k, datasets=sets)(knows, on_error="collect", model_name="m")
+
+
+def test_data_are_counted() -> None:
+    facts = facts_of({"a": run({"few": 0.5, "many": 0.5})})
+    assert facts["Data"] == "few, many, 40 test rows, 80 queries"
+    limited = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
+    assert facts_of({"a": limited})["Data"] == "mini, 6 test rows (the first 6), 12 queries"
+
+
+def test_baselines_are_numbers_and_a_shared_verdict_is_stated_once() -> None:
+    poor = run({"few": 0.25, "many": 0.25})
+    facts = facts_of({"a": poor, "b": poor})
+    random = (1 / 2 + 1 / 4) / 2
+    majority = poor.means.baselines["normal"].majority
+    verdict = "does not beat always the majority label"
+    assert facts["Baselines"] == f"random {random:.4f}, majority label {majority:.4f}. Each run: {verdict}"
+    assert 'class="chance"' not in report_html({"a": poor, "b": poor})
+
+    good = run({"few": 1.0, "many": 1.0})
+    assert "Each run" not in facts_of({"a": poor, "b": good})["Baselines"]
+    assert report_html({"a": poor, "b": good}).count('class="chance"') == 2, "their verdicts differ"
+
+
+def accuracies(runs: dict[str, Result], dataset: str) -> list[float]:
+    """Return the saved accuracies of runs on a data set."""
+    return [result.divided[dataset]["accuracy"] for result in runs.values()]
+
+
+def test_the_hardest_data_set_has_the_lowest_mean_of_the_runs() -> None:
+    runs = {"a": run({"few": 0.5, "many": 0.6}), "b": run({"few": 1.0, "many": 0.2})}
+    few, many = fmean(accuracies(runs, "few")), fmean(accuracies(runs, "many"))
+    assert many < few
+    assert facts_of(runs)["Hardest data set"] == (
+        f"many, accuracy {many:.4f} (random 0.2500), mean of 2 runs. Easiest: few, {few:.4f}"
+    )
+    first = {"a": runs["a"]}
+    (few,), (many,) = accuracies(first, "few"), accuracies(first, "many")
+    assert few < many
+    assert facts_of(first)["Hardest data set"] == f"few, accuracy {few:.4f} (random 0.5000). Easiest: many, {many:.4f}"
+
+
+def test_a_partial_run_does_not_make_a_data_set_easy() -> None:
+    """Without its failed queries, it is right on all."""
+    runs = {"whole": run({"few": 0.6, "many": 0.2}), "partial": run({"few": 0.2, "many": 1.0}, fails=True)}
+    (few,), (many,) = (accuracies({"whole": runs["whole"]}, name) for name in ("few", "many"))
+    assert many < few
+    facts = facts_of(runs)
+    counted = "mean of 1 of 2 runs (without partial ones)"
+    assert facts["Hardest data set"] == f"many, accuracy {many:.4f} (random 0.2500), {counted}. Easiest: few, {few:.4f}"
+    failed = runs["partial"].details["few"].failed
+    assert failed > 0
+    assert facts["Partial runs"] == f"partial ({failed} of 80 queries failed)"
+    assert facts_of({"whole": runs["whole"]})["Partial runs"] == "none"
+    assert "Hardest data set" not in facts_of({"partial": runs["partial"]}), "no run has all queries"
+
+
+def test_of_a_bias_the_hardest_data_set_has_the_highest_value() -> None:
+    sets = [
+        Dataset.from_rows(
+            [(f"{name} {row}", row % 2) for row in range(60)],
+            name=name,
+            label_space=[f"{name} yes", f"{name} no"],
+            split=SplitSizes(calibration=0, demonstration=40, test=20),
+        )
+        for name in ("fair", "biased")
+    ]
+    bias = StaICC.Domain_bias(datasets=sets, limit=6)
+    result = bias(lambda prompt, label_space: [0.9, 0.1] if label_space[0].startswith("biased") else [0.6, 0.4])
+    values = {name: scores["domain_bias"] for name, scores in result.divided.items()}
+    assert values["biased"] > values["fair"]
+    facts = facts_of({"a": result})
+    assert facts["Hardest data set"] == (
+        f"biased, domain bias {values['biased']:.4f}. Easiest: fair, {values['fair']:.4f}"
+    )
+    assert "Baselines" not in facts
+
+
+def test_settings_that_differ_are_named_and_the_others_have_their_value() -> None:
+    right = {"few": 0.5, "many": 0.5}
+    facts = facts_of({"a": run(right), "b": run(right, k=1)})
+    assert facts["The runs differ in"] == "k"
+    assert facts["Prompts"].endswith("repeats 2, template of each data set")
+    assert not facts["Prompts"].startswith("k ")
+    facts = facts_of({"a": run(right), "b": run(right)})
+    assert facts["The runs differ in"] == "no setting"
+    assert facts["Prompts"].startswith("k 4, ") or ", k 4, " in facts["Prompts"]
+
+
+def test_models_that_are_the_names_of_the_runs_differ() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=6)
+    runs = {}
+    for name in ("one", "two"):
+        result = benchmark(lambda prompt, label_space: 0, model_name=name)
+        runs[result.model] = result
+    assert facts_of(runs)["The runs differ in"] == "model (the names of the runs)"
