@@ -324,18 +324,28 @@ def test_a_disk_that_is_full_in_mid_run_loses_nothing(tmp_path, expected):
     assert len(calls_of(calls)) - asked == QUERIES - stored, "calls of the second run"
 
 
+class InterruptingAtTenthCall(Deterministic):
+    """Interrupts the run once, when ten calls or more were made."""
+
+    was_interrupted = False
+
+    def _called(self, prompt):
+        super()._called(prompt)
+        if len(calls_of(self.calls)) >= 10 and not self.was_interrupted:
+            self.was_interrupted = True
+            signal.raise_signal(signal.SIGINT)
+
+
 def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tmp_path):
-    path, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-    kernel = Deterministic(str(calls), seconds=0.05)
-    threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
-    with ThreadPoolExecutor(3) as executor:
-        with pytest.raises(KeyboardInterrupt):
-            normal(kernel, store=path, executor=executor, chunk_size=50)
-        interrupted = time.monotonic()
-    assert time.monotonic() - interrupted < 0.5, "the threads are still busy with their chunks"
-    asked = len(calls_of(calls))
-    assert 10 <= asked < 100
-    assert predictions_in(path) == asked, "a prediction is lost"
+    store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
+    kernel = InterruptingAtTenthCall(str(calls), seconds=0.05)
+    threads, chunk_size = 3, 50
+    with ThreadPoolExecutor(threads) as executor, pytest.raises(KeyboardInterrupt):
+        normal(kernel, store=store, executor=executor, chunk_size=chunk_size, model_name="interrupting")
+
+    calls_made = len(calls_of(calls))
+    assert 10 <= calls_made < threads * chunk_size, "the threads went on with their chunks"
+    assert predictions_in(store) == calls_made, "a prediction is lost"
 
 
 def test_a_pool_that_is_closed_in_a_hurry_kills_its_processes():
