@@ -324,24 +324,25 @@ def test_a_disk_that_is_full_in_mid_run_loses_nothing(tmp_path, expected):
     assert len(calls_of(calls)) - asked == QUERIES - stored, "calls of the second run"
 
 
-class InterruptingAtTenthCall(Deterministic):
-    """Interrupts the run once, when ten calls or more were made."""
+def interrupt_after(calls, count):
+    """Interrupt the main thread when so many calls were made (or after a minute, for the test to fail)."""
 
-    was_interrupted = False
+    def watch():
+        end = time.monotonic() + 60
+        while len(calls_of(calls)) < count and time.monotonic() < end:
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
 
-    def _called(self, prompt):
-        super()._called(prompt)
-        if len(calls_of(self.calls)) >= 10 and not self.was_interrupted:
-            self.was_interrupted = True
-            signal.raise_signal(signal.SIGINT)
+    threading.Thread(target=watch).start()
 
 
 def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tmp_path):
     store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-    kernel = InterruptingAtTenthCall(str(calls), seconds=0.05)
+    kernel = Deterministic(str(calls), seconds=0.05)
     threads, chunk_size = 3, 50
+    interrupt_after(calls, count=10)
     with ThreadPoolExecutor(threads) as executor, pytest.raises(KeyboardInterrupt):
-        normal(kernel, store=store, executor=executor, chunk_size=chunk_size, model_name="interrupting")
+        normal(kernel, store=store, executor=executor, chunk_size=chunk_size)
 
     calls_made = len(calls_of(calls))
     assert 10 <= calls_made < threads * chunk_size, "the threads went on with their chunks"
