@@ -342,6 +342,39 @@ def test_adapters_are_part_of_the_identity(make_model, tokenizer, plain):
     assert kernel.runner().forward.can.sharing
 
 
+def lora_model(make_model):
+    """Return a model as ``peft`` wraps it for generation: it keeps a method of the model inside as an attribute."""
+    peft = pytest.importorskip("peft")
+    config = peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
+    torch.manual_seed(0)
+    return peft.get_peft_model(make_model("Llama"), config).eval()
+
+
+def test_a_wrapped_model_for_generation_is_identified(make_model, tokenizer):
+    kernel = CausalLMKernel(lora_model(make_model), tokenizer)
+
+    assert not kernel.identity().unidentified
+    assert digest(kernel) == digest(CausalLMKernel(lora_model(make_model), tokenizer))
+
+
+@pytest.mark.parametrize(
+    "foreign_method",
+    [
+        lambda model: lambda *inputs, **settings: {},
+        lambda model: types.MethodType(lambda self, *inputs, **settings: {}, model.get_base_model()),
+        lambda model: torch.nn.Linear(1, 1).extra_repr,
+    ],
+    ids=["a function", "own code as a method", "a method of a module outside the model"],
+)
+def test_a_wrapped_model_with_another_method_is_unidentified(foreign_method, make_model, tokenizer):
+    model = lora_model(make_model)
+    model.base_model_prepare_inputs_for_generation = foreign_method(model)
+
+    (reason,) = CausalLMKernel(model, tokenizer).identity().unidentified
+
+    assert "base_model_prepare_inputs_for_generation" in reason
+
+
 class DependsOnBatch(torch.nn.Module):  # type: ignore[name-defined]
     """Adds to the last position of the batch, as a function vector does, without a hook."""
 
