@@ -417,7 +417,15 @@ def column_header(columns: object, where: str) -> list[str] | None:
 
 
 def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | None) -> str:
-    """Return which columns a file has, and what to do if these are no names, as the end of a message."""
+    """Return the end of a message about columns that are to be named: which columns there are.
+
+    They may be a row, if the file has no header. Then the message also says how to name all columns.
+
+    Args:
+        file: The file.
+        columns: The columns that there are; empty if they are not known.
+        header: The names of all columns that the user gave for a file without a header.
+    """
     if not columns:
         return ""
     not_empty = [column for column in columns if column]

@@ -316,7 +316,7 @@ def _read_items(hint: Any, values: Sequence[Any], where: str) -> tuple[Any, ...]
 def _all_are_simple(hint: Any, values: Sequence[Any]) -> bool:
     """Return whether all values are simple ones that an annotation allows: no lists, objects or records.
 
-    Values 1 and ``None`` are, for example, for the annotation ``int | None``.
+    For the annotation ``int | None``, the values 1 and ``None`` are.
     """
     alternatives = (hint,)
     if get_origin(hint) in (Union, UnionType):

@@ -112,10 +112,13 @@ class _ClaimsFile:
 
 
 def _opened(path: Path) -> int:
-    """Return the descriptor of the file of claims, opened and locked in such a way that other processes keep it.
+    """Open the file of claims, lock the byte that shows other processes that it is in use, and return its descriptor.
 
     A process removes the file when it is the only one that has it open. If that happens while the file is opened here,
     it is opened again.
+
+    Args:
+        path: The file; it is made if it is not there.
 
     Raises:
         OSError: It cannot be opened or locked.

@@ -210,7 +210,7 @@ def replaced_methods(value: object) -> list[str]:
 
 
 def _class_member(cls: type, name: str) -> object:
-    """Return what a class, or the first of its bases, defines under a name; ``None`` if none defines it."""
+    """Return what a class defines under a name, or else the nearest of its bases; ``None`` if none defines it."""
     for base in cls.__mro__:
         if name in vars(base):
             return vars(base)[name]
@@ -382,10 +382,13 @@ def _closure_and_globals(function: types.FunctionType) -> list[object]:
 
 
 def _items(container: Any) -> Iterator[object]:
-    """Return the items of a tuple, list or set, without the code of a subclass."""
-    for base in _CONTAINERS:
-        if issubclass(type(container), base):
-            return base.__iter__(container)  # type: ignore[no-any-return]
+    """Return the items of a tuple, list or set.
+
+    They are read by the method of the built-in type: that of a subclass may run code of the user's own.
+    """
+    for built_in_type in _CONTAINERS:
+        if issubclass(type(container), built_in_type):
+            return built_in_type.__iter__(container)  # type: ignore[no-any-return]
     raise TypeError(f"{type(container)} is no container")
 
 

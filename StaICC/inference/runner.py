@@ -346,9 +346,10 @@ class _Evaluation:
 
     @contextlib.contextmanager
     def _pending(self) -> Iterator[PendingQueries]:
-        """Give the queries that are not stored, in a with block, after which other runs may evaluate what is left.
+        """Yield the queries that are not stored, for the time of the block.
 
-        Until then, the other runs on the store see which of the queries this run evaluates.
+        Within the block, other runs on the store see which of the queries this run has claimed, and evaluate others.
+        After it, the claims end.
         """
         groups = _groups(self._keys, self._function, self._options)
         store = self._options.store
@@ -584,25 +585,28 @@ class AnswerCollector:
             self.failures[key] = failure
 
     def refuse_failures(self, numbers: Mapping[PromptKey, int]) -> None:
-        """Raise the error of the first query whose failure ends the run, or else of the first one without a prediction.
+        """Raise the error of a query that ends the run, if there is one.
+
+        That is the first query whose failure ends the run. Without such a failure, it is the first query that has
+        neither a prediction nor a failure.
 
         Args:
-            numbers: The number of each query.
+            numbers: The number of each query, by its key.
 
         Raises:
             StaICCError: There is such a query.
         """
-        failures: dict[int, Failure] = {}
+        failure_by_number: dict[int, Failure] = {}
         for key, failure in self.failures.items():
             if ends([failure], self._options.on_error):
-                failures[numbers[key]] = failure
-        if not failures:
+                failure_by_number[numbers[key]] = failure
+        if not failure_by_number:
             for key, number in numbers.items():
                 if key not in self.answers:
-                    failures[number] = _LOST
-        if failures:
-            first_number = min(failures)
-            raise _error(f"{self._part.name}, query {first_number}", failures[first_number])
+                    failure_by_number[number] = _LOST
+        if failure_by_number:
+            first_number = min(failure_by_number)
+            raise _error(f"{self._part.name}, query {first_number}", failure_by_number[first_number])
 
     def _check_watched(self) -> None:
         """Check the predictions of the first queries, once all of them have one, and log what is wrong.
@@ -711,15 +715,16 @@ def _evaluate_in_one_call(
     retried_before = retried(function)
     if options.before_predicting is not None:
         options.before_predicting()
-    collector = AnswerCollector(replace(options, store=None), part, total=len(keys), stored={}, prompts=prompts)
+    options_without_store = replace(options, store=None)
+    collector = AnswerCollector(options_without_store, part, total=len(keys), stored={}, prompts=prompts)
     batch = contract.user_batch_form(function)
-    returned = batch_answers(batch, list(prompts.values()), label_space, reads_parts(function))
+    returned = batch_answers(batch, list(prompts.values()), label_space, with_parts=reads_parts(function))
     if not isinstance(returned, Failure):
         predictions = returned
     elif ends([returned], options.on_error):
         raise _error(part.name, returned)
-    else:  # all queries of the call failed
-        predictions = [returned] * len(keys)
+    else:
+        predictions = [returned] * len(keys)  # the call failed, and so did all of its queries
     collector.deliver(keys, predictions)
 
     failed_count = len(collector.failures)
@@ -764,7 +769,8 @@ def _load_model(function: Inference, part: Part, options: RunOptions, collector:
     if kernel is None or kernel.is_loaded:
         return
     if options.progress is not None:
-        options.progress(Progress(0, 0, part.name, part.number, part.parts, phase=LOADING))
+        report = Progress(done=0, total=0, where=part.name, number=part.number, parts=part.parts, phase=LOADING)
+        options.progress(report)
     kernel.load_model()
     collector.report()  # the first batch may take long, too, and it is no loading
 

@@ -208,7 +208,11 @@ def _encode_reply(reply: Text) -> str:
 
 
 def _decode(stored: bytes | str) -> Answer:
-    """Return the prediction of a row of the table."""
+    """Return the prediction of a row of the table.
+
+    Bytes are label scores. A text is JSON: of a text or a list for a reply (the arguments of :class:`Text`), of an
+    object for features, and of a number for a label index.
+    """
     if isinstance(stored, bytes):
         return _decode_scores(stored)
     value: Any = json.loads(stored)
@@ -533,8 +537,9 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             yield
         except sqlite3.Error as error:
             reason = str(error)
-            machine_is_at_fault = any(word in reason.lower() for word in _ENVIRONMENT)
-            if not isinstance(error, sqlite3.OperationalError) or not machine_is_at_fault:
+            names_the_machine = any(word in reason.lower() for word in _ENVIRONMENT)
+            machine_is_at_fault = isinstance(error, sqlite3.OperationalError) and names_the_machine
+            if not machine_is_at_fault:
                 raise self._damaged(reason) from error
             error_type = StoreLockedError if _is_locked(error) else StoreError
             raise error_type(

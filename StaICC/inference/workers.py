@@ -364,7 +364,8 @@ def _lacks_guard() -> bool:
         source = Path(path).read_text("utf-8")
     except (OSError, ValueError):
         return False
-    return re.search(r"""__name__\s*==\s*['"]__main__['"]""", source) is None
+    guard = re.search(r"""__name__\s*==\s*['"]__main__['"]""", source)
+    return guard is None
 
 
 @contextlib.contextmanager

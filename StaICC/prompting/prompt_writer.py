@@ -589,12 +589,13 @@ class PromptWriter(FixedAttributes):
         renderer = PromptRenderer(self._split, settings)
         demonstrations = []
         for number, line in enumerate(demos_lines):
-            if isinstance(line, str) or not isinstance(line, Sequence) or len(line) != 2:
+            is_sequence = isinstance(line, Sequence) and not isinstance(line, str)
+            if not is_sequence or len(line) != 2:
                 raise ArgumentError(f"demonstration {number} must be a pair (input texts, label), not {line!r}")
-            texts = self.checked_texts(line[0])
-            label_index = self._label_index(line[1])
-            demonstrations.append(renderer.demonstration(texts, label_index))
-        return _text_or_list(renderer.assemble(demonstrations, self.checked_texts(query_line)))
+            texts, label = line
+            demonstrations.append(renderer.demonstration(self.checked_texts(texts), self._label_index(label)))
+        query_texts = self.checked_texts(query_line)
+        return _text_or_list(renderer.assemble(demonstrations, query_texts))
 
     def checked_texts(self, text_or_texts: Sequence[str] | str) -> Sequence[str]:
         """Return the input texts of a row, checked; a single text is a row of one.

@@ -288,7 +288,7 @@ class StatementReader:
         - a contrast: "It is positive, not negative."
         - a reason: "It is positive because ..."
         - the text of an option: "B) positive"
-        - the explanation of a number: "4 (out of 5)"
+        - a sentence that explains a number: "4. The review praises ..."
         """
         label, rest = phrase.label, phrase.rest
         # A label at position 0 begins the statement; one at position 1 has only an opening mark before it.

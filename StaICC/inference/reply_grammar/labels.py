@@ -178,11 +178,12 @@ class LabelNames:
             return ""  # any character may be there
         if not _is_word(last):
             return rf"(?![^{_MAY_TOUCH_A_SYMBOL}])"
+        rest_of_word_or_number = r"[\w%]|[.,/:]\d|'\w|-\w"
         label_symbols = sorted(self.edge_symbols - _PUNCTUATION)
         if not label_symbols:
-            return r"(?![\w%]|[.,/:]\d|'\w|-\w)"
+            return rf"(?!{rest_of_word_or_number})"
         symbols = "".join(re.escape(symbol) for symbol in label_symbols)
-        return rf"(?![\w%]|[.,/:]\d|'\w|-\w|[{symbols}])"
+        return rf"(?!{rest_of_word_or_number}|[{symbols}])"
 
 
 def _index_by_name(names: Sequence[str], form: Callable[[str], str]) -> dict[str, int | None]:
