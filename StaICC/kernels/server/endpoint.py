@@ -354,12 +354,10 @@ def _last_common_border(echoes: Sequence[Sequence[EchoedToken]], prompt: str) ->
         starts_by_echo.append(starts)
 
     last_common_start = None
-    shortest = min(len(starts) for starts in starts_by_echo)
-    for index in range(shortest):
-        starts_of_token = {starts[index] for starts in starts_by_echo}
-        if len(starts_of_token) > 1:
+    for starts_of_token in zip(*starts_by_echo, strict=False):  # up to the end of the shortest
+        if len(set(starts_of_token)) > 1:
             break
-        (last_common_start,) = starts_of_token
+        last_common_start = starts_of_token[0]
     return last_common_start
 
 
