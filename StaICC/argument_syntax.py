@@ -117,12 +117,19 @@ def in_both_syntaxes(in_python: str, on_command_line: str) -> str:
 
 
 def _as_keyword(name: str, value: object) -> str:
+    """Return an argument as it is written in Python; only its name if there is no value."""
     if value is None:
         return name
     return f"{name}={value!r}"
 
 
 def _as_option(name: str, value: object) -> str:
+    """Return an argument as it is written on the command line: ``--texts title body``, or ``--no-recheck``.
+
+    Args:
+        name: The name of the argument in Python.
+        value: The value; ``None`` and ``True`` for the option alone.
+    """
     if value is False:
         return flag(f"no_{name}")
     option = flag(name)

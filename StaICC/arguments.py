@@ -115,6 +115,8 @@ def keywords_of_release(**today_by_released: str) -> Callable[[_Function], _Func
     """
 
     def decorate(function: _Function) -> _Function:
+        """Return a function that renames arguments of 0.1.1, and calls the given one."""
+
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
             """Call the function, with the names that its arguments have today."""

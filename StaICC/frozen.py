@@ -44,6 +44,11 @@ class FixedAttributes:
         return changed_copy
 
     def __setattr__(self, name: str, value: Any) -> None:
+        """Assign an attribute, or refuse an assignment that would have no effect.
+
+        Raises:
+            AttributeError: The attribute is fixed, or does not exist. The message has the methods that change objects.
+        """
         if self._may_be_assigned(name):
             try:
                 super().__setattr__(name, value)

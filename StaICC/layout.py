@@ -99,13 +99,19 @@ class _Wrapper(textwrap.TextWrapper):
 
 
 def _wrapped(cell: str, width: int) -> list[str]:
-    """Return the lines of a cell; later ones are indented, so that no text looks like a line of its own."""
+    """Return the lines of a cell; later ones are indented, so that no text looks like a line of its own.
+
+    Args:
+        cell: The text of the cell.
+        width: How many columns of the terminal a line may take.
+    """
     display_width = _display_width(cell)
     if display_width <= width:
         return [cell]
-    # The wrapper counts characters: fewer fit if some are wide, but at least the indent and one more.
-    characters = max(2, width * len(cell) // display_width)
-    return _Wrapper(characters, subsequent_indent=" ").wrap(cell)
+    # The wrapper counts characters, of which fewer fit into a line if some are wide.
+    characters_in_width = width * len(cell) // display_width
+    least_characters = 2  # the indent and one more
+    return _Wrapper(max(least_characters, characters_in_width), subsequent_indent=" ").wrap(cell)
 
 
 def _full_width(widths: Sequence[int]) -> int:
@@ -115,10 +121,11 @@ def _full_width(widths: Sequence[int]) -> int:
 
 
 def _fitted(widths: Sequence[int], texts: Collection[int], width: int) -> list[int]:
-    """Return the widths of the columns of a table: those with text are narrower where this makes the table fit.
+    """Return the widths with which the columns of a table are shown: columns of text are narrowed until it fits.
 
-    The widest column with text loses a character at a time. If they are all narrow and the table is still too wide, it
-    will be split, and its columns keep their widths, as far as they fit into a part.
+    The widest column of text loses one character after the other. If all of them are as narrow as they may be
+    (:data:`_NARROWEST`) and the table is still too wide, it will be split into parts. Then the columns keep the widths
+    that they need, as far as two of them fit next to each other.
 
     Args:
         widths: The width that each column needs.
@@ -129,11 +136,22 @@ def _fitted(widths: Sequence[int], texts: Collection[int], width: int) -> list[i
     while _full_width(fitted) > width:
         widest = max(texts, key=fitted.__getitem__, default=0)
         if fitted[widest] <= _NARROWEST:
-            # Each part has the first column and another one: there is room for both if none takes more than half.
-            half = (width - len(_GAP)) // 2
-            return [min(size, half) if column in texts else size for column, size in enumerate(widths)]
+            return _widths_in_parts(widths, texts, width)
         fitted[widest] -= 1
     return fitted
+
+
+def _widths_in_parts(widths: Sequence[int], texts: Collection[int], width: int) -> list[int]:
+    """Return the widths of the columns of a table that is split: no column of text takes more than half of a line.
+
+    Each part has the first column and at least one other column, so that there is room for two. Arguments as for
+    :func:`_fitted`.
+    """
+    half = (width - len(_GAP)) // 2
+    widths_in_parts = list(widths)
+    for column in texts:
+        widths_in_parts[column] = min(widths[column], half)
+    return widths_in_parts
 
 
 def _split(widths: Sequence[int], width: int) -> list[list[int]]:
@@ -271,13 +289,15 @@ def print_blocks(blocks: Iterable[Block], stream: TextIO) -> None:
 
 
 def _shared_form(line: Line, groups_with_line: Sequence[int], group_count: int, names: Sequence[str]) -> Line | None:
-    """Return the line that represents one of several groups; ``None`` if the line stays in its groups.
+    """Return what is shown once in place of a line that several groups have; ``None`` if it stays in each of them.
+
+    A line of all groups is shown unchanged. One of some groups begins with their names: "Normal, GLER: ...".
 
     Args:
         line: The line.
         groups_with_line: The indexes of the groups that have it.
         group_count: How many groups there are.
-        names: Names of the groups; empty if only lines of all groups are shared.
+        names: Names of the groups; empty if only lines of all groups are shown once.
     """
     if len(groups_with_line) < 2:
         return None
@@ -291,7 +311,7 @@ def _shared_form(line: Line, groups_with_line: Sequence[int], group_count: int, 
 
 
 def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -> tuple[list[list[Block]], list[Line]]:
-    """Take the lines out of several groups of blocks that all of them have.
+    """Take the lines that all of several groups of blocks have out of these groups, so that they are shown once.
 
     Args:
         groups: The blocks of each group.

@@ -51,8 +51,20 @@ def entropy(distribution: Sequence[float]) -> float:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the scores of data sets; it is undefined (``None``) if one of them is, or without any."""
+    """Return the mean of scores, such as those of several data sets.
+
+    Args:
+        values: The scores; ``None`` for one that is undefined.
+
+    Returns:
+        ``None`` if a score is undefined, or if there is none.
+
+    Example:
+        >>> mean([0.5, 1.0]), mean([0.5, None]), mean([])
+        (0.75, None, None)
+    """
     known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    has_undefined = len(known) < len(values)
+    if not known or has_undefined:
         return None
     return math.fsum(known) / len(known)

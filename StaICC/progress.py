@@ -117,6 +117,7 @@ class ProgressLine:
     """
 
     def __init__(self, stream: TextIO, lines: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin the time of the run; nothing is drawn yet."""
         self._stream = stream
         self._lines = lines
         self._clock = clock
@@ -198,9 +199,13 @@ class ProgressLine:
         return text
 
     def _rate(self, now: float) -> float | None:
-        """Return how many predictions are computed in a second; ``None`` if none was since the older mark.
+        """Return how many predictions are computed in a second, on average since the older one of two marks.
 
-        The marks are half of :data:`_RATE_SECONDS` apart, so that the older one is not long ago.
+        When the newer mark is half of :data:`_RATE_SECONDS` ago, it becomes the older one, and a new mark is set. So
+        the average is that of about the last minute.
+
+        Returns:
+            ``None`` if no prediction was computed since the older mark.
         """
         computed = sum(part.done - part.stored for part in self._parts.values())
         start = self._older_mark
@@ -262,7 +267,10 @@ def _line(setting: bool | None) -> ProgressLine | None:
 
 
 def within(progress: ProgressCallback | None, place: int, places: int) -> ProgressCallback | bool:
-    """Return the progress setting of one of several runs with equally many parts, which count as one run.
+    """Return the progress setting of one of several runs, whose reports shall count the parts of all these runs.
+
+    All runs have the same number of parts. In the second of three runs of ten parts, the first part is reported as
+    number 10 (from 0) of 30.
 
     Args:
         progress: The function for the reports of all runs; ``None`` for no reports.
@@ -273,6 +281,7 @@ def within(progress: ProgressCallback | None, place: int, places: int) -> Progre
         return False
 
     def report(report_of_run: Progress) -> None:
+        """Pass a report of this run on, with the numbers among all parts."""
         parts_before = place * report_of_run.parts
         progress(
             replace(

@@ -134,16 +134,22 @@ def _name_and_version(distribution: Distribution) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _origin_of_module(module: str, path: tuple[str, ...]) -> str:
-    """Return the distribution and version that a module comes from; the search path is part of the cache's key.
+    """Return the distribution and version that a module comes from; empty if it is in no installed distribution.
 
-    An entry point of the package that the module is in names its distribution, also where the code is not in a folder
-    of installed packages (an editable installation). For other code that folder decides.
+    If the package of the module has an entry point, the distribution of this entry point is the one. It is found also
+    where the code is in another folder (an editable installation). A module of a package without entry points is
+    installed if it is in a folder of installed packages.
+
+    Args:
+        module: The name of the module.
+        path: The search path of modules, as a part of the key of the cache: entry points depend on it.
     """
     root = _outermost_package(module)
     origins_by_length = []
     for group in GROUPS:
         for point in _entry_points(group, path):
-            if f"{point.module}.".startswith(f"{root}."):
+            is_in_same_package = f"{point.module}.".startswith(f"{root}.")
+            if is_in_same_package:
                 origins_by_length.append((len(point.module), _origin(point)))
     if origins_by_length:
         # The entry point with the longest module name is the most specific one.
@@ -393,16 +399,20 @@ def _folded_or_empty(name: object) -> str:
 
 
 def _missing_module(error: PluginError, module: str) -> str | None:
-    """Return the name of the module, or of a package around it, that an import did not find; ``None`` for other errors.
+    """Return which module an import did not find, if that is the imported module itself or a package around it.
 
     Args:
         error: The error of the import.
-        module: The module that was imported. If one that it imports is missing, the module itself is there.
+        module: The module that was imported.
+
+    Returns:
+        ``None`` for other errors, such as that of a module that is there and imports a missing one.
     """
     cause = error.__cause__
     if not isinstance(cause, ModuleNotFoundError):
         return None
-    if f"{module}.".startswith(f"{cause.name}."):
+    is_module_or_package = f"{module}.".startswith(f"{cause.name}.")
+    if is_module_or_package:
         return cause.name
     return None
 

@@ -45,6 +45,8 @@ def add_model(parser: argparse._ActionsContainer, text: str, default: str = "") 
         default: The model if it is not given.
     """
     parser.set_defaults(default_model=default)
+    if default:
+        text = f"{text} (default: {default})"
     parser.add_argument("--model", action="append", default=[], help=text)
     parser.add_argument(
         "--model-option",

@@ -295,7 +295,7 @@ class Card:
         return self.labels_in_lists or self.label_space
 
     def to_dict(self) -> dict[str, Any]:
-        """The card as plain values, ready for JSON."""
+        """Return the card as plain values, ready for JSON."""
         card: dict[str, Any] = plain_values(self)
         if not self.split.stratified:  # a card of the benchmark says nothing of it
             del card["split"]["stratified"]
@@ -396,7 +396,7 @@ def _parse(data: Any) -> Catalogue:
 
 @functools.cache
 def catalogue() -> Catalogue:
-    """The catalogue, read once.
+    """Return the catalogue, which is read once.
 
     Returns:
         The same record every time; it must not be changed.
@@ -408,7 +408,7 @@ def catalogue() -> Catalogue:
 
 
 def names() -> tuple[str, ...]:
-    """Names of the benchmark's ten data sets, in its order: the position is the benchmark index.
+    """Return the names of the benchmark's ten data sets, in its order: the position is the benchmark index.
 
     Example:
         >>> names()[4], len(names())
@@ -418,7 +418,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> str:
-    """The catalogue's own name of a data set.
+    """Return the catalogue's own name of a data set.
 
     Args:
         name: The name itself, what papers call it (``"SST-2"``, ``"MR"``) or another common spelling; case, blanks,
@@ -443,7 +443,7 @@ def find(name: str) -> str:
 
 
 def get_card(name: str) -> Card:
-    """The card of a data set.
+    """Return the card of a data set.
 
     Args:
         name: Any spelling that :func:`find` understands.
@@ -462,7 +462,7 @@ def get_card(name: str) -> Card:
 
 
 def cite(name: str) -> str:
-    """BibTeX for a data set: what to cite when it is used.
+    """Return BibTeX for a data set: what to cite when it is used.
 
     Args:
         name: Any spelling that :func:`find` understands.

@@ -513,19 +513,25 @@ def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Sou
 
 
 def _read_labels(records: Records, label_space: Labels, separator: str | None) -> LabelReading:
-    """Return the labels of rows: one label of each, or several.
+    """Return the labels of rows as indexes of label names, where each row has one label, or each has a list of labels.
 
     Args:
         records: The rows.
         label_space: The label names, checked.
-        separator: The text between the labels of a row, if the user named one.
+        separator: The text between the labels of a row, if the user named one. Then rows have lists of labels.
+
+    Raises:
+        ArgumentError: A row has no usable label, or the user named a separator that no label has.
     """
     values = checked_labels(records, label_space)
     has_typed_list = any(elements_of(label) is not None for _, label in records.rows)
-    if are_lists(values, label_space, separator, has_typed_list):
+    if not are_lists(values, label_space, separator, has_typed_list):
+        return read_labels(values, label_space, source=records.source, place=records.place, untyped=records.untyped)
+    if separator is not None:
         refuse_unused_separator(values, separator, records.source)
-        return read_label_lists(values, label_space, separator, records.source, records.place, records.untyped)
-    return read_labels(values, label_space, records.source, records.place, records.untyped)
+    return read_label_lists(
+        values, label_space, separator, source=records.source, place=records.place, untyped=records.untyped
+    )
 
 
 def _pairs_of(records: Records, label_indexes: Sequence[int]) -> list[tuple[Any, int]]:
@@ -622,18 +628,16 @@ def _read_file_record(record: Mapping[str, Any], where: str) -> _FileRecord:
         raise SchemaError(f"{where} cannot be read: {error}") from error
     if Path(file.path).name != file.path:
         raise SchemaError(f"{where} cannot be read: {file.path!r:.60} is not the name of a file")
-    clusters = None
-    if cluster_numbers is not None:
-        if len(cluster_numbers) != card.rows:
-            raise SchemaError(
-                f"{where} has clusters of {len(cluster_numbers)} rows, but its card names {card.rows} rows"
-            )
-        clusters = Clusters(file.cluster or FUNCTION, cluster_numbers)
+    if cluster_numbers is not None and len(cluster_numbers) != card.rows:
+        raise SchemaError(f"{where} has clusters of {len(cluster_numbers)} rows, but its card names {card.rows} rows")
     for column, groups in subgroups.items():
         if len(groups) != card.rows:
             raise SchemaError(
                 f"{where} has subgroups {column!r:.60} of {len(groups)} rows, but its card names {card.rows} rows"
             )
+    clusters = None
+    if cluster_numbers is not None:
+        clusters = Clusters(file.cluster or FUNCTION, cluster_numbers)
     return _FileRecord(file, card, clusters, subgroups)
 
 
@@ -665,15 +669,18 @@ def _find_file(recorded: TableFile, places: Sequence[str | os.PathLike[str]]) ->
 
 
 def _rows_of_pinned(source: FileSource | HubSource, labels: Sequence[str]) -> list[tuple[Any, Any]]:
-    """Return the texts and the label of each row of a pinned file.
+    """Return the texts and the label of each row of a pinned file, with the names of labels in place of indexes.
 
-    A label is its name. It is its index if the names are not known, or if it is not among them.
+    Args:
+        source: The file.
+        labels: The label names, if they are known. An index for which there is no name stays an index.
     """
     rows: list[tuple[Any, Any]] = []
-    for texts, index in source.rows(labels):
-        is_known = isinstance(index, int) and 0 <= index < len(labels)
-        label = labels[index] if is_known else index
-        rows.append((texts, label))
+    for texts, label in source.rows(labels):
+        if isinstance(label, int) and 0 <= label < len(labels):
+            rows.append((texts, labels[label]))
+        else:
+            rows.append((texts, label))
     return rows
 
 
@@ -759,17 +766,16 @@ def _read_entry(name: str, value: Any) -> Dataset:
 
     Args:
         name: The name of the entry.
-        value: A data set, or a function without arguments that returns one; :func:`_load_builtin` gets the name.
+        value: A data set, or a function without arguments that returns one. The entries of the catalogue have
+            :func:`_load_builtin`, which needs the name.
 
     Raises:
         ArgumentError: The entry is neither.
     """
-    if isinstance(value, Dataset):
-        return value
     dataset: object = value
     if value is _load_builtin:
         dataset = _load_builtin(name)
-    elif callable(value):
+    elif callable(value) and not isinstance(value, Dataset):
         dataset = value()
     if not isinstance(dataset, Dataset):
         raise ArgumentError(

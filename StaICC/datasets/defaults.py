@@ -17,7 +17,7 @@ _MOST_LISTED_LABELS = 10
 
 
 def default_template(columns: int, several_labels: bool = False) -> Template:
-    """The template of a data set that comes without one.
+    """Return the template of a data set that comes without one.
 
     It does not depend on names of columns, which not every source of rows has.
 
@@ -51,7 +51,7 @@ def default_template(columns: int, several_labels: bool = False) -> Template:
 
 
 def default_split(rows: int) -> SplitSizes:
-    """The split of a data set that comes without one: 40 % test, 20 % calibration, 40 % demonstrations, stratified.
+    """Return the split of a data set without one: 40 % test, 20 % calibration, 40 % demonstrations, stratified.
 
     The benchmark's sizes are the maximum: 512, 1024 and 4096 rows.
 

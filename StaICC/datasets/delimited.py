@@ -277,10 +277,10 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
 
 
 def _quoted_dialect(text: str, separator: str) -> _Dialect:
-    """Return how a file with quoted fields is read: with blanks before opening quotes as a part of the field, or not.
+    """Return how a file with quoted fields is read: whether blanks before an opening quote are a part of the field.
 
-    They are no part of it if fields begin with blanks and a quote, the file is well formed without these blanks, and
-    one of these holds: with the blanks it is not well formed, has other rows, or keeps the quotes of a field.
+    A file with the field `` "a text"`` is read in both ways. The blanks are removed if the file is well formed so, and
+    if it is wrong to keep them: the file is then not well formed, has other rows, or has a field with its quotes.
     """
     keeping_blanks = _Dialect(separator, quoted=True)
     removing_blanks = _Dialect(separator, quoted=True, blanks_before_quotes=True)
@@ -288,15 +288,15 @@ def _quoted_dialect(text: str, separator: str) -> _Dialect:
     if not re.search(blanks_before_a_quote, text):
         return keeping_blanks
 
-    records_without_blanks = _records_or_none(text, removing_blanks)
-    if records_without_blanks is None:
+    records_if_removed = _records_or_none(text, removing_blanks)
+    if records_if_removed is None:
         return keeping_blanks
-    records_with_blanks = _records_or_none(text, keeping_blanks)
-    if records_with_blanks is None:
+    records_if_kept = _records_or_none(text, keeping_blanks)
+    if records_if_kept is None:
         return removing_blanks
-    if _widths(records_with_blanks) != _widths(records_without_blanks):
+    if _widths(records_if_kept) != _widths(records_if_removed):
         return removing_blanks
-    if _keeps_quotes(records_with_blanks, records_without_blanks):
+    if _has_field_with_its_quotes(records_if_kept, records_if_removed):
         return removing_blanks
     return keeping_blanks
 
@@ -306,12 +306,22 @@ def _widths(records: Sequence[DelimitedRow]) -> list[int]:
     return [len(record.fields) for record in records]
 
 
-def _keeps_quotes(records_with_blanks: Sequence[DelimitedRow], records_without_blanks: Sequence[DelimitedRow]) -> bool:
-    """Return whether a field keeps its quotes because of blanks before them, which the other reading removes."""
-    for with_blanks, without_blanks in zip(records_with_blanks, records_without_blanks, strict=True):
-        for field, field_without_blanks in zip(with_blanks.fields, without_blanks.fields, strict=True):
-            # A field in quotes is the same in both readings, even if its text begins with blanks and a quote.
-            if field != field_without_blanks and field.lstrip(" ").startswith('"'):
+def _has_field_with_its_quotes(
+    records_if_kept: Sequence[DelimitedRow], records_if_removed: Sequence[DelimitedRow]
+) -> bool:
+    """Return whether a field is read with the quotes around its text, because the blanks before them are kept.
+
+    The field `` "a text"`` is read as `` "a text"`` if the blank is kept, and as ``a text`` if it is removed. A text
+    that begins with blanks and a quote itself is the same in both readings, and does not count.
+
+    Args:
+        records_if_kept: The records of a file, if blanks at the beginning of fields are kept.
+        records_if_removed: The same records, if these blanks are removed.
+    """
+    for record_if_kept, record_if_removed in zip(records_if_kept, records_if_removed, strict=True):
+        for field_if_kept, field_if_removed in zip(record_if_kept.fields, record_if_removed.fields, strict=True):
+            begins_with_quote = field_if_kept.lstrip(" ").startswith('"')
+            if begins_with_quote and field_if_kept != field_if_removed:
                 return True
     return False
 
@@ -331,11 +341,11 @@ def _is_table_without_quoting(file: _File) -> bool:
 
 
 def _refuse_swallowed_rows(file: _File, label: int, records: Sequence[DelimitedRow]) -> None:
-    """Refuse a record of several lines that are rows of the table when they are split without quoting.
+    """Refuse a row of several lines, some of which look like rows themselves if double quotes are ordinary characters.
 
-    A line is such a row if it has as many fields as there are columns, and a label that other rows have. A label that
-    only other lines of the record have counts, too, if all of its lines have a label (in a file that is sorted by
-    label, all rows of a label may be within one text), or if the record is most of the file.
+    A line looks like a row if it has as many fields as there are columns, and a label that other rows have. A label
+    that only other lines of the same row have counts, too, in two cases: if all of the lines have a label (in a file
+    that is sorted by label, all rows of a label may be within one text), or if the row is most of the file.
 
     Args:
         file: The file.
@@ -352,7 +362,7 @@ def _refuse_swallowed_rows(file: _File, label: int, records: Sequence[DelimitedR
     lines_of_file = [line.rstrip("\r\n") for line in io.StringIO(file.text, newline="")]
     for record in records_of_several_lines:
         lines = lines_of_file[record.first_line - 1 : record.last_line]
-        labels = _labels_of_lines(lines, file, label)  # of the lines that would be rows
+        labels = _labels_of_lines(lines, file, label)  # of the lines with as many fields as there are columns
         row_count = _lines_with_labels_of_other_rows(labels, rows_with_label, record.fields[label].strip())
         all_lines_have_labels = len(labels) == len(lines)
         is_most_of_the_file = len(lines) > len(lines_of_file) / 2

@@ -112,6 +112,12 @@ def _first_line_of_width(name: str, text: str, suffix: str, width: int) -> _Firs
     It is read with the separator that splits the most of the first lines into as many fields as there are columns.
     Between tabs and other separators that do equally well, the suffix ``.tsv`` decides.
 
+    Args:
+        name: The file, for messages.
+        text: Its text.
+        suffix: The suffix of its format.
+        width: The number of columns.
+
     Raises:
         ArgumentError: No separator gives lines of ``width`` fields, or several separators do equally well.
     """
@@ -120,17 +126,17 @@ def _first_line_of_width(name: str, text: str, suffix: str, width: int) -> _Firs
     fitting_lines = {}
     for separator in separators:
         fitting_lines[separator] = _count_lines_of_width(first_lines, separator, width)
-    most_fitting = max(fitting_lines.values())
+    most_fitting_lines = max(fitting_lines.values())
     fields = _longest_first_line(text, separators).fields
-    # Every line has one field with a separator that is not in it, but no data set has one column only.
-    is_one_of_several = width == 1 and len(fields) > 1
-    if most_fitting == 0 or is_one_of_several:
+    # A line has one field with each separator that is not in it. But a line of several fields is no single column.
+    lacks_names = width == 1 and len(fields) > 1
+    if most_fitting_lines == 0 or lacks_names:
         names = "1 name" if width == 1 else f"{width} names"
         raise ArgumentError(
             f"{name}: {argument('columns')} has {names}, but the first line has {len(fields)} fields: "
             f"{fields!r:.120}. Name all columns, or leave {argument('columns')} out if the first line has the names"
         )
-    best_separators = [separator for separator in separators if fitting_lines[separator] == most_fitting]
+    best_separators = [separator for separator in separators if fitting_lines[separator] == most_fitting_lines]
     best = best_separators[0]
     is_stated_by_suffix = best == "\t" and suffix != ".csv"
     # With one column, every separator that no line contains does equally well, and it does not matter which is used.

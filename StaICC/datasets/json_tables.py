@@ -121,6 +121,11 @@ def _is_row(value: Mapping[str, Any], wanted: Sequence[str]) -> bool:
 def _rows_of_object(name: str, table: Mapping[str, Any], wanted: Sequence[str]) -> JsonTable:
     """Return the rows of an object that is a whole table.
 
+    Args:
+        name: The file, for messages.
+        table: The object.
+        wanted: The columns that are looked for.
+
     Raises:
         SchemaError: It is no table of a known shape.
     """

@@ -81,9 +81,9 @@ def _parse_json_or_python(text: str) -> object:
 def are_lists(values: Sequence[str], labels: Labels, separator: str | None, has_typed_list: bool) -> bool:
     """Return whether the labels of rows are lists of labels.
 
-    They are lists if the user named a separator, or if the format of the rows has lists. Otherwise they are texts, and
-    they are lists if each of them is written as a list. If the user named all of the texts as labels, they are labels,
-    although they are written as lists.
+    They are if the user named a separator, or if the format of the rows has lists. Otherwise the labels are texts, and
+    all of these must be written as lists, such as ``["late", "refund"]``. There is one exception: texts that the user
+    named as the labels of the data set are single labels, even if they are written like lists.
 
     Args:
         values: The label of each row as text.
@@ -93,11 +93,11 @@ def are_lists(values: Sequence[str], labels: Labels, separator: str | None, has_
     """
     if separator is not None or has_typed_list:
         return True
-    distinct_values = set(values)
-    are_named_by_user = distinct_values <= names_by_value(labels).keys()
-    if are_named_by_user:
+    different_values = set(values)
+    values_with_a_name = names_by_value(labels).keys()
+    if different_values <= values_with_a_name:
         return False
-    return all(_parse_list(value) is not None for value in distinct_values)
+    return all(_parse_list(value) is not None for value in different_values)
 
 
 def check_separator(separator: object) -> str | None:
@@ -116,8 +116,10 @@ def check_separator(separator: object) -> str | None:
     return separator
 
 
-def refuse_unused_separator(values: Sequence[str], separator: str | None, source: str) -> None:
-    """Refuse a separator that is in no label: the rows have one label each, or another separator is meant.
+def refuse_unused_separator(values: Sequence[str], separator: str, source: str) -> None:
+    """Refuse a separator of labels if no row has several labels: none has the separator, and none is a list.
+
+    The user has probably named the wrong separator, or rows have one label each.
 
     Args:
         values: The label of each row as text.
@@ -127,10 +129,8 @@ def refuse_unused_separator(values: Sequence[str], separator: str | None, source
     Raises:
         ArgumentError: No label has the separator, and none is written as a list.
     """
-    if separator is None:
-        return
     for value in values:
-        if separator in value or _parse_list(value) is not None:
+        if separator in value or _parse_list(value) is not None:  # several labels, or a list of labels
             return
     where = f"{source}: " if source else ""
     raise ArgumentError(
@@ -164,20 +164,21 @@ def read_label_lists(
     name_of_single_value = _names_of_single_values(values_by_row, labels, source, place, untyped)
     single_labels = list(dict.fromkeys(name_of_single_value.values()))  # several values may have one name
 
+    # A list is written as the positions of its labels among the single labels.
     position_of_label = {label: position for position, label in enumerate(single_labels)}
     position_of_value = {value: position_of_label[name] for value, name in name_of_single_value.items()}
-    lists = [_positions_in_order(row_values, position_of_value) for row_values in values_by_row]
-    distinct_lists = sorted(set(lists))
-    if len(distinct_lists) < 2:
+    list_of_row = [_positions_in_order(row_values, position_of_value) for row_values in values_by_row]
+    different_lists = sorted(set(list_of_row))
+    if len(different_lists) < 2:
         where = f"{source}: " if source else ""
         raise ArgumentError(f"{where}all {len(values)} rows have the same labels, {values[0]!r:.80}")
 
-    index_of_list = {}
+    # Each different list is one label name of the data set.
     label_space = []
-    for index, positions in enumerate(distinct_lists):
-        index_of_list[positions] = index
+    for positions in different_lists:
         label_space.append(list_text([single_labels[position] for position in positions]))
-    indexes = [index_of_list[positions] for positions in lists]
+    index_of_list = {positions: index for index, positions in enumerate(different_lists)}
+    indexes = [index_of_list[positions] for positions in list_of_row]
     name_of_value = {}
     for value, index in sorted(set(zip(values, indexes, strict=True))):
         name_of_value[value] = label_space[index]

@@ -234,7 +234,7 @@ class TableStatus:
 
 
 def data_home() -> Path:
-    """Folder of the data pack: ``STAICC_HOME``, else ``staicc`` in the platform's cache folder.
+    """Return the folder of the data pack: ``STAICC_HOME``, else ``staicc`` in the platform's cache folder.
 
     Returns:
         An absolute path. The folder need not exist.
@@ -272,7 +272,7 @@ def _cache_folder() -> Path:
 
 
 def expected_digest(name: str) -> str:
-    """SHA-256 that the frozen file of a data set must have.
+    """Return the SHA-256 that the frozen file of a data set must have.
 
     Args:
         name: A data set of the benchmark.
@@ -352,7 +352,7 @@ def _status(name: str, *, thorough: bool) -> TableStatus:
 
 
 def status() -> tuple[TableStatus, ...]:
-    """Which tables are installed, without reading them.
+    """Return which tables are installed, without reading them.
 
     Returns:
         One record for each data set of the benchmark, in its order.

@@ -98,7 +98,7 @@ def spaces_around_labels(rows: RowsToCheck) -> str | None:
     spaced_count = 0
     for label in rows.given_labels:
         has_spaces = isinstance(label, str) and label != label.strip()
-        if has_spaces and label not in rows.space:
+        if has_spaces and label not in rows.space:  # a label name with spaces keeps them
             spaced_count += 1
     if spaced_count == 0:
         return None

@@ -76,7 +76,13 @@ class _ReadLabels:
 
 
 def _read_labels(records: Records, labels: Labels) -> _ReadLabels:
-    """Return the labels of rows as texts, and what is wrong with them: no text and no number, or missing.
+    """Return the labels of rows as texts, and the problems of rows without a usable label.
+
+    A label that is neither a text nor a number is one kind of problem, and a missing label is another one.
+
+    Args:
+        records: The rows.
+        labels: The label names, checked.
 
     Raises:
         ArgumentError: A label is a number with two meanings: not a fault of its row, but of the label names.
@@ -84,7 +90,7 @@ def _read_labels(records: Records, labels: Labels) -> _ReadLabels:
     names = names_by_value(labels)
     texts: list[str] = []
     unreadable = _Findings("Correct or remove these rows")
-    text_of_label: dict[str, str] = {}  # many rows have few labels, so each is read once
+    text_of_label: dict[str, str] = {}  # the labels that were read: many rows have one of few labels
     for row_index, (_, label) in enumerate(records.rows):
         if isinstance(label, str) and label in text_of_label:
             texts.append(text_of_label[label])

@@ -88,13 +88,14 @@ class FileSource:
             )
         records = read_records(self.path, columns=("text", "label"), encoding=None, suffix=".jsonl")
         for row_index, (texts, label) in enumerate(records.rows):
-            label_index = label
-            if isinstance(label, str) and labels:
-                if label not in labels:
-                    place = records.place(row_index)
-                    raise SchemaError(f"{place}: {label!r} is no label of {', '.join(labels)}")
-                label_index = labels.index(label)
-            yield texts[0], label_index
+            is_name = isinstance(label, str)  # otherwise it is an index
+            if not is_name or not labels:
+                yield texts[0], label
+                continue
+            if label not in labels:
+                place = records.place(row_index)
+                raise SchemaError(f"{place}: {label!r} is no label of {', '.join(labels)}")
+            yield texts[0], labels.index(label)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class Table(Protocol):
 
 
 def table_digest(rows: Iterable[tuple[Sequence[str], int]]) -> str:
-    """Digest of rows, the same for every way of storing them.
+    """Return the digest of rows, the same for every way of storing them.
 
     Args:
         rows: ``(texts, label index)`` pairs.
@@ -160,12 +160,21 @@ def _check_row(row: object, columns: int | None, names: Sequence[str] = ()) -> R
         raise ArgumentError("there is no input text")
     if columns is not None and len(texts) != columns:
         raise ArgumentError(f"{len(texts)} input texts, but the rows before it have {columns}")
+    return Row(tuple(texts), _check_label_index(label))
+
+
+def _check_label_index(label: object) -> int:
+    """Return the label of a row as an integer, checked.
+
+    Raises:
+        ArgumentError: It is no integer, is negative, or has more than 32 bits (:data:`_LABEL_LIMIT`).
+    """
     index = whole_number(label)
     if index is None:
         raise ArgumentError(f"the label must be an index into the label space (0, 1, ...), not {label!r:.80}")
     if not 0 <= index < _LABEL_LIMIT:
         raise ArgumentError(f"the label index must be 0 or more, not {label!r:.80}")
-    return Row(tuple(texts), index)
+    return index
 
 
 def _text_name(column: int, names: Sequence[str]) -> str:
@@ -180,8 +189,8 @@ class MemoryTable:
 
     Args:
         rows: ``(text or sequence of texts, label index)`` pairs, all with the same number of texts.
-        place: Names a row by its number, for messages.
-        names: Names of the texts' columns, for messages.
+        place: Returns where a row is, by its number, for messages.
+        names: Names of the columns of the texts, for messages; empty if they have none.
 
     Raises:
         ArgumentError: There is no row, or one is not as said (its place is named).
@@ -206,17 +215,19 @@ class MemoryTable:
         """Check the rows, of which the first one says how many texts each row has, and compute their digest."""
         if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
             raise ArgumentError(f"rows: expected (text or texts, label index) pairs, got {rows!r:.80}")
-        checked: list[Row] = []
+        checked_rows: list[Row] = []
+        columns: int | None = None  # unknown before the first row
         for number, row in enumerate(rows):
-            columns = len(checked[0].texts) if checked else None
             try:
-                checked.append(_check_row(row, columns, names))
+                checked_row = _check_row(row, columns, names)
             except ArgumentError as error:
                 raise ArgumentError(f"{place(number)}: {error}") from None
-        if not checked:
+            checked_rows.append(checked_row)
+            columns = len(checked_row.texts)
+        if columns is None:
             raise ArgumentError("rows: there is no row")
-        self._rows = tuple(checked)
-        self.columns = len(checked[0].texts)
+        self._rows = tuple(checked_rows)
+        self.columns = columns
         self.digest = table_digest(self._rows)
 
     def __len__(self) -> int:

@@ -93,19 +93,7 @@ def read_records(
     content = _uncompressed(file, data)
     if not suffix:
         suffix = format_suffix(file)
-    if header is not None and suffix not in SEPARATORS:
-        raise ArgumentError(
-            f"{file.name}: {argument('columns')} names the columns of a CSV or TSV file without a header"
-        )
-
-    if encoding is not None and suffix in _PARQUET_SUFFIXES:
-        raise ArgumentError(
-            f"{file.name}: got {argument('encoding', encoding)}, but a Parquet file has no encoding. Leave it out"
-        )
-    if quoting is not None and suffix not in SEPARATORS:
-        raise ArgumentError(
-            f"{file.name}: got {argument('quoting', quoting)}, which is about CSV and TSV files. Leave it out"
-        )
+    _refuse_settings_of_other_formats(file.name, suffix, encoding, quoting, header)
 
     if suffix in _PARQUET_SUFFIXES:
         records = _read_parquet(file, content, columns)
@@ -133,6 +121,33 @@ def read_records(
         columns=None if header is None else tuple(header),
     )
     return dataclasses.replace(records, columns=columns, file=pinned)
+
+
+def _refuse_settings_of_other_formats(
+    name: str, suffix: str, encoding: str | None, quoting: str | None, header: Sequence[str] | None
+) -> None:
+    """Refuse settings that the format of a file does not have.
+
+    Args:
+        name: The file, for messages.
+        suffix: The suffix that names its format.
+        encoding: The encoding that the user named, of text files only.
+        quoting: How double quotes are read, of delimited files only.
+        header: The names of all columns, of delimited files only.
+
+    Raises:
+        ArgumentError: There is such a setting.
+    """
+    is_delimited = suffix in SEPARATORS
+    if header is not None and not is_delimited:
+        raise ArgumentError(f"{name}: {argument('columns')} names the columns of a CSV or TSV file without a header")
+    if encoding is not None and suffix in _PARQUET_SUFFIXES:
+        raise ArgumentError(
+            f"{name}: got {argument('encoding', encoding)}, but a Parquet file has no encoding. Leave it out"
+        )
+    if quoting is not None and not is_delimited:
+        given = argument("quoting", quoting)
+        raise ArgumentError(f"{name}: got {given}, which is about CSV and TSV files. Leave it out")
 
 
 class LabelledRecords(NamedTuple):
@@ -402,7 +417,15 @@ def column_header(columns: object, where: str) -> list[str] | None:
 
 
 def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | None) -> str:
-    """Return which columns a file has, and what to do if these are no names, as the end of a message."""
+    """Return the end of a message about columns that are to be named: which columns there are.
+
+    They may be a row, if the file has no header. Then the message also says how to name all columns.
+
+    Args:
+        file: The file.
+        columns: The columns that there are; empty if they are not known.
+        header: The names of all columns that the user gave for a file without a header.
+    """
     if not columns:
         return ""
     not_empty = [column for column in columns if column]

@@ -267,13 +267,16 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
     raise _type_error(hint, value, where)
 
 
+# The functions below read a value of one kind of annotation; their arguments are those of read_value.
+
+
 def _type_error(hint: Any, value: Any, where: str) -> SchemaError:
     """Return the error for a value of another type."""
     return SchemaError(f"{where} must be {_expected_words(hint)}, not {value!r:.60}")
 
 
 def _read_union(hint: Any, value: Any, where: str) -> Any:
-    """Read a value of one of several types, of which at most one is a list, an object or a record."""
+    """Read a value of one of several types, such as ``int | None``; at most one is a list, an object or a record."""
     types = get_args(hint)
     for simple_type in types:
         if type(value) in _TYPES.get(simple_type, ()):
@@ -315,7 +318,7 @@ def _read_items(hint: Any, values: Sequence[Any], where: str) -> tuple[Any, ...]
 def _all_are_simple(hint: Any, values: Sequence[Any]) -> bool:
     """Return whether all values are simple ones that an annotation allows: no lists, objects or records.
 
-    Values 1 and ``None`` are, for example, for the annotation ``int | None``.
+    For the annotation ``int | None``, the values 1 and ``None`` are.
     """
     alternatives = (hint,)
     if get_origin(hint) in (Union, UnionType):
@@ -336,7 +339,7 @@ def _read_mapping(hint: Any, value: Any, where: str) -> dict[str, Any]:
 
 
 def _read_named_tuple(kind: Any, value: Any, where: str) -> Any:
-    """Read a list as a named tuple."""
+    """Read a list as a named tuple, whose fields it has in order."""
     if not isinstance(value, (list, tuple)) or len(value) != len(kind._fields):
         raise _type_error(kind, value, where)
     fields = []

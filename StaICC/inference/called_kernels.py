@@ -27,50 +27,58 @@ _MISSING = object()
 
 
 def declarations(function: object, name: str) -> list[Any]:
-    """Return what is declared about an inference function: by itself, or else by the kernels that it calls.
+    """Return the values of an attribute of an inference function, or else of the kernels that it calls.
 
     Args:
         function: An inference function.
-        name: The attribute that declares it, such as ``"recheck_tolerance"``.
+        name: The attribute, such as ``"recheck_tolerance"``.
 
     Returns:
-        The value of the attribute of the function, if it has it. Else those of the kernels that it refers to: in its
+        One value, if the function has the attribute. Else the value of each kernel that the function refers to: in its
         closure, globals, defaults, arguments or attributes, and within other kernels (their attribute ``kernel``).
         Classes are among them if their attribute is a plain value. Each kernel counts once.
     """
     declaring = _declaring_values(function, name, references_left=_DEEPEST_REFERENCE, outer_kernels=())
-    by_identity = {id(value): value for value in declaring}
-    return [_declared_value(value, name) for value in by_identity.values()]
+    declaring_by_id = {id(value): value for value in declaring}  # so that each object is in it once
+    return [_declared_value(value, name) for value in declaring_by_id.values()]
 
 
 def _declared_value(value: Any, name: str) -> Any:
-    """Return what a kernel, or a partial of an inference function that 0.1.1 documents, declares."""
-    value_for = _declaration_for_partials(value, name)
-    if value_for is None:
+    """Return the value of an attribute of a kernel, or of a partial, whose function declares it for its arguments."""
+    value_for_arguments = _declaration_for_partials(value, name)
+    if value_for_arguments is None:
         return getattr(value, name)
-    return value_for(**value.keywords)
+    return value_for_arguments(**value.keywords)
 
 
 def _declaration_for_partials(function: Any, name: str) -> Callable[..., Any] | None:
-    """Return the function by which partials of a function declare something, such as ``recheck_tolerance_for``.
+    """Return the function that says what a partial declares under a name, for the arguments that the partial binds.
+
+    For a partial of ``infer`` and the name ``"recheck_tolerance"``, it is the attribute ``recheck_tolerance_for`` of
+    ``infer``. The functions that 0.1.1 documents have such attributes.
+
+    Args:
+        function: Any value.
+        name: The name.
 
     Returns:
-        ``None`` if the function is no partial, has positional arguments, or declares nothing by this name.
+        ``None`` if the value is no partial, binds arguments by position, or its function has no such attribute.
     """
-    if not issubclass(type(function), functools.partial) or function.args:
+    is_partial = issubclass(type(function), functools.partial)
+    if not is_partial or function.args:
         return None
-    value_for: Callable[..., Any] | None = own_attribute(function.func, f"{name}_for")
-    return value_for
+    value_for_arguments: Callable[..., Any] | None = own_attribute(function.func, f"{name}_for")
+    return value_for_arguments
 
 
 def _declaring_values(value: Any, name: str, references_left: int, outer_kernels: tuple[object, ...]) -> list[Any]:
-    """Return what declares an attribute: a value itself, or else the kernels that it refers to.
+    """Return the objects that declare an attribute: the value itself, or else the kernels to which it leads.
 
-    Searched are, in this order and up to the first with a declaration: the value, the kernel in its attribute
-    ``kernel``, and what it refers to (closure, globals, arguments, attributes). Of a container, all items are searched.
+    The first of these that declares the attribute counts: the value, the kernel in its attribute ``kernel``, and last
+    all that it refers to (closure, globals, arguments, attributes). Of a container, all items are searched.
 
     Args:
-        value: Any value.
+        value: Any value, at first the inference function.
         name: The attribute.
         references_left: How many more references are followed.
         outer_kernels: The kernels whose attribute ``kernel`` led here, so that a circle ends.
@@ -86,8 +94,8 @@ def _declaring_values(value: Any, name: str, references_left: int, outer_kernels
     if _declaration_for_partials(value, name) is not None or _declares(value, name):
         return [value]
 
-    is_partial_of_documented = issubclass(type(value), functools.partial) and hasattr(value.func, "identity_for")
-    if is_partial_of_documented:  # by 0.1.1
+    is_partial = issubclass(type(value), functools.partial)
+    if is_partial and hasattr(value.func, "identity_for"):  # of a function that 0.1.1 documents
         kernel = kernel_of_partial(value)
         if kernel is None:
             return []
@@ -135,13 +143,16 @@ def _globals_of_inner_code(code: types.CodeType, variables: dict[str, Any]) -> l
 
 
 def _declares(value: Any, name: str) -> bool:
-    """Return whether a value itself has an attribute, and not only as a copy of the one of what it wraps."""
+    """Return whether a value itself declares an attribute.
+
+    A wrapper of :func:`functools.wraps` does not, if it only has a copy of the attribute of what it wraps. A class does
+    only if the attribute is a number or ``None``: its methods and properties need an object of the class.
+    """
     static_value = inspect.getattr_static(value, name, _MISSING)  # runs no code of the value
     if static_value is _MISSING:
         return False
     is_class = issubclass(type(value), type)
     if is_class:
-        # Its methods and properties need an object, so that only a plain value is declared.
         return static_value is None or isinstance(static_value, (int, float))
     wrapped = getattr(value, "__wrapped__", None)
     if wrapped is None:
@@ -151,9 +162,20 @@ def _declares(value: Any, name: str) -> bool:
 
 
 def kernel_of_partial(function: functools.partial[Any]) -> Any:
-    """Return the kernel of a partial of an inference function that 0.1.1 documents; ``None`` for any other partial."""
+    """Return the kernel that computes the predictions of a partial such as ``partial(infer, model=m, tokenizer=t)``.
+
+    0.1.1 documents functions that are used like this. In this library, such a function has an attribute ``kernel_for``,
+    which returns the kernel for the model and the tokenizer that the partial binds.
+
+    Args:
+        function: Any partial.
+
+    Returns:
+        ``None`` if the function has no such attribute, or the partial does not bind model and tokenizer by name.
+    """
     kernel_for = own_attribute(function.func, "kernel_for")
-    if kernel_for is None or not {"model", "tokenizer"} <= function.keywords.keys():
+    binds_model = "model" in function.keywords and "tokenizer" in function.keywords
+    if kernel_for is None or not binds_model:
         return None
     return kernel_for(**function.keywords)
 

@@ -38,9 +38,9 @@ _ATTEMPTS = 10
 
 
 class _ClaimsFile:
-    """The file of one store in this process, of which several runs may lock bytes.
+    """The file of claims of one store, which this process has open. Several runs of the process may lock bytes of it.
 
-    The locks of the operating system exclude other processes only. So the file lists which run of this process has
+    The locks of the operating system exclude other processes only. So this object notes which run of this process has
     locked which byte.
     """
 
@@ -61,17 +61,18 @@ class _ClaimsFile:
 
         Args:
             places: The positions of the bytes in the file. Those that the run has locked before stay locked.
-            owner: The object that identifies the run: other runs may be in this process or in another one.
+            owner: The :class:`Claims` of the run, by which the runs of this process are distinguished.
 
         Returns:
             Whether the run has locked them all.
         """
         newly_locked: list[int] = []
         for place in sorted(places):  # in one order, so that of two runs one gets all
-            if self.owners.get(place) is owner:
+            owner_in_this_process = self.owners.get(place)
+            if owner_in_this_process is owner:
                 continue
-            is_taken_here = place in self.owners
-            if is_taken_here or not self._lock(place):
+            is_free = owner_in_this_process is None and self._lock(place)
+            if not is_free:
                 self.release(newly_locked, owner)
                 return False
             self.owners[place] = owner
@@ -89,7 +90,7 @@ class _ClaimsFile:
                     _locks.lockf(self._file, _locks.LOCK_UN, 1, place)
 
     def _lock(self, place: int) -> bool:
-        """Lock a byte; return whether no other process has locked it."""
+        """Lock a byte against other processes; return whether none of them has locked it before."""
         if _locks is None or self._file is None:
             return True
         try:
@@ -111,10 +112,13 @@ class _ClaimsFile:
 
 
 def _opened(path: Path) -> int:
-    """Return the descriptor of the file of claims, opened and locked in such a way that other processes keep it.
+    """Open the file of claims, lock the byte that shows other processes that it is in use, and return its descriptor.
 
     A process removes the file when it is the only one that has it open. If that happens while the file is opened here,
     it is opened again.
+
+    Args:
+        path: The file; it is made if it is not there.
 
     Raises:
         OSError: It cannot be opened or locked.

@@ -687,9 +687,10 @@ _PASSED_BY_NAME = frozenset({"prompt", "label_space"})
 
 
 def without_overridden_arguments(function: Inference) -> Inference:
-    """Return the function within a partial that binds nothing but what each call overrides; else the function.
+    """Return a function without partials around it that change nothing; of all others, the function itself.
 
-    So ``functools.partial(kernel, label_space=[...])`` is the kernel, with its identity.
+    A partial that binds only ``prompt`` or ``label_space`` changes nothing, because each call passes both. So
+    ``functools.partial(kernel, label_space=[...])`` is the kernel, with its identity.
     """
     while type(function) is functools.partial:
         if function.args or not function.keywords.keys() <= _PASSED_BY_NAME:
@@ -699,18 +700,19 @@ def without_overridden_arguments(function: Inference) -> Inference:
 
 
 def batch_form(function: Inference) -> BatchForm | None:
-    """Find the batched form that a kernel declares.
+    """Return the batched form of an inference function, which predicts many prompts in one call.
 
-    A wrapper made with :func:`functools.wraps` has the batched form that it declares itself, never the one of the
-    function that it wraps; neither has an object whose ``__getattr__`` passes it on. A subclass that overrides
-    ``__call__`` has a batched form if it (or a class below it) defines ``batch`` too. Otherwise the override would
-    never be called.
+    It is the method ``batch`` of a kernel, or that of the kernel in a :func:`functools.partial`. A function without a
+    batched form is called for each prompt. To these belong, although they seem to have the method:
+
+    - a wrapper of a kernel that copies or passes on its attributes. Calling them would leave out the wrapper.
+    - an object of a class that overrides ``__call__`` of a kernel, but not ``batch``. It would leave out the override.
 
     Args:
-        function: The inference function, or a :func:`functools.partial` of one.
+        function: The inference function.
 
     Returns:
-        A callable of (prompts, label space), or ``None`` if the function answers one prompt at a time.
+        A callable of (prompts, label space); ``None`` if there is no batched form.
     """
     batch = own_attribute(function, "batch")
     if callable(batch) and not _overrides_call(function):
@@ -729,24 +731,29 @@ def batch_form(function: Inference) -> BatchForm | None:
 
 
 def _overrides_call(function: Inference) -> bool:
-    """Return whether the class of an object overrides ``__call__`` of the class that defines ``batch``."""
-    if "batch" in getattr(function, "__dict__", {}):
+    """Return whether a class below the one that defines ``batch`` defines ``__call__``, and no ``batch`` of its own.
+
+    Args:
+        function: An object with the method ``batch``.
+    """
+    has_own_batch = "batch" in getattr(function, "__dict__", {})  # of the object, not of its class
+    if has_own_batch:
         return False
-    # The class of the object comes first, and then its bases. A class that defines both methods overrides nothing.
-    overrides_call = False
-    for base in type(function).__mro__:
+    defines_call_below = False
+    for base in type(function).__mro__:  # the class of the object first, and then its bases
         if "batch" in vars(base):
-            return overrides_call
+            return defines_call_below
         if "__call__" in vars(base):
-            overrides_call = True
+            defines_call_below = True
     return False
 
 
 def user_batch_form(function: Inference) -> BatchForm:
-    """Return a function of prompts and label space that calls a function whose user says that it is batched.
+    """Return a batched function of the user in one form: called with ``(prompts, label_space)``, whatever their names.
 
-    0.1.1 passes the list of prompts as ``prompt``, its README calls the parameter ``prompts``; both work. To parameters
-    of other names, prompts and label space are passed by position.
+    The parameter for the list of prompts may be called ``prompt``, as in the code of 0.1.1, or ``prompts``, as in its
+    README. The arguments are then passed by name. If the function has parameters of other names, prompts and label
+    space are passed to it by position.
 
     Args:
         function: An inference function that gets all prompts in one call (``batched_inference=True``).
@@ -757,9 +764,11 @@ def user_batch_form(function: Inference) -> BatchForm:
         parameters = {}  # type: ignore[assignment]
     takes_any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     takes_label_space = takes_any_name or "label_space" in parameters
-    takes_prompts = takes_any_name or "prompt" in parameters or "prompts" in parameters
-    if not takes_label_space or not takes_prompts:
-        return lambda prompts, label_space: function(prompts, label_space)
-    if "prompts" in parameters and "prompt" not in parameters:
+    takes_prompts = "prompts" in parameters and "prompt" not in parameters
+    takes_prompt = takes_any_name or "prompt" in parameters
+
+    if takes_label_space and takes_prompts:
         return lambda prompts, label_space: function(prompts=prompts, label_space=label_space)
-    return lambda prompts, label_space: function(prompt=prompts, label_space=label_space)
+    if takes_label_space and takes_prompt:
+        return lambda prompts, label_space: function(prompt=prompts, label_space=label_space)
+    return lambda prompts, label_space: function(prompts, label_space)

@@ -32,6 +32,8 @@ _NOT_IN_TABLE = frozenset({"exact", "currency", "remarks"})
 """The fields that are no row of the table: they say how other fields are shown, or follow the table."""
 _ESTIMATES = frozenset({"tokens", "cached_tokens", "recheck_tokens", "output_tokens", "longest_prompt", *_COSTS})
 """The fields that are shown with "about" unless the tokens are exact."""
+_SHOWN_IF_KNOWN = frozenset({"cost_without_cache", "cached_tokens", "tokenizer"})
+"""The fields that are details of others: where they are unknown, they are left out. Others are shown as "unknown"."""
 _ROW_NAMES = {"cost_without_cache": "without a cache"}
 """The names of rows that are not those of their fields."""
 
@@ -98,7 +100,7 @@ class Forecast:
         """Return the values as a table, and the remarks below it."""
         lines = []
         for name, value in self.to_dict().items():
-            is_unknown_detail = value is None and name in ("cost_without_cache", "cached_tokens", "tokenizer")
+            is_unknown_detail = value is None and name in _SHOWN_IF_KNOWN
             if name in _NOT_IN_TABLE or is_unknown_detail:
                 continue
             row_name = _ROW_NAMES.get(name, name.replace("_", " "))

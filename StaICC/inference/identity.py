@@ -210,7 +210,7 @@ def replaced_methods(value: object) -> list[str]:
 
 
 def _class_member(cls: type, name: str) -> object:
-    """Return what a class, or the first of its bases, defines under a name; ``None`` if none defines it."""
+    """Return what a class defines under a name, or else the nearest of its bases; ``None`` if none defines it."""
     for base in cls.__mro__:
         if name in vars(base):
             return vars(base)[name]
@@ -218,7 +218,11 @@ def _class_member(cls: type, name: str) -> object:
 
 
 def _patched_methods(cls: type) -> list[str]:
-    """Return the names of the methods of a class of this library that other code replaced."""
+    """Return the names of the methods of a class of this library that other code replaced.
+
+    A method is taken for a replaced one if it is neither of this library nor of the standard library, of which a
+    dataclass has methods: a function of another package, or an object that can be called.
+    """
     names = []
     for name, member in vars(cls).items():
         function = _unwrapped_function(member)
@@ -226,8 +230,8 @@ def _patched_methods(cls: type) -> list[str]:
             continue
         package = ""
         if type(function) is types.FunctionType:
-            package = function.__globals__["__name__"].partition(".")[0]
-        # A dataclass has methods of the standard library.
+            module_name = function.__globals__["__name__"]
+            package = module_name.partition(".")[0]
         is_original = package == "StaICC" or package in sys.stdlib_module_names
         if not is_original:
             names.append(f"{cls.__qualname__}.{name}")
@@ -247,7 +251,11 @@ def _unwrapped_function(member: Any) -> Any:
 
 
 def _identity_class(value: Any) -> type | None:
-    """Return the class that defines the method ``identity`` of an object; ``None`` if it has no such method."""
+    """Return the class that defines the method ``identity`` of an object: that of the object, or the nearest base.
+
+    Returns:
+        ``None`` if there is no such method, or the value is a class itself.
+    """
     for base in type(value).__mro__:
         if "identity" in vars(base):
             is_method_of_object = not isinstance(value, type) and callable(value.identity)
@@ -374,10 +382,13 @@ def _closure_and_globals(function: types.FunctionType) -> list[object]:
 
 
 def _items(container: Any) -> Iterator[object]:
-    """Return the items of a tuple, list or set, without the code of a subclass."""
-    for base in _CONTAINERS:
-        if issubclass(type(container), base):
-            return base.__iter__(container)  # type: ignore[no-any-return]
+    """Return the items of a tuple, list or set.
+
+    They are read by the method of the built-in type: that of a subclass may run code of the user's own.
+    """
+    for built_in_type in _CONTAINERS:
+        if issubclass(type(container), built_in_type):
+            return built_in_type.__iter__(container)  # type: ignore[no-any-return]
     raise TypeError(f"{type(container)} is no container")
 
 

@@ -148,15 +148,14 @@ class PendingQueries:
             if not self._ignores_claims and not self._claim(chunk):
                 self._postponed.append(chunk)
                 continue
-            stored = self._newly_stored(chunk)
+            stored_by_others = self._newly_stored(chunk)
             self._left -= len(chunk)
-            unevaluated = chunk
-            if stored:
-                self._release(list(stored))
-                unevaluated = [key for key in chunk if key not in stored]
-            if unevaluated:
+            if stored_by_others:
+                self._release(list(stored_by_others))
+                chunk = [key for key in chunk if key not in stored_by_others]
+            if chunk:
                 self._waiting_since = None
-                return unevaluated
+                return chunk
         return None
 
     def _next_chunk(self, most: int) -> Sequence[PromptKey]:
@@ -196,8 +195,11 @@ class PendingQueries:
         return last_end
 
     def _newly_stored(self, chunk: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
-        """Return the predictions of a chunk that another run stored in the meantime; this run takes them, too."""
-        if self._store is None or self._store.version() == self._stored_version:
+        """Return the predictions of a chunk that other runs stored since this one read the store, and use them here."""
+        if self._store is None:
+            return {}
+        is_unchanged = self._store.version() == self._stored_version
+        if is_unchanged:
             return {}
         stored = self._store.get_many(chunk)
         if stored and self._take_stored is not None:
@@ -224,12 +226,12 @@ class PendingQueries:
         self._finished.clear()
 
     def wait_for_others(self) -> bool:
-        """Wait a moment for chunks that other runs have claimed, after which :meth:`take` tries them again.
+        """Wait a moment if other runs have claimed chunks, and let :meth:`take` try these chunks again.
 
-        If the other runs store nothing for a long time, their claims are ignored from then on.
+        If the other runs store nothing for :data:`_PATIENCE_SECONDS`, their claims are ignored from then on.
 
         Returns:
-            Whether chunks are left, so that :meth:`take` may have one now.
+            Whether chunks are left, so that :meth:`take` may return one now.
         """
         if not self._postponed:
             return bool(self._returned or self._blocks)

@@ -113,8 +113,8 @@ class RequestCounter:
         shared_length = _at_boundary(text, common_length(self._previous_text, text))
         self._count_prefix(text, shared_length)
         self._previous_text = text
-        rest = text[self._prefix_length :]
-        tokens = self._prefix_tokens + self._count(rest)
+        text_after_prefix = text[self._prefix_length :]
+        tokens = self._prefix_tokens + self._count(text_after_prefix)
         shared_tokens = self._prefix_tokens
 
         if request.message_count:
@@ -126,7 +126,9 @@ class RequestCounter:
         return RequestTokens(read=tokens, cached=_cached_part(shared_tokens))
 
     def _count_prefix(self, text: str, shared_length: int) -> None:
-        """Count the tokens of the beginning of a text that the text before has, too; those of the last one are known.
+        """Count the tokens of the beginning that a text shares with the text before.
+
+        They are counted only if this beginning is another one than that of the text before, whose tokens are known.
 
         Args:
             text: The text.

@@ -92,7 +92,7 @@ def token_cost(tokens: float, output_tokens: float, prices: Sequence[float], cac
 
 
 def cost_text(cost: float, currency: str = "") -> str:
-    """Return a cost as text: with two decimals, or more where it is small.
+    """Return a cost as text with two decimals; a cost below 0.1 with two digits after its leading zeros.
 
     Args:
         cost: The cost, at least 0.
@@ -104,8 +104,8 @@ def cost_text(cost: float, currency: str = "") -> str:
     """
     decimals = _DECIMALS
     if 0 < cost < _SMALL_COST:
-        first_digit = -math.floor(math.log10(cost))
-        decimals = first_digit + 1
+        decimals_to_first_digit = -math.floor(math.log10(cost))  # 3 for 0.005
+        decimals = decimals_to_first_digit + 1
     text = f"{cost:,.{decimals}f}"
     if decimals > _DECIMALS and text.endswith("0"):
         text = text[:-1]

@@ -104,17 +104,17 @@ def rechecks(function: Inference, setting: bool | None) -> bool:
 
 
 def difference(first: object, other: object) -> float:
-    """Return by how much two predictions of a query differ: by the largest difference of their numbers.
+    """Return by how much two predictions of a query differ: two lists of scores by their most different scores.
 
-    Differences are relative to numbers above 1. Where the predictions name different labels, the distance of these
-    labels' scores counts, too.
+    The difference of two scores is relative to the larger one, if that is above 1. Where the lists have their largest
+    score at different labels, the distance between the scores of these labels counts, too (:func:`_score_gap`).
 
     Args:
         first: A prediction: a number for each label, a label index, a text, or features.
         other: The other prediction.
 
     Returns:
-        The difference; infinity for different labels, texts or kinds of predictions.
+        The difference. Of predictions that are not both lists of scores, it is 0 if they are equal, else infinity.
     """
     if not isinstance(first, list) or not isinstance(other, list) or len(first) != len(other):
         return 0.0 if first == other else math.inf
@@ -131,9 +131,13 @@ def difference(first: object, other: object) -> float:
 def _score_gap(first: list[float], other: list[float]) -> float:
     """Return how far the label that the first prediction names is below the largest score of the other prediction.
 
-    Large numbers may differ little relative to themselves, and name other labels all the same. The distance is relative
-    to the range of the other's scores, if that is above 1. Half of it counts: two scores that are equal may have moved
-    apart by the accepted difference each.
+    It is needed because large numbers may differ little, relative to themselves, and name other labels all the same.
+    The distance is relative to the range of the other prediction's scores, if that is above 1. Only half of it counts:
+    two equal scores may have moved apart by the accepted difference each.
+
+    Args:
+        first: The scores of one prediction. It names the label with the largest score.
+        other: The scores of the other prediction.
     """
     label_of_first = first.index(max(first))
     distance = max(other) - other[label_of_first]
@@ -144,11 +148,14 @@ def _score_gap(first: list[float], other: list[float]) -> float:
 
 
 def _relative_difference(first: float, other: float) -> float:
-    """Return the difference of two numbers, relative to the larger one if that is above 1; infinity if one is."""
-    difference_of_numbers = first - other
-    if not math.isfinite(difference_of_numbers):
+    """Return the absolute difference of two numbers; of numbers above 1, as a share of the larger one.
+
+    If one of the numbers is infinite, so is the difference.
+    """
+    absolute_difference = abs(first - other)
+    if not math.isfinite(absolute_difference):
         return math.inf
-    return abs(difference_of_numbers) / max(1.0, abs(first), abs(other))
+    return absolute_difference / max(1.0, abs(first), abs(other))
 
 
 class ReusedPrediction(NamedTuple):

@@ -108,16 +108,16 @@ def output_error(message: str, failure: Failure) -> errors.OutputError:
 def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
     """Return whether a run ends after these predictions.
 
-    It does after a failure that is final, and with ``on_error="raise"`` after every failed query. A
-    :class:`Failure` with a reply is no failed query: the model replied, but the reply has no label.
+    It ends after a failure that is final, and with ``on_error="raise"`` after any failed query. A reply without a label
+    is a :class:`Failure`, too, but the query did not fail: the failure has the reply.
     """
     for answer in answers:
         if not isinstance(answer, Failure):
             continue
         if answer.final:
             return True
-        is_failed_query = answer.reply is None
-        if is_failed_query and on_error == "raise":
+        has_reply = answer.reply is not None
+        if on_error == "raise" and not has_reply:
             return True
     return False
 
@@ -331,7 +331,7 @@ def batch_answers(
 def solver(
     function: Any, on_error: OnError, stopped: Callable[[], bool] = lambda: False
 ) -> Callable[[Chunk], list[Answer | Failure]]:
-    """Return what evaluates chunks of queries with one label space.
+    """Return a function that evaluates a chunk of queries: in one call if the inference function has a batched form.
 
     Args:
         function: The inference function.
@@ -339,7 +339,8 @@ def solver(
         stopped: Called before each prompt of a function that is not batched; if true, the chunk ends.
 
     Returns:
-        A function that returns one prediction or failure per query, in order; fewer if the chunk ended early.
+        A function of a chunk, whose queries have one label space. It returns one prediction or failure per query, in
+        order; fewer if the chunk ended early.
     """
     batch = batch_form(function)
     with_parts = reads_parts(function)
@@ -364,7 +365,7 @@ def solver(
     def solve_in_batches(chunk: Chunk) -> list[Answer | Failure]:
         """Call the batched form with all queries, or with fewer ones where it fails."""
         prompts = [prompt for prompt, _ in chunk]
-        _, label_space = chunk[0]
+        _, label_space = chunk[0]  # that of all queries
         return _solve_batch(batch, prompts, label_space, on_error, with_parts)
 
     return solve_in_batches

@@ -136,7 +136,15 @@ def _parse(reply: str, label_space: Sequence[str], label_prefix: str, text_prefi
 
 
 def _exact_label(reply: str, names: list[str]) -> int | None:
-    """Return the label that a reply is, as written or without the white space around both; ``None`` if it is none."""
+    """Return the label that a whole reply is, as written, or without the white space around both.
+
+    Args:
+        reply: The reply.
+        names: The label names.
+
+    Returns:
+        The index of the label; ``None`` if the reply is none, or if several labels are equal to it.
+    """
     if reply and names.count(reply) == 1:
         return names.index(reply)
     stripped_reply = reply.strip()

@@ -166,7 +166,13 @@ class Part:
 
 
 def distinct_keys(queries: Iterable[Query], group_prefixes: bool) -> list[PromptKey]:
-    """Return the distinct pairs of prompt and label space, in order or so that common prefixes follow each other."""
+    """Return the distinct pairs of prompt and label space among queries.
+
+    Args:
+        queries: The queries.
+        group_prefixes: Sort the pairs, so that prompts with a common prefix follow each other; otherwise they are in
+            the order of the queries.
+    """
     keys = list(dict.fromkeys((query.prompt, query.label_space) for query in queries))
     if group_prefixes:
         keys.sort(key=_prefix_order)
@@ -222,7 +228,7 @@ class _Evaluation:
         self._function = function
         self._queries = queries
         self._part = part
-        """The name of this part of the run, for messages and progress."""
+        """The part of the run that the queries are, for messages and progress."""
         self._options = options
         self._numbers = _first_numbers(queries)
         """The number of the first query with each key, for messages."""
@@ -232,8 +238,9 @@ class _Evaluation:
         """Predictions that another run on the store makes while this one runs."""
         self._stored_version: object = None
         """The version of the store when it was read; it changes when another run stores something."""
-        # The methods below use the attributes above.
+        # From here on, methods of this object are called, which use the attributes above.
         self._reused = self._read_store()
+        """The stored predictions of the queries, by their keys."""
         self._collector = AnswerCollector(
             options,
             part,
@@ -339,9 +346,10 @@ class _Evaluation:
 
     @contextlib.contextmanager
     def _pending(self) -> Iterator[PendingQueries]:
-        """Give the queries that are not stored, in a with block, after which other runs may evaluate what is left.
+        """Yield the queries that are not stored, for the time of the block.
 
-        Until then, the other runs on the store see which of the queries this run evaluates.
+        Within the block, other runs on the store see which of the queries this run has claimed, and evaluate others.
+        After it, the claims end.
         """
         groups = _groups(self._keys, self._function, self._options)
         store = self._options.store
@@ -544,7 +552,7 @@ class AnswerCollector:
         self.report()
 
     def _take(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
-        """Keep predictions, with the labels of replies in place of their texts."""
+        """Keep predictions by their keys, in place of earlier ones, and with the labels of replies for their texts."""
         for key, answer in answers.items():
             prediction = answer
             if not self._options.free_text:
@@ -577,25 +585,28 @@ class AnswerCollector:
             self.failures[key] = failure
 
     def refuse_failures(self, numbers: Mapping[PromptKey, int]) -> None:
-        """Raise the error of the first query whose failure ends the run, or else of the first one without a prediction.
+        """Raise the error of a query that ends the run, if there is one.
+
+        That is the first query whose failure ends the run. Without such a failure, it is the first query that has
+        neither a prediction nor a failure.
 
         Args:
-            numbers: The number of each query.
+            numbers: The number of each query, by its key.
 
         Raises:
             StaICCError: There is such a query.
         """
-        failures: dict[int, Failure] = {}
+        failure_by_number: dict[int, Failure] = {}
         for key, failure in self.failures.items():
             if ends([failure], self._options.on_error):
-                failures[numbers[key]] = failure
-        if not failures:
+                failure_by_number[numbers[key]] = failure
+        if not failure_by_number:
             for key, number in numbers.items():
                 if key not in self.answers:
-                    failures[number] = _LOST
-        if failures:
-            first_number = min(failures)
-            raise _error(f"{self._part.name}, query {first_number}", failures[first_number])
+                    failure_by_number[number] = _LOST
+        if failure_by_number:
+            first_number = min(failure_by_number)
+            raise _error(f"{self._part.name}, query {first_number}", failure_by_number[first_number])
 
     def _check_watched(self) -> None:
         """Check the predictions of the first queries, once all of them have one, and log what is wrong.
@@ -649,11 +660,16 @@ class AnswerCollector:
             self.commit()
 
     def commit(self) -> None:
-        """Store the uncommitted predictions. Where the store has a different one already, that one is used."""
+        """Store the new predictions that are not stored yet.
+
+        Another run may have stored a different prediction of a query before. It stays in the store, so this run uses
+        it, too, in place of its own.
+        """
         if self._options.store is not None and self._uncommitted:
-            stored_before = self._options.store.put_many(self._uncommitted)
-            self._take(stored_before)
-            # Only now: after an interrupt, they are stored at the end of the run.
+            stored_by_others = self._options.store.put_many(self._uncommitted)
+            self._take(stored_by_others)
+            # Emptied after the storing, not before: if Ctrl-C ends this call, the commit at the end of the run stores
+            # them.
             self._uncommitted = []
         self._last_commit = time.monotonic()
         if self.after_commit is not None:
@@ -699,15 +715,16 @@ def _evaluate_in_one_call(
     retried_before = retried(function)
     if options.before_predicting is not None:
         options.before_predicting()
-    collector = AnswerCollector(replace(options, store=None), part, total=len(keys), stored={}, prompts=prompts)
+    options_without_store = replace(options, store=None)
+    collector = AnswerCollector(options_without_store, part, total=len(keys), stored={}, prompts=prompts)
     batch = contract.user_batch_form(function)
-    returned = batch_answers(batch, list(prompts.values()), label_space, reads_parts(function))
+    returned = batch_answers(batch, list(prompts.values()), label_space, with_parts=reads_parts(function))
     if not isinstance(returned, Failure):
         predictions = returned
     elif ends([returned], options.on_error):
         raise _error(part.name, returned)
-    else:  # all queries of the call failed
-        predictions = [returned] * len(keys)
+    else:
+        predictions = [returned] * len(keys)  # the call failed, and so did all of its queries
     collector.deliver(keys, predictions)
 
     failed_count = len(collector.failures)
@@ -752,7 +769,8 @@ def _load_model(function: Inference, part: Part, options: RunOptions, collector:
     if kernel is None or kernel.is_loaded:
         return
     if options.progress is not None:
-        options.progress(Progress(0, 0, part.name, part.number, part.parts, phase=LOADING))
+        report = Progress(done=0, total=0, where=part.name, number=part.number, parts=part.parts, phase=LOADING)
+        options.progress(report)
     kernel.load_model()
     collector.report()  # the first batch may take long, too, and it is no loading
 
@@ -774,7 +792,14 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
         at_once = queries_at_once(function)
     try:
         if isinstance(options.executor, WorkerPool):
-            solve_in_workers(options.executor, function, pending, options.on_error, collector, options.chunk_size)
+            solve_in_workers(
+                options.executor,
+                function,
+                pending,
+                on_error=options.on_error,
+                receiver=collector,
+                size=options.chunk_size,
+            )
         elif at_once is not None:
             _solve_served(function, pending, options, collector, at_once)
         else:
@@ -845,7 +870,7 @@ def _solve_served(
         _solve_first(function, pending, options, collector, number=compared_queries)
     threads = RequestThreads(at_once)
     try:
-        solve_in_workers(WorkerPool(threads), function, pending, options.on_error, collector, size=1)
+        solve_in_workers(WorkerPool(threads), function, pending, on_error=options.on_error, receiver=collector, size=1)
     finally:
         threads.shutdown()
 

@@ -85,7 +85,7 @@ class StoreLockedError(StoreError):
 
 
 def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
-    """Digest a prompt and its label space: what a stored prediction belongs to.
+    """Return the digest of a prompt and its label space, by which the predictions of a model are stored.
 
     Args:
         prompt: The prompt, or for a noisy channel the list of prompts (one per label). A list of one prompt is
@@ -168,24 +168,29 @@ whether the prompt is unmeasured."""
 
 
 def _encode(prediction: Answer) -> bytes | str:
-    """Return what a row of the table holds: bytes for label scores, JSON for all else."""
-    if isinstance(prediction, ScoredLabels):
-        return _encode_scores(prediction) + _encode_facts(prediction)
+    """Return a prediction as a row of the table holds it.
+
+    Label scores, which are a list of floats, are bytes: those of each score, and then those of what is known of the
+    prompt, if the scores are :class:`ScoredLabels`. A reply, a label index and features are a text, their JSON.
+    """
     if isinstance(prediction, list):
-        return _encode_scores(prediction)
+        encoded_scores = struct.pack(f"<{len(prediction)}d", *prediction)
+        if isinstance(prediction, ScoredLabels):
+            return encoded_scores + _encode_facts_about_prompt(prediction)
+        return encoded_scores
     if isinstance(prediction, Text):
         return _encode_reply(prediction)
     return json.dumps(prediction)
 
 
-def _encode_scores(scores: Sequence[float]) -> bytes:
-    return struct.pack(f"<{len(scores)}d", *scores)
+def _encode_facts_about_prompt(scored: ScoredLabels) -> bytes:
+    """Return what label scores say of their prompt, such as the label mass, as bytes.
 
-
-def _encode_facts(scored: ScoredLabels) -> bytes:
-    """Return what is known of the prompt, in the shorter form where a local model computed the scores."""
+    The shorter form (:data:`_FACTS`) is used unless there is a fact that only scores of a server have.
+    """
     label_mass = _nan_if_unknown(scored.label_mass)
-    if scored.mass_without_text is None and not scored.unmeasured:
+    has_facts_of_server = scored.mass_without_text is not None or scored.unmeasured
+    if not has_facts_of_server:
         return _FACTS.pack(label_mass, scored.dropped)
     mass_without_text = _nan_if_unknown(scored.mass_without_text)
     return _FACTS_OF_SERVER.pack(label_mass, mass_without_text, scored.dropped, scored.unmeasured)
@@ -203,7 +208,11 @@ def _encode_reply(reply: Text) -> str:
 
 
 def _decode(stored: bytes | str) -> Answer:
-    """Return the prediction of a row of the table."""
+    """Return the prediction of a row of the table.
+
+    Bytes are label scores. A text is JSON: of a text or a list for a reply (the arguments of :class:`Text`), of an
+    object for features, and of a number for a label index.
+    """
     if isinstance(stored, bytes):
         return _decode_scores(stored)
     value: Any = json.loads(stored)
@@ -528,8 +537,9 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             yield
         except sqlite3.Error as error:
             reason = str(error)
-            machine_is_at_fault = any(word in reason.lower() for word in _ENVIRONMENT)
-            if not isinstance(error, sqlite3.OperationalError) or not machine_is_at_fault:
+            names_the_machine = any(word in reason.lower() for word in _ENVIRONMENT)
+            machine_is_at_fault = isinstance(error, sqlite3.OperationalError) and names_the_machine
+            if not machine_is_at_fault:
                 raise self._damaged(reason) from error
             error_type = StoreLockedError if _is_locked(error) else StoreError
             raise error_type(
@@ -888,13 +898,27 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
 
 def _exported(name: str, key: bytes, prediction: Answer) -> dict[str, Any]:
-    """Return a line of :meth:`PredictionStore.export`: a prediction with the name of its model and its key."""
+    """Return a line of :meth:`PredictionStore.export` as a dictionary: a prediction with its model and its key.
+
+    Args:
+        name: The name of the model.
+        key: The digest of the query.
+        prediction: The prediction.
+    """
     line: dict[str, Any] = {"answer": prediction, "fingerprint": name, "key": key.hex()}
     if isinstance(prediction, list):
-        line["answer"] = ["-inf" if number == -math.inf else number for number in prediction]
+        line["answer"] = _without_infinity(prediction)
     if isinstance(prediction, Text):
         line["finish_reason"] = prediction.finish_reason
     return line
+
+
+def _without_infinity(scores: Sequence[float]) -> list[float | str]:
+    """Return label scores as JSON can hold them: with the text ``"-inf"`` in place of minus infinity."""
+    written: list[float | str] = []
+    for score in scores:
+        written.append("-inf" if score == -math.inf else score)
+    return written
 
 
 def _interrupt_is_handled() -> bool:

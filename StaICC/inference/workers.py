@@ -175,11 +175,13 @@ class _Solved(NamedTuple):
 
 
 def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
-    """Return the predictions of a chunk, evaluated in a worker: of its first queries only if its time is over before.
+    """Return the predictions of a chunk, evaluated in a worker.
+
+    After :data:`_CUT_SECONDS`, or if the run ends early, they are those of the first queries of the chunk only.
 
     Args:
         remote: The inference function. In a worker process it is a copy, which counts its own requests and tokens. In
-            a thread of the process that runs it is none, and the run counts them.
+            a thread it is the function of the run itself, and the run counts them.
         chunk: The queries.
         on_error: Whether the chunk ends at the first query without a prediction.
     """
@@ -200,7 +202,7 @@ def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
         usage_of_chunk = _difference_of_usage(usage(function), usage_before)
     run_ends = ends(predictions, on_error)
     if run_ends and not remote.is_copy:
-        # Here, so that no thread begins another chunk before the run hears of it.
+        # All threads share this object, so that none begins another chunk before the run receives this one.
         remote.stopped = True
     is_cut = len(predictions) < len(chunk) and not run_ends
     return _Solved(predictions, usage_of_chunk, seconds, is_cut)
@@ -362,7 +364,8 @@ def _lacks_guard() -> bool:
         source = Path(path).read_text("utf-8")
     except (OSError, ValueError):
         return False
-    return re.search(r"""__name__\s*==\s*['"]__main__['"]""", source) is None
+    guard = re.search(r"""__name__\s*==\s*['"]__main__['"]""", source)
+    return guard is None
 
 
 @contextlib.contextmanager
@@ -429,7 +432,7 @@ def solve_in_workers(
         ArgumentError: The executor cannot run the chunks.
         RunEndingError: A worker died, or the executor was shut down.
     """
-    run = _WorkerRun(pool, function, pending, on_error, receiver, size)
+    run = _WorkerRun(pool, function, pending, on_error=on_error, receiver=receiver, size=size)
     try:
         while run.advance():
             pass
@@ -642,7 +645,7 @@ def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: 
     """Prepare a worker process, before its first chunk: its device or threads, its signals, its end.
 
     Args:
-        begun: Number of worker processes of the pool that began before this one, in shared memory.
+        begun: An integer in shared memory: how many worker processes of the pool have begun. This one adds itself.
         devices: The devices that are dealt to the workers in turn.
         threads: Number of threads of a worker without a device.
         on_command_line: Whether the messages of the parent name options of the command line.
@@ -651,10 +654,10 @@ def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: 
     # The parent gets Ctrl-C, too, and decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with begun.get_lock():
-        number = begun.value
+        number_of_worker = begun.value
         begun.value += 1
     if devices:
-        os.environ[DEVICES] = devices[number % len(devices)]
+        os.environ[DEVICES] = devices[number_of_worker % len(devices)]
     else:
         os.environ.setdefault(_THREADS, str(threads))
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -127,7 +127,8 @@ class BM25Index:
         least_score = partial.highest - partial.remaining - _ROUNDING * largest_sum
         full_scores = {}
         for text_index, partial_score in enumerate(partial.scores):
-            if partial_score >= least_score:
+            may_be_first = partial_score >= least_score
+            if may_be_first:
                 full_scores[text_index] = _score_of(text_index, terms_of_words)
         highest = max(full_scores.values())
         return [text_index for text_index, score in full_scores.items() if score == highest]

@@ -489,20 +489,20 @@ class PromptWriter(FixedAttributes):
         known = self.get_config_dict()
         for key in config_dict:
             known_name("prompt setting", key, known)
-        noisy = config_dict.get("use_noisy_channel", False)
-        if not isinstance(noisy, bool):
-            raise ArgumentError(f"use_noisy_channel must be True or False, not {noisy!r}")
+        changes = dict(config_dict)
+        noisy_channel = changes.pop("use_noisy_channel", None)
+        if "use_noisy_channel" in config_dict and not isinstance(noisy_channel, bool):
+            raise ArgumentError(f"use_noisy_channel must be True or False, not {noisy_channel!r}")
         settings_before = self._settings
         try:
             # The channel first: it sets affixes, which the dictionary may set otherwise.
-            if noisy:
+            if noisy_channel is True:
                 self.use_noisy_channel()
-            elif "use_noisy_channel" in config_dict:
+            elif noisy_channel is False:
                 self.disable_noisy_channel()
-            for key, value in config_dict.items():
-                if key != "use_noisy_channel":
-                    change = getattr(self, f"change_{key}")
-                    change(value)
+            for key, value in changes.items():
+                change_setting = getattr(self, f"change_{key}")
+                change_setting(value)
         except ArgumentError:
             self._settings = settings_before
             raise
@@ -589,12 +589,13 @@ class PromptWriter(FixedAttributes):
         renderer = PromptRenderer(self._split, settings)
         demonstrations = []
         for number, line in enumerate(demos_lines):
-            if isinstance(line, str) or not isinstance(line, Sequence) or len(line) != 2:
+            is_sequence = isinstance(line, Sequence) and not isinstance(line, str)
+            if not is_sequence or len(line) != 2:
                 raise ArgumentError(f"demonstration {number} must be a pair (input texts, label), not {line!r}")
-            texts = self.checked_texts(line[0])
-            label_index = self._label_index(line[1])
-            demonstrations.append(renderer.demonstration(texts, label_index))
-        return _text_or_list(renderer.assemble(demonstrations, self.checked_texts(query_line)))
+            texts, label = line
+            demonstrations.append(renderer.demonstration(self.checked_texts(texts), self._label_index(label)))
+        query_texts = self.checked_texts(query_line)
+        return _text_or_list(renderer.assemble(demonstrations, query_texts))
 
     def checked_texts(self, text_or_texts: Sequence[str] | str) -> Sequence[str]:
         """Return the input texts of a row, checked; a single text is a row of one.

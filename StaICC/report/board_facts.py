@@ -17,6 +17,8 @@ _PROMPT_SETTINGS = ("k", "sampler", "repeats", "demonstrations", "template", "op
 """Settings that decide the text of the prompts."""
 _SCORING_SETTINGS = ("method", "channel", "scoring", "outputs", "statistics")
 """Settings that decide how predictions become scores and intervals."""
+_LONGEST_VALUES = 30
+"""Characters of the values of a setting that are listed if they differ; the table has all."""
 
 
 def board_facts(headlines: Sequence[Headline], names: Sequence[str], settings: RunSettings, group: Group) -> Markup:
@@ -41,9 +43,9 @@ def board_facts(headlines: Sequence[Headline], names: Sequence[str], settings: R
     if len(names) > 1:
         facts["The runs differ in"] = _differences_text(settings)
     facts["Prompts"] = _prompts_text(settings)
-    facts["Scoring"] = _settings_text(settings.shared, _SCORING_SETTINGS)
+    facts["Scoring"] = _settings_text(settings, _SCORING_SETTINGS)
     others = [name for name in settings.shared if name not in (*_PROMPT_SETTINGS, *_SCORING_SETTINGS)]
-    facts["Run" if len(names) == 1 else "All runs"] = _settings_text(settings.shared, others)
+    facts["Run" if len(names) == 1 else "All runs"] = _settings_text(settings, others)
     lines = []
     for name, text in facts.items():
         if text:
@@ -177,14 +179,28 @@ def _differences_text(settings: RunSettings) -> str:
 
 
 def _prompts_text(settings: RunSettings) -> str:
-    """Return the settings of the prompts that all runs share, and whether the templates are those of the data sets."""
-    text = _settings_text(settings.shared, _PROMPT_SETTINGS)
+    """Return the settings of the prompts, and whether the templates are those of the data sets."""
+    text = _settings_text(settings, _PROMPT_SETTINGS)
     has_own_template = "template" in settings.shared or "template" in settings.differing
     if not has_own_template:
         text = f"{text}, template of each data set".removeprefix(", ")
     return text
 
 
-def _settings_text(shared: Mapping[str, str], names: Sequence[str]) -> str:
-    """Return settings with their values: ``k 4, sampler lcg42``. Settings without a shared value are left out."""
-    return ", ".join(f"{name} {shared[name].replace(';', ', ')}" for name in names if name in shared)
+def _settings_text(settings: RunSettings, names: Sequence[str]) -> str:
+    """Return settings with their values: ``k 1 / 4, sampler lcg42``. Settings that no run has are left out."""
+    parts = []
+    for name in names:
+        if name in settings.shared:
+            parts.append(f"{name} {settings.shared[name].replace(';', ', ')}")
+        elif name in settings.differing:
+            parts.append(f"{name} {_different_values(list(settings.differing[name].values()))}")
+    return ", ".join(parts)
+
+
+def _different_values(values: Sequence[str]) -> str:
+    """Return the different values of a setting, each once: ``1 / 4``; only that it differs if they are long."""
+    text = " / ".join(dict.fromkeys(values))
+    if len(text) > _LONGEST_VALUES:
+        return "differs"
+    return text

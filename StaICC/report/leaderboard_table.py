@@ -26,7 +26,7 @@ from StaICC.report.summary_sentence import summary_sentence
 from StaICC.report.tables import table
 from StaICC.results.above_chance import LEVEL, above_chance
 from StaICC.results.interval_scope import all_scope_notes
-from StaICC.results.left_out import LEFT_OUT_NOTE
+from StaICC.results.left_out import LEFT_OUT_NOTE, with_marks
 
 _FEW_COLUMNS = 7
 """A table with more columns has a smaller font."""
@@ -140,6 +140,9 @@ def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool, shows_
     if headline.has_verdicts:
         case = rank.verdict.case
         parts += [" ", element("span", case, class_=case, title=describe(rank.verdict))]
+    marks = with_marks("", score.left_out, score.stopped_early).strip()
+    if marks and score.value is not None:
+        parts.append(element("small", marks))
     if score.interval is not None:
         parts.append(element("small", score.interval_cell))
     if shows_ranks and rank.ranks is not None:
@@ -152,11 +155,11 @@ def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool, shows_
 
 
 def _score_parts(score: ChartScore, rank: Rank) -> list[str]:
-    """Return the value of a run as parts of a cell.
+    """Return the value of a run as parts of a cell, without its marks, which are below it.
 
     A value that is missing because queries have no prediction is followed by the one with these queries at their worst.
     """
-    value = score.cell
+    value = score._replace(left_out=0, stopped_early=False).cell
     if isinstance(value, Missing):
         value = element("span", value, title=value.reason)
     if isinstance(rank.verdict, Best | Tied):

@@ -67,51 +67,92 @@ def test_a_file_is_complete_on_the_disk_before_it_has_its_name(
     assert list(path.parent.iterdir()) == [path]
 
 
+def refuse_space(*_: Any) -> None:
+    """Fail as on a full disk."""
+    raise OSError(28, "No space left on device")
+
+
+def parts_that_fail() -> Iterator[bytes]:
+    """Yield half of a content, then fail as on a full disk."""
+    yield b"half of the result"
+    refuse_space()
+
+
 @pytest.mark.parametrize("fresh", [False, True])
-@pytest.mark.parametrize("failing", ["content", "fsync", "replace", "link"])
-def test_a_failure_leaves_the_earlier_file_and_nothing_else(
-    fresh: bool, failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_content_that_fails_leaves_no_file(fresh: bool, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_output(tmp_path / "result.json", parts_that_fail(), fresh)
+
+    assert caught.value.filename is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_content_that_fails_leaves_the_earlier_file(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(b"the earlier result")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_output(path, parts_that_fail())
+
+    assert path.read_bytes() == b"the earlier result"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_failure_of_the_system_leaves_the_earlier_file(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "result.json"
-    earlier = [] if fresh else [b"the earlier result"]
-    for content in earlier:
-        path.write_bytes(content)
+    path.write_bytes(b"the earlier result")
 
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    def parts() -> Iterator[bytes]:
-        yield b"half of "
-        if failing == "content":
-            full()
-        yield b"the result"
-
-    if failing != "content":
-        monkeypatch.setattr(os, failing, full)
-    is_needed = failing in ("content", "fsync") or (failing == "replace" and not fresh)
-    if not is_needed:  # without hard links, a new file is made and replaced
-        write_output(path, parts(), fresh)
-        assert path.read_bytes() == b"half of the result"
-    else:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, failing, refuse_space)
         with pytest.raises(OSError, match="No space left") as caught:
-            write_output(path, parts(), fresh)
-        assert caught.value.filename is not None
-        assert [file.read_bytes() for file in tmp_path.iterdir()] == earlier
-    monkeypatch.undo()
-    assert len(list(tmp_path.iterdir())) == int(path.exists())
+            write_output(path, [b"the result"])
+
+    assert caught.value.filename is not None
+    assert path.read_bytes() == b"the earlier result"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_whose_content_cannot_be_synchronised_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse_space)
+        with pytest.raises(OSError, match="No space left"):
+            write_output(tmp_path / "result.json", [b"the result"], fresh=True)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", ["replace", "link"])
+def test_a_new_file_needs_hard_links_or_renaming(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without hard links, a new file is made and replaced."""
+    path = tmp_path / "result.json"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, missing, refuse_space)
+        write_output(path, [b"the result"], fresh=True)
+
+    assert path.read_bytes() == b"the result"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.posix
-def test_a_file_that_is_replaced_keeps_its_mode_and_its_link(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_file_that_is_replaced_keeps_its_mode_and_its_link(tmp_path: Path, mode: int) -> None:
     target = tmp_path / "target.json"
     target.write_text("earlier", "utf-8")
+    target.chmod(mode)
     link = tmp_path / "link.json"
     link.symlink_to(target)
-    for mode in (0o600, 0o640):
-        target.chmod(mode)
-        write_output(link, [b"later"])
-        assert (link.is_symlink(), target.read_bytes()) == (True, b"later")
-        assert stat.S_IMODE(target.stat().st_mode) == mode
+
+    write_output(link, [b"later"])
+
+    assert link.is_symlink()
+    assert target.read_bytes() == b"later"
+    assert stat.S_IMODE(target.stat().st_mode) == mode
 
 
 def test_a_new_file_is_never_written_over_one_that_appeared_meanwhile(tmp_path: Path) -> None:
@@ -127,30 +168,52 @@ def test_a_new_file_is_never_written_over_one_that_appeared_meanwhile(tmp_path: 
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
-def test_no_file_of_a_database_is_an_output(suffix: str, tmp_path: Path) -> None:
-    database = tmp_path / "store.sqlite"
-    with contextlib.closing(sqlite3.connect(database)) as connection:
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A database of SQLite, as prediction stores are."""
+    path = tmp_path / "store.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE t (a)")
-    path = tmp_path / f"store.sqlite{suffix}"
-    for write in (lambda: write_output(path, [b"x"]), lambda: check_outputs([path])):
-        with pytest.raises(ArgumentError, match="a file of a prediction store"):
-            write()
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
+def test_no_file_of_a_database_is_an_output(suffix: str, database: Path) -> None:
+    path = database.with_name(f"store.sqlite{suffix}")
+
+    with pytest.raises(ArgumentError, match="a file of a prediction store"):
+        write_output(path, [b"x"])
+    with pytest.raises(ArgumentError, match="a file of a prediction store"):
+        check_outputs([path])
     assert database.read_bytes().startswith(b"SQLite format 3")
-    missing = tmp_path / f"new.sqlite{suffix}"  # the store of a command that does not exist yet
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
+def test_no_file_of_a_store_that_the_command_will_make_is_an_output(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"new.sqlite{suffix}"
+
     with pytest.raises(ArgumentError, match="the prediction store of this command"):
-        check_outputs([missing], stores=[tmp_path / "new.sqlite"])
+        check_outputs([path], stores=[tmp_path / "new.sqlite"])
 
 
-def test_an_output_is_no_input_and_no_other_output_whatever_its_path(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["rows.csv", "link.csv", "folder/../rows.csv"])
+def test_an_output_that_is_an_input_is_refused_whatever_its_path(tmp_path: Path, path: str) -> None:
     data = tmp_path / "rows.csv"
     data.write_text("text,label\n", "utf-8")
-    (tmp_path / "folder").mkdir()
     (tmp_path / "link.csv").symlink_to(data)
-    for path in (data, tmp_path / "link.csv", tmp_path / "folder" / ".." / "rows.csv"):
-        with pytest.raises(ArgumentError, match="is an input of this command"):
-            check_outputs([path], inputs=[data])
-    for path in (tmp_path / "new.json", tmp_path / "NEW.json", tmp_path / "folder" / ".." / "new.json"):
-        with pytest.raises(ArgumentError, match="is another output of this command"):
-            check_outputs([tmp_path / "new.json", None, path])
-    check_outputs([tmp_path / "new.json", tmp_path / "other.json"], inputs=[data])
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(ArgumentError, match="is an input of this command"):
+        check_outputs([tmp_path / path], inputs=[data])
+
+
+@pytest.mark.parametrize("path", ["new.json", "NEW.json", "folder/../new.json"])
+def test_an_output_that_is_another_output_is_refused_whatever_its_path(tmp_path: Path, path: str) -> None:
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(ArgumentError, match="is another output of this command"):
+        check_outputs([tmp_path / "new.json", None, tmp_path / path])
+
+
+def test_different_outputs_and_inputs_are_accepted(tmp_path: Path) -> None:
+    check_outputs([tmp_path / "new.json", tmp_path / "other.json"], inputs=[tmp_path / "rows.csv"])

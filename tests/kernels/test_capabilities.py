@@ -8,7 +8,6 @@ import pytest
 
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import (
-    METHODS,
     Capability,
     CapabilityError,
     capabilities_of,
@@ -18,12 +17,13 @@ from StaICC.kernels.protocol import (
 )
 
 
-def plain_function(prompt: str, label_space: list[str]) -> int:
+def label_only(prompt: str, label_space: list[str]) -> int:
+    """An inference function, which provides label scores only."""
     return 0
 
 
 class WithStates:
-    """Declares nothing; it has a method for hidden states."""
+    """An inference function that declares nothing; it has a method for hidden states."""
 
     def __call__(self, prompt: Any, label_space: list[str]) -> int:
         return 0
@@ -33,27 +33,32 @@ class WithStates:
 
 
 def test_a_missing_capability_is_an_error_that_names_user_capability_and_kernel() -> None:
-    expected = (
-        "k-NN needs hidden states and losses, which plain_function does not provide; it provides label scores. "
+    with pytest.raises(CapabilityError) as caught:
+        require_capabilities("k-NN", label_only, frozenset({Capability.LOSSES, Capability.HIDDEN_STATES}))
+    assert str(caught.value) == (
+        "k-NN needs hidden states and losses, which label_only does not provide; it provides label scores. "
         "Use a local model, such as hf:NAME, with its default options"
     )
-    with pytest.raises(CapabilityError) as caught:
-        require_capabilities("k-NN", plain_function, frozenset({Capability.LOSSES, Capability.HIDDEN_STATES}))
-    assert str(caught.value) == expected
     assert isinstance(caught.value, ArgumentError)
 
 
+def test_a_function_that_provides_what_is_required_is_accepted() -> None:
+    require_capabilities("a method", label_only, frozenset({Capability.LABEL_SCORES}))
+
+
 def test_log_probabilities_are_more_than_label_scores() -> None:
-    required = frozenset({Capability.LABEL_SCORES})
-    require_capabilities("a method", plain_function, required)
-    with pytest.raises(CapabilityError, match="a method needs log-probabilities, which plain_function"):
-        require_capabilities("a method", plain_function, required, log_probabilities=True)
-    assert joint_features_of(plain_function) == frozenset()
+    assert joint_features_of(label_only) == frozenset()
+    with pytest.raises(CapabilityError, match="a method needs log-probabilities, which label_only"):
+        require_capabilities("a method", label_only, frozenset({Capability.LABEL_SCORES}), log_probabilities=True)
 
 
-@pytest.mark.parametrize("kernel", [plain_function, WithStates()])
-def test_a_kernel_has_a_method_for_each_of_its_capabilities_and_for_no_other(kernel: Any) -> None:
-    available = capabilities_of(kernel)
+def test_a_function_has_no_method_for_what_it_does_not_provide() -> None:
     for capability in Capability:
-        has_method = capability in METHODS and capability in available
-        assert (method_of(kernel, capability) is not None) is has_method
+        assert method_of(label_only, capability) is None, capability
+
+
+def test_a_method_of_a_kernel_is_a_capability() -> None:
+    kernel = WithStates()
+    with_method = {capability for capability in Capability if method_of(kernel, capability) is not None}
+    assert with_method == {Capability.HIDDEN_STATES}
+    assert Capability.HIDDEN_STATES in capabilities_of(kernel)

@@ -19,70 +19,122 @@ LABELS = ["person", "location", "number of people", "city"]
 PROMPTS = [f"question: who wrote {n}? answer: person\nquestion: the city {n % 3}? answer: " for n in range(5)]
 
 
-def papers(model: Any, tokenizer: Any, prompt: str, labels: list[str], scoring: str) -> list[float]:
-    """What the methods' papers score: " " + label after a prompt without a blank, one plain call for each label."""
-    start = tokenizer(prompt.rstrip(" "))["input_ids"]
-    scores = []
-    for label in labels:
-        ids = tokenizer(prompt.rstrip(" ") + " " + label)["input_ids"]
-        assert ids[: len(start)] == start
-        with torch.no_grad():
-            logs = model(torch.tensor([ids], device=model.device)).logits[0].double().log_softmax(-1)
-        rows = range(len(start), len(ids))
-        if scoring == "full":
-            scores.append(sum(logs[row - 1, ids[row]].item() for row in rows))
-        else:
-            scores.append(logs[len(start) - 1, ids[rows[-1 if scoring == "last" else 0]]].item())
-    return torch.tensor(scores, dtype=torch.float64).softmax(0).tolist()
-
-
 @pytest.fixture(scope="module")
 def parts(make_model: Any, make_tokenizer: Any) -> tuple[Any, Any]:
+    """Return a tiny model and its tokenizer."""
     return make_model("Llama"), make_tokenizer(add_start=True)
 
 
-@pytest.mark.parametrize("scoring", ["last", "first", "full"])
-def test_labels_with_their_blank_after_a_prompt_without(parts: Any, scoring: Any) -> None:
+def without_last_blank(prompt: str) -> str:
+    return prompt.rstrip(" ")
+
+
+def label_log_probabilities(model: Any, tokenizer: Any, prompt: str, label: str) -> list[float]:
+    """Return the log-probability of each token of " " + label after a prompt, from one call of the model."""
+    start = tokenizer(prompt)["input_ids"]
+    ids = tokenizer(f"{prompt} {label}")["input_ids"]
+    assert ids[: len(start)] == start, "the tokens of the prompt stay"
+    with torch.no_grad():
+        logs = model(torch.tensor([ids], device=model.device)).logits[0].double().log_softmax(-1)
+    return [logs[index - 1, ids[index]].item() for index in range(len(start), len(ids))]
+
+
+def first_or_last_log_probability(model: Any, tokenizer: Any, prompt: str, label: str, scoring: str) -> float:
+    """Return the log-probability of the first or last token of " " + label as the next token of a prompt."""
+    start = tokenizer(prompt)["input_ids"]
+    label_tokens = tokenizer(f"{prompt} {label}")["input_ids"][len(start) :]
+    token = label_tokens[0] if scoring == "first" else label_tokens[-1]
+    with torch.no_grad():
+        logs = model(torch.tensor([start], device=model.device)).logits[0, -1].double().log_softmax(-1)
+    return logs[token].item()
+
+
+def rows_of_the_papers(model: Any, tokenizer: Any, scoring: str) -> list[Any]:
+    """Return what the methods' papers score: " " + label after a prompt without its last blank."""
+    rows = []
+    for prompt in map(without_last_blank, PROMPTS):
+        if scoring == "full":
+            scores = [sum(label_log_probabilities(model, tokenizer, prompt, label)) for label in LABELS]
+        else:
+            scores = [first_or_last_log_probability(model, tokenizer, prompt, label, scoring) for label in LABELS]
+        probabilities = torch.tensor(scores, dtype=torch.float64).softmax(0).tolist()
+        rows.append(pytest.approx(probabilities, abs=1e-6))
+    return rows
+
+
+every_scoring = pytest.mark.parametrize("scoring", ["last", "first", "full"])
+
+
+@every_scoring
+def test_labels_begin_with_the_blank_that_prompts_lose(parts: Any, scoring: Any) -> None:
     kernel = CausalLMKernel(*parts, label_scoring=scoring, last_blank="label")
-    expected = [pytest.approx(papers(*parts, prompt, LABELS, scoring), abs=1e-6) for prompt in PROMPTS]
-    assert kernel.batch(PROMPTS, LABELS) == expected
-    assert kernel.batch([prompt.rstrip() for prompt in PROMPTS], LABELS) == expected
-    joint = kernel.features(PROMPTS, LABELS, {"probabilities", "log_probabilities"})
-    assert joint["probabilities"] == expected
-    default = CausalLMKernel(*parts, label_scoring=scoring).batch(PROMPTS, LABELS)
-    equal = default == [pytest.approx(row, abs=0.01) for row in joint["probabilities"]]
-    assert equal is (scoring == "full")  # the blank is part of the text that is scored either way
+    assert kernel.batch(PROMPTS, LABELS) == rows_of_the_papers(*parts, scoring)
+
+
+@every_scoring
+def test_prompts_may_have_no_last_blank(parts: Any, scoring: Any) -> None:
+    kernel = CausalLMKernel(*parts, label_scoring=scoring, last_blank="label")
+    prompts = [without_last_blank(prompt) for prompt in PROMPTS]
+    assert kernel.batch(prompts, LABELS) == rows_of_the_papers(*parts, scoring)
+
+
+@every_scoring
+def test_methods_get_the_scores_of_labels_with_their_blank(parts: Any, scoring: Any) -> None:
+    kernel = CausalLMKernel(*parts, label_scoring=scoring, last_blank="label")
+    features = kernel.features(PROMPTS, LABELS, {"probabilities", "log_probabilities"})
+    assert features["probabilities"] == rows_of_the_papers(*parts, scoring)
+
+
+@pytest.mark.parametrize(("scoring", "is_same"), [("last", False), ("first", False), ("full", True)])
+def test_the_place_of_the_blank_matters_unless_all_tokens_are_scored(parts: Any, scoring: Any, is_same: bool) -> None:
+    """With all tokens, the blank is part of the text that is scored either way."""
+    in_prompt = CausalLMKernel(*parts, label_scoring=scoring).batch(PROMPTS, LABELS)
+    in_label = CausalLMKernel(*parts, label_scoring=scoring, last_blank="label").batch(PROMPTS, LABELS)
+    assert (in_prompt == [pytest.approx(row, abs=0.01) for row in in_label]) is is_same
 
 
 @pytest.mark.parametrize("scoring", get_args(LabelScoring))
 def test_methods_get_the_scores_of_a_run(parts: Any, scoring: Any) -> None:
     kernel = CausalLMKernel(*parts, label_scoring=scoring)
-    joint = kernel.features(PROMPTS, LABELS, {"probabilities"})
-    assert joint["probabilities"] == [pytest.approx(row, abs=1e-6) for row in kernel.batch(PROMPTS, LABELS)]
+    features = kernel.features(PROMPTS, LABELS, {"probabilities"})
+    assert features["probabilities"] == [pytest.approx(row, abs=1e-6) for row in kernel.batch(PROMPTS, LABELS)]
 
 
-def test_features_are_those_of_the_prompt_as_it_is_read(parts: Any) -> None:
+def test_the_prompt_is_shown_as_it_is_read(parts: Any) -> None:
     kernel = CausalLMKernel(*parts, last_blank="label")
-    assert kernel.rendered(PROMPTS) == [prompt.rstrip(" ") for prompt in PROMPTS]
-    for feature in ("hidden_states", "full_vocabulary_logits"):
-        found = getattr(kernel, feature)(PROMPTS)
-        expected = getattr(CausalLMKernel(*parts), feature)([prompt.rstrip(" ") for prompt in PROMPTS])
-        assert found == pytest.approx(expected, abs=1e-5)
+    assert kernel.rendered(["question: who? answer: "]) == ["question: who? answer:"]
 
 
-def test_stores_and_signatures_never_mix_the_two(parts: Any, tmp_path: Any) -> None:
+@pytest.mark.parametrize("feature", ["hidden_states", "full_vocabulary_logits"])
+def test_features_are_those_of_the_prompt_as_it_is_read(parts: Any, feature: str) -> None:
+    found = getattr(CausalLMKernel(*parts, last_blank="label"), feature)(PROMPTS)
+    expected = getattr(CausalLMKernel(*parts), feature)([without_last_blank(prompt) for prompt in PROMPTS])
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_option_is_in_identities_and_signatures_unless_it_is_the_default(parts: Any) -> None:
+    default, same, other = (
+        CausalLMKernel(*parts),
+        CausalLMKernel(*parts, last_blank="prompt"),
+        CausalLMKernel(*parts, last_blank="label"),
+    )
+    benchmark = Normal(0, datasets=["mini"], limit=3)
+
+    assert identity_of(same) == identity_of(default)
+    assert identity_of(other) != identity_of(default)
+    assert str(benchmark(same).signature) == str(benchmark(default).signature)
+    assert "last_blank" not in str(benchmark(default).signature)
+    assert "last_blank=label" in str(benchmark(other).signature)
+
+
+def test_a_store_does_not_mix_the_two(parts: Any, tmp_path: Any) -> None:
     benchmark, store = Normal(0, datasets=["mini"], limit=3), tmp_path / "store.sqlite"
-    results = []
-    for options in ({}, {"last_blank": "prompt"}, {"last_blank": "label"}):
-        kernel = CausalLMKernel(*parts, **options)
-        results.append((identity_of(kernel), benchmark(kernel, store=store, recheck=False, return_outputs=True)))
-    (first, default), (second, same), (third, other) = results
-    assert first == second != third
-    assert "last_blank" not in str(default.signature)
-    assert str(default.signature) == str(same.signature)
-    assert "last_blank=label" in str(other.signature)
+    benchmark(CausalLMKernel(*parts), store=store)
+    kernel = CausalLMKernel(*parts, last_blank="label")
+
+    result = benchmark(kernel, store=store, recheck=False, return_outputs=True)
+
     prompts = [query.prompt for query in benchmark[0].all_queries()]
-    expected = CausalLMKernel(*parts, last_blank="label").batch(prompts, benchmark[0].get_label_space())
-    found = [record["predicted_probabilities"] for record in other.outputs["mini"]]
-    assert found == [pytest.approx(row, abs=1e-5) for row in expected]
-    assert default.outputs == same.outputs != other.outputs
+    rows = kernel.batch(prompts, benchmark[0].get_label_space())
+    for record, row in zip(result.outputs["mini"], rows, strict=True):
+        assert record["predicted_probabilities"] == pytest.approx(row, abs=1e-5)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,43 +17,72 @@ from StaICC import Normal, load_kernel
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
-from StaICC.kernels.registry import KERNELS, OptionFact, declared_options
+from StaICC.kernels.registry import KERNELS, declared_options
 from StaICC.kernels.server.endpoint import NO_NUMBERS
 
 
-def scores(prompt: str, label_space: list[str]) -> list[float]:
+def always_first(prompt: str, label_space: list[str]) -> list[float]:
+    """An inference function that predicts the first label."""
     return [1.0, *[0.0] * (len(label_space) - 1)]
 
 
-class Scorer:
+class AlwaysFirst:
+    """The same as an object."""
+
     def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
-        return scores(prompt, label_space)
+        return always_first(prompt, label_space)
 
 
-@pytest.mark.parametrize("name", ["scores", "scorer"])
-def test_an_inference_function_is_used_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mine_of_the_test", types.SimpleNamespace(scores=scores, scorer=Scorer()))  # type: ignore[arg-type]
-    function = load_kernel(f"mine_of_the_test:{name}")
+@pytest.fixture
+def user_module(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the name of a module of a user with two inference functions, "function" and "thing"."""
+    module: Any = types.ModuleType("user_module_of_the_test")
+    module.function, module.thing = always_first, AlwaysFirst()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module.__name__
+
+
+@pytest.mark.parametrize("name", ["function", "thing"])
+def test_an_inference_function_is_used_as_it_is(name: str, user_module: str) -> None:
     benchmark = Normal(datasets=["mini"], limit=4)
-    assert benchmark(function)["Averaged results"] == benchmark(scores)["Averaged results"]
-    for rest, options in ((":argument", {}), ("", {"order": 1})):
-        with pytest.raises(
-            ArgumentError, match=r"is an inference function: got .*, expected no argument and no option"
-        ):
-            load_kernel(f"mine_of_the_test:{name}{rest}", **options)
+    loaded = load_kernel(f"{user_module}:{name}")
+    assert benchmark(loaded)["Averaged results"] == benchmark(always_first)["Averaged results"]
 
 
-def test_the_prompt_format_of_a_served_model() -> None:
-    kernel = load_kernel("openai:http://localhost:1/v1#m;scoring=text;prompt_format=chat;system=Be brief.")
+@pytest.mark.parametrize("name", ["function", "thing"])
+@pytest.mark.parametrize(("argument", "options"), [(":argument", {}), ("", {"order": 1})])
+def test_an_inference_function_has_no_argument_and_no_option(
+    name: str, argument: str, options: dict[str, int], user_module: str
+) -> None:
+    message = r"is an inference function: got .*, expected no argument and no option"
+    with pytest.raises(ArgumentError, match=message):
+        load_kernel(f"{user_module}:{name}{argument}", **options)
+
+
+SERVED = "openai:http://localhost:1/v1#m;scoring=text"
+
+
+def test_the_prompt_format_chat_sends_messages() -> None:
+    kernel = load_kernel(f"{SERVED};prompt_format=chat;system=Be brief.")
     assert kernel.api == "chat"
     assert kernel.identity().settings["api"] == "chat"
-    assert kernel.rendered(["a: "]) == [
-        '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a: "}]'
+    assert json.loads(kernel.rendered(["a: "])[0]) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "a: "},
     ]
-    assert load_kernel("openai:http://localhost:1/v1#m;prompt_format=plain").rendered(["a: "]) == ["a: "]
-    for wrong, message in (("turns", "expected plain, chat, chat-turns"), ("chat;api=chat", "one of the two")):
-        with pytest.raises(ArgumentError, match=message):
-            load_kernel(f"openai:http://localhost:1/v1#m;scoring=text;prompt_format={wrong}")
+
+
+def test_the_prompt_format_plain_sends_the_text() -> None:
+    assert load_kernel(f"{SERVED};prompt_format=plain").rendered(["a: "]) == ["a: "]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [("prompt_format=turns", "expected plain, chat, chat-turns"), ("prompt_format=chat;api=chat", "one of the two")],
+)
+def test_a_wrong_prompt_format_is_refused(options: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        load_kernel(f"{SERVED};{options}")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +149,18 @@ NEEDS = {
     **{name: {"scoring": "top-logprobs"} for name in ("top_n", "unlisted")},
     "template_arguments": CHAT,
     "label_normalisation": {"label_scoring": "full"},
+    "system": CHAT,
 }
 """The options without which another one has no meaning."""
+SERVED_CHAT = {"scoring": "text", "api": "chat"}
+NEEDS_OF_SERVERS = {
+    "system": SERVED_CHAT,
+    "turns": SERVED_CHAT,
+    "cache_control": {**SERVED_CHAT, "turns": "true"},
+    "label_list": SERVED_CHAT,
+}
+NEEDS_OF_LITELLM = {"cache_control": {"turns": "true"}}
+"""It always sends chats and reads texts."""
 NAMES = {
     "ppm": "ppm",
     "openai": "openai:http://localhost:1/v1#m",
@@ -128,38 +169,73 @@ NAMES = {
     "llama": "llama:smollm2",
     "litellm": "litellm:m",
 }
-CASES = [
-    (kind, fact)
-    for kind in NAMES
-    for fact in declared_options(KERNELS[kind])
-    if not (kind == "hf" and fact.name in LOADING)
-]
 
 
-@pytest.mark.parametrize(("kind", "fact"), CASES, ids=lambda one: one if isinstance(one, str) else one.name)
-def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -> None:
-    assert fact.help, "every option says what it means"
-    value = OTHER[fact.name]
-    wanted = {} if kind == "litellm" or (kind, fact.name) == ("vllm", "guided") else NEEDS.get(fact.name, {})
-    if fact.name == "system":
-        wanted = {"openai": {"scoring": "text", "api": "chat"}, "litellm": {}}.get(kind, CHAT)
-    if fact.name in ("turns", "cache_control", "label_list"):
-        wanted = {"scoring": "text", "api": "chat"} if kind == "openai" else {}
-        if fact.name == "cache_control":
-            wanted = {**wanted, "turns": "true"}
-    needs = "".join(f";{name}={text}" for name, text in wanted.items())
-    plain, changed = load_kernel(NAMES[kind] + needs), load_kernel(f"{NAMES[kind]}{needs};{fact.name}={value}")
-    holder = (lambda kernel: kernel.options) if kind in ("hf", "vllm", "llama") else (lambda kernel: kernel)
-    assert getattr(holder(changed), fact.name) != getattr(holder(plain), fact.name)
-    if kind in ("hf", "vllm", "llama"):  # their identity needs the files
-        before, after = plain.options.settings(), changed.options.settings()
-    else:
-        before, after = (str(kernel.identity()) for kernel in (plain, changed))
-    assert (before == after) is (fact.name in NEUTRAL | NO_NUMBERS)
-    with pytest.raises(UnknownNameError, match=f"did you mean '{fact.name}'"):
-        load_kernel(f"{NAMES[kind]}{needs};{fact.name}x={value}") if kind != "vllm" else load_kernel(
-            NAMES["openai" if fact.name == "guided" else "hf"] + f";{fact.name}x={value}"
-        )
+def needed_options(kind: str, option: str) -> dict[str, str]:
+    """Return the options of a kind of kernel without which another one has no meaning."""
+    if kind == "litellm":
+        return NEEDS_OF_LITELLM.get(option, {})
+    if kind == "openai" and option in NEEDS_OF_SERVERS:
+        return NEEDS_OF_SERVERS[option]
+    if kind == "vllm" and option == "guided":
+        return {}
+    return NEEDS.get(option, {})
+
+
+def with_options(kind: str, options: dict[str, str]) -> Any:
+    """Return a kernel of a kind with options in its name."""
+    return load_kernel(NAMES[kind] + "".join(f";{name}={value}" for name, value in options.items()))
+
+
+def settings_of(kernel: Any) -> object:
+    """Return what the identity of a kernel has of its options; that of a local model itself needs its files."""
+    options = getattr(kernel, "options", None)
+    return str(kernel.identity()) if options is None else options.settings()
+
+
+def option_of(kernel: Any, name: str) -> object:
+    """Return the value of an option of a kernel."""
+    return getattr(getattr(kernel, "options", kernel), name)
+
+
+every_option = pytest.mark.parametrize(
+    ("kind", "option"),
+    [
+        (kind, fact.name)
+        for kind in NAMES
+        for fact in declared_options(KERNELS[kind])
+        if not (kind == "hf" and fact.name in LOADING)
+    ],
+)
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_every_option_says_what_it_means(kind: str) -> None:
+    for fact in declared_options(KERNELS[kind]):
+        assert fact.help, fact.name
+
+
+@every_option
+def test_an_option_is_read_from_a_name(kind: str, option: str) -> None:
+    needed = needed_options(kind, option)
+    default, changed = with_options(kind, needed), with_options(kind, {**needed, option: OTHER[option]})
+    assert option_of(changed, option) != option_of(default, option)
+
+
+@every_option
+def test_an_option_is_in_the_identity_unless_it_is_declared_neutral(kind: str, option: str) -> None:
+    needed = needed_options(kind, option)
+    default, changed = with_options(kind, needed), with_options(kind, {**needed, option: OTHER[option]})
+    is_neutral = option in NEUTRAL | NO_NUMBERS
+    assert (settings_of(changed) == settings_of(default)) is is_neutral
+
+
+@every_option
+def test_a_misspelt_option_has_a_suggestion(kind: str, option: str) -> None:
+    if kind == "vllm":  # any other option is one of the engine, which may not be installed
+        kind = "openai" if option == "guided" else "hf"
+    with pytest.raises(UnknownNameError, match=f"did you mean '{option}'"):
+        with_options(kind, {**needed_options(kind, option), f"{option}x": OTHER[option]})
 
 
 TORCH = {
@@ -181,18 +257,32 @@ DEFAULTS: dict[str, dict[str, str]] = {
 def test_defaults_stay(name: str) -> None:
     kernel = load_kernel(name)
     options = getattr(kernel, "options", None)  # the identity of these needs the files
-    assert (kernel.identity().settings if options is None else options.settings()) == DEFAULTS[name]
+    settings = kernel.identity().settings if options is None else options.settings()
+    assert settings == DEFAULTS[name]
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_bfloat16_is_used_where_it_is_fast(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pytest.importorskip("torch").cpu, "_is_avx512_bf16_supported", lambda: fast)
-    for given, cpu, gpu in (
-        (None, "float32", "auto"),
-        ("auto", "auto" if fast else "float32", "auto"),
-        ("float16",) * 3,
-    ):
-        assert [ModelSource("smollm2", place, given).resolved_dtype() for place in ("cpu", "cuda:1")] == [cpu, gpu]
+@pytest.mark.parametrize(
+    ("dtype", "is_fast", "expected"),
+    [
+        (None, True, "float32"),
+        (None, False, "float32"),
+        ("auto", True, "auto"),
+        ("auto", False, "float32"),
+        ("float16", True, "float16"),
+        ("float16", False, "float16"),
+    ],
+)
+def test_the_number_type_on_a_processor_depends_on_its_instructions_for_bfloat16(
+    dtype: str | None, is_fast: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: is_fast)
+    assert ModelSource("smollm2", "cpu", dtype).resolved_dtype() == expected
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [(None, "auto"), ("auto", "auto"), ("float16", "float16")])
+def test_the_number_type_on_a_gpu_is_that_of_the_checkpoint_by_default(dtype: str | None, expected: str) -> None:
+    assert ModelSource("smollm2", "cuda:1", dtype).resolved_dtype() == expected
 
 
 def test_an_option_of_a_kernel_may_be_a_number() -> None:
@@ -236,26 +326,38 @@ def test_an_option_of_another_tool_has_a_suggestion(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def folder(saved_model: Callable[..., Path]) -> Path:
+    """Return a folder with a tiny model."""
     return saved_model()
 
 
 PROMPTS, LABELS = ["question: who wrote the play? answer: ", "the city? answer: "], ["person", "number"]
+LOADING_OPTIONS = {"attn_implementation": "eager", "device_map": "cpu", "dtype": "bfloat16"}
+"""Options of loading, each with a value that is not its default."""
 
 
-def test_options_of_loading_change_the_model_and_the_identity(folder: Path) -> None:
+@pytest.mark.parametrize("option", LOADING_OPTIONS)
+def test_an_option_of_loading_is_in_the_identity(folder: Path, option: str) -> None:
     pytest.importorskip("accelerate")
-    plain = load_kernel(str(folder), device="cpu")
-    expected, identities = plain.batch(PROMPTS, LABELS), {plain.identity().digest}
-    for name, value in (("attn_implementation", "eager"), ("device_map", "cpu"), ("dtype", "bfloat16")):
-        kernel = load_kernel(f"hf:{folder};{name}={value}")
-        before = kernel.identity().digest
-        assert before not in identities, name
-        identities.add(before)
-        for row, other in zip(kernel.batch(PROMPTS, LABELS), expected, strict=True):
-            assert row == pytest.approx(other, abs=2e-2 if name == "dtype" else 1e-5)
-        assert kernel.identity().digest == before  # loading changes nothing
-    eager = load_kernel(f"hf:{folder};attn_implementation=eager")
-    assert eager.model.config._attn_implementation == "eager"
+    default = load_kernel(str(folder), device="cpu").identity().digest
+    kernel = load_kernel(f"hf:{folder};{option}={LOADING_OPTIONS[option]}")
+    before = kernel.identity().digest
+    kernel.batch(PROMPTS, LABELS)
+    assert before != default
+    assert kernel.identity().digest == before, "loading changes nothing"
+
+
+@pytest.mark.parametrize("option", LOADING_OPTIONS)
+def test_an_option_of_loading_changes_predictions_by_rounding_only(folder: Path, option: str) -> None:
+    pytest.importorskip("accelerate")
+    expected = load_kernel(str(folder), device="cpu").batch(PROMPTS, LABELS)
+    rows = load_kernel(f"hf:{folder};{option}={LOADING_OPTIONS[option]}").batch(PROMPTS, LABELS)
+    rounding = 2e-2 if option == "dtype" else 1e-5
+    assert rows == [pytest.approx(row, abs=rounding) for row in expected]
+
+
+def test_the_implementation_of_attention_is_the_given_one(folder: Path) -> None:
+    kernel = load_kernel(f"hf:{folder};attn_implementation=eager")
+    assert kernel.model.config._attn_implementation == "eager"
 
 
 CODE = """
@@ -266,23 +368,41 @@ class Mine(LlamaForCausalLM):
 """
 
 
-def test_remote_code_runs_only_if_it_is_trusted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def name_model_class(folder: Path, name: str) -> None:
+    """Name the class of the model in its configuration."""
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config["auto_map"] = {"AutoModelForCausalLM": name}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+@pytest.fixture
+def folder_with_code(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a model whose class is defined in a file of the folder."""
     transformers = pytest.importorskip("transformers")
     monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for file in folder.iterdir():
-        (copy / file.name).write_bytes(file.read_bytes())
-    (copy / "mine.py").write_text(CODE, encoding="utf-8")
-    config = json.loads((copy / "config.json").read_text("utf-8"))
-    config |= {"auto_map": {"AutoModelForCausalLM": "mine.Mine"}}
-    (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    plain, trusted = load_kernel(str(copy)), load_kernel(f"hf:{copy};trust_remote_code=true")
-    assert type(plain.model).__name__ == "LlamaForCausalLM"
-    assert type(trusted.model).__name__ == "Mine"
-    assert trusted.identity().who["trust_remote_code"] == "True"
-    assert trusted.identity().digest != plain.identity().digest
-    config["auto_map"] = {"AutoModelForCausalLM": "someone/else--mine.Mine"}
-    (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    assert not replace(trusted._source).is_complete()
+    copied = shutil.copytree(folder, tmp_path / "copy")
+    (copied / "mine.py").write_text(CODE, encoding="utf-8")
+    name_model_class(copied, "mine.Mine")
+    return copied
+
+
+def test_remote_code_does_not_run_by_default(folder_with_code: Path) -> None:
+    assert type(load_kernel(str(folder_with_code)).model).__name__ == "LlamaForCausalLM"
+
+
+def test_remote_code_runs_if_it_is_trusted(folder_with_code: Path) -> None:
+    kernel = load_kernel(f"hf:{folder_with_code};trust_remote_code=true")
+    assert type(kernel.model).__name__ == "Mine"
+
+
+def test_trust_in_remote_code_is_in_the_identity(folder_with_code: Path) -> None:
+    trusted = load_kernel(f"hf:{folder_with_code};trust_remote_code=true").identity()
+    assert trusted.who["trust_remote_code"] == "True"
+    assert trusted.digest != load_kernel(str(folder_with_code)).identity().digest
+
+
+def test_a_folder_whose_code_is_in_another_repository_is_not_complete(folder_with_code: Path) -> None:
+    """Its files alone do not identify the model."""
+    name_model_class(folder_with_code, "someone/else--mine.Mine")
+    assert not load_kernel(f"hf:{folder_with_code};trust_remote_code=true")._source.is_complete()

@@ -14,26 +14,38 @@ LABELS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=2, max_size=4
 
 
 @given(WORDS, LABELS, WORDS)
-def test_the_tail_is_the_same_and_follows_the_label(head, labels, tail):
+def test_the_text_after_the_label_is_the_same_in_all_prompts(head, labels, tail):
     prompts = [head + label + tail for label in labels]
     starts = after_label(prompts, labels)
     tails = {prompt[start:] for prompt, start in zip(prompts, starts, strict=True)}
     assert len(tails) == 1
-    for prompt, start, label in zip(prompts, starts, labels, strict=True):
-        assert prompt[:start].endswith(label)
 
 
-@pytest.mark.parametrize(
-    ("prompts", "labels", "tail"),
-    [
-        (["not bad y\nlabel: not bad text: nod", "not bad y\nlabel: nod text: nod"], ["not bad", "nod"], " text: nod"),
-        (["label: A text: fine", "label: B text: fine"], ["good", "bad"], " text: fine"),  # labels written otherwise
-        (["a good b good c"], ["good"], " c"),
-    ],
-)
-def test_where_the_text_begins(prompts, labels, tail):
+@given(WORDS, LABELS, WORDS)
+def test_the_text_begins_after_the_label(head, labels, tail):
+    prompts = [head + label + tail for label in labels]
     starts = after_label(prompts, labels)
-    assert [prompt[start:] for prompt, start in zip(prompts, starts, strict=True)] == [tail] * len(prompts)
+    for prompt, start, label in zip(prompts, starts, labels, strict=True):
+        assert prompt[:start].endswith(label), prompt
+
+
+def texts_after_the_label(prompts, labels):
+    """Return the part of each prompt that a noisy channel scores."""
+    return [prompt[start:] for prompt, start in zip(prompts, after_label(prompts, labels), strict=True)]
+
+
+def test_a_label_that_ends_as_another_one_is_found():
+    prompts = ["not bad y\nlabel: not bad text: nod", "not bad y\nlabel: nod text: nod"]
+    assert texts_after_the_label(prompts, ["not bad", "nod"]) == [" text: nod", " text: nod"]
+
+
+def test_labels_may_be_written_otherwise_in_the_prompts():
+    prompts = ["label: A text: fine", "label: B text: fine"]
+    assert texts_after_the_label(prompts, ["good", "bad"]) == [" text: fine", " text: fine"]
+
+
+def test_of_a_single_label_the_last_occurrence_counts():
+    assert texts_after_the_label(["a good b good c"], ["good"]) == [" c"]
 
 
 @pytest.mark.parametrize(
@@ -44,14 +56,21 @@ def test_where_the_text_begins(prompts, labels, tail):
         (["a"], "query 3 has 1 prompts for 2 labels.*noisy_channel=True"),
     ],
 )
-def test_what_is_not_one_prompt_for_each_label(prompts, message):
+def test_a_query_without_one_prompt_for_each_label_is_refused(prompts, message):
     with pytest.raises(PromptError, match=message) as caught:
         check_channel(prompts, ["x", "y"], 3)
     assert caught.value.index == 3
 
 
+def test_a_channel_scores_the_sum_or_the_mean_of_log_probabilities():
+    first_query, second_query = [[-1.0], [-2.0, -4.0]], [[-3.0], [-5.0]]
+    logs = [*first_query, *second_query]
+    assert channel_scores(logs, 2, True) == [[-1.0, -3.0], [-3.0, -5.0]]
+    assert channel_scores(logs, 2, False) == [[-1.0, -6.0], [-3.0, -5.0]]
+
+
 def test_the_query_without_a_scored_token_is_named():
-    assert channel_scores([[-1.0], [-2.0, -4.0], [-3.0], [-5.0]], 2, True) == [[-1.0, -3.0], [-3.0, -5.0]]
+    first_query, second_query = [[-1.0], [-1.0]], [[-2.0], []]
     with pytest.raises(PromptError, match="query 1 has no token") as caught:
-        channel_scores([[-1.0], [-1.0], [-2.0], []], 2, False)
+        channel_scores([*first_query, *second_query], 2, False)
     assert caught.value.index == 1

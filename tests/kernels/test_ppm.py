@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -39,23 +40,24 @@ class Trie:
         return self
 
     def distribution(self) -> dict[str, Fraction]:
-        """All shares at once, from the longest context down to order -1."""
-        found: dict[str, Fraction] = {}
-        left = Fraction(1)
+        """Probabilities of the next character, from the longest context down to order -1."""
+        probabilities: dict[str, Fraction] = {}
+        remaining = Fraction(1)
         for length in range(min(self.order, len(self.text)), -1, -1):
-            followers = self.table.get(self.text[len(self.text) - length :], Counter())
-            if not followers or found.keys() == self.alphabet:
+            context = self.text[len(self.text) - length :]
+            followers = self.table.get(context, Counter())
+            if not followers or probabilities.keys() == self.alphabet:
                 continue
-            fresh = {c: n for c, n in followers.items() if c not in found}
-            weights = {c: Fraction(2 * n - 1 if self.escape == "D" else n) for c, n in fresh.items()}
+            new = {c: count for c, count in followers.items() if c not in probabilities}
+            weights = {c: Fraction(2 * count - 1 if self.escape == "D" else count) for c, count in new.items()}
             escape = Fraction(1 if self.escape == "A" else len(followers))
-            if found.keys() | fresh.keys() == self.alphabet:
+            if probabilities.keys() | new.keys() == self.alphabet:
                 escape = Fraction(0)
             total = sum(weights.values()) + escape
-            found |= {c: left * weight / total for c, weight in weights.items()}
-            left = left * escape / total
-        unseen = self.alphabet - found.keys()
-        return found | {c: left / len(unseen) for c in unseen}
+            probabilities |= {c: remaining * weight / total for c, weight in weights.items()}
+            remaining = remaining * escape / total
+        unseen = self.alphabet - probabilities.keys()
+        return probabilities | {c: remaining / len(unseen) for c in unseen}
 
     def probability(self, text: str) -> Fraction:
         """P(text | what was read), learning along the way."""
@@ -67,6 +69,7 @@ class Trie:
 
 
 def probability(kernel: PPMKernel, text: str, history: str, alphabet: str = "") -> float:
+    """Return the probability of a text after another one."""
     return math.exp(kernel.log_probability(text, history, alphabet))
 
 
@@ -112,17 +115,17 @@ def test_method_c_on_abracadabra_by_hand(character, expected):
 def test_log_probability_is_that_of_the_plain_trie(history, text, order, escape):
     alphabet = set(history + text + "abcz")
     expected = Trie(order, escape, alphabet).read(history).probability(text)
-    found = PPMKernel(order, escape).log_probability(text, history, "abcz")
-    assert found == pytest.approx(math.log(expected), rel=1e-9, abs=1e-12)
+    log_probability = PPMKernel(order, escape).log_probability(text, history, "abcz")
+    assert log_probability == pytest.approx(math.log(expected), rel=1e-9, abs=1e-12)
 
 
 @given(texts, orders, escapes, st.sampled_from(["", "xyz", "é😀"]))
 @settings(max_examples=100, deadline=None)
-def test_the_next_character_has_probabilities_that_sum_to_one(history, order, escape, more):
-    alphabet = sorted(set(history + more + "a"))
+def test_the_next_character_has_probabilities_that_sum_to_one(history, order, escape, unseen):
+    alphabet = "".join(sorted(set(history + unseen + "a")))
     kernel = PPMKernel(order, escape)
-    total = math.fsum(probability(kernel, character, history, "".join(alphabet)) for character in alphabet)
-    assert total == pytest.approx(1, abs=1e-12)
+    probabilities = [probability(kernel, character, history, alphabet) for character in alphabet]
+    assert math.fsum(probabilities) == pytest.approx(1, abs=1e-12)
 
 
 # -- rows of labels ---------------------------------------------------------------------------------------------------
@@ -131,17 +134,36 @@ def test_the_next_character_has_probabilities_that_sum_to_one(history, order, es
 label_spaces = st.lists(st.text(alphabet="abé ", max_size=5), min_size=1, max_size=5)
 
 
+def expected_row(prompt: str, labels: list[str], order: int, escape: str) -> list[float]:
+    """Return the probabilities of the labels as beginnings of the text after the prompt.
+
+    A text counts for the longest label with which it begins. So the probability of a label is that of the texts that
+    begin with it, without those that begin with a longer label. Equal labels share theirs.
+    """
+    alphabet = set(prompt).union(*labels)
+    begins_with = {label: Trie(order, escape, alphabet).read(prompt).probability(label) for label in labels}
+    alone: dict[str, Fraction] = {}
+    for label in sorted(begins_with, key=len, reverse=True):
+        longer = [other for other in alone if other.startswith(label)]
+        alone[label] = begins_with[label] - sum(alone[other] for other in longer)
+    shares = [alone[label] / labels.count(label) for label in labels]
+    return [float(share / sum(shares)) for share in shares]
+
+
+@given(any_texts | texts, label_spaces, orders, escapes)
+@settings(max_examples=200, deadline=None)
+def test_a_label_has_the_probability_of_texts_of_which_it_is_the_longest_beginning(prompt, labels, order, escape):
+    row = PPMKernel(order, escape)(prompt=prompt, label_space=labels)
+    assert row == pytest.approx(expected_row(prompt, labels, order, escape), rel=1e-6, abs=1e-12)
+
+
 @given(any_texts | texts, label_spaces, orders, escapes)
 @settings(max_examples=200, deadline=None)
 def test_a_row_is_a_distribution(prompt, labels, order, escape):
-    """Of all continuations, each label has those of which it is the longest label at the start."""
     row = PPMKernel(order, escape)(prompt=prompt, label_space=labels)
-    begins = {one: Trie(order, escape, set(prompt).union(*labels)).read(prompt).probability(one) for one in labels}
-    longer = {one: {other for other in begins if other != one and other.startswith(one)} for one in begins}
-    next_ones = {one: longer[one] - {far for near in longer[one] for far in longer[near]} for one in begins}
-    events = [(begins[one] - sum(begins[other] for other in next_ones[one])) / labels.count(one) for one in labels]
-    assert row == pytest.approx([float(event / sum(events)) for event in events], rel=1e-6, abs=1e-12)
-    assert [value for value in row if not (type(value) is float and 0 <= value <= 1)] == []
+    for value in row:
+        assert type(value) is float
+        assert 0 <= value <= 1
     assert math.fsum(row) == pytest.approx(1, abs=1e-12)
 
 
@@ -151,59 +173,109 @@ def test_a_label_of_a_thousand_characters_does_not_underflow():
     assert min(row) > 0
 
 
-def demonstrations(labels: list[str]) -> str:
-    words = ["a warm film .", "what a bore .", "it is set in Rome .", "two hours long .", "no plot at all ."]
-    shots = [f"review: {word}  sentiment: {label}\n" for word, label in zip(words, labels, strict=False)]
-    return "".join(shots) + "review: I liked it .  sentiment: "
-
-
 # -- noisy channel ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("labels", [["bad", "good"], ["positive", "negative"], ["pos", "positive", "sad"]])
-@pytest.mark.parametrize("kernel", [ppm_inference, PPMKernel(2, "D")])
-def test_the_noisy_channel_scores_the_text_behind_the_label(labels, kernel):
+def channel_prompts(labels: list[str]) -> list[str]:
+    """Return the prompts of a query, which differ in the label before its text."""
     head = f"{labels[0]} text: it shines\n{labels[1]} text: it hurts\n{labels[1]} text: how it hurts\n"
-    tail = " text: it hurts me\n"
-    prompts = [head + label + tail for label in labels]
+    return [f"{head}{label} text: it hurts me\n" for label in labels]
+
+
+channel_labels = pytest.mark.parametrize(
+    "labels", [["bad", "good"], ["positive", "negative"], ["pos", "positive", "sad"]]
+)
+channel_kernels = pytest.mark.parametrize("kernel", [ppm_inference, PPMKernel(2, "D")])
+
+
+@channel_labels
+@channel_kernels
+def test_the_noisy_channel_scores_the_text_behind_the_label(labels, kernel):
+    prompts, tail = channel_prompts(labels), " text: it hurts me\n"
     alphabet = "".join(prompts)
-    expected = label_probabilities([kernel.log_probability(tail, head + label, alphabet) for label in labels])
-    row = kernel(prompt=prompts, label_space=labels)
-    assert row == pytest.approx(expected, abs=1e-12)
-    assert kernel(prompt=tuple(prompts), label_space=labels) == row
-    turned = kernel(prompt=prompts[::-1], label_space=labels[::-1])
-    assert turned == row[::-1]
+    scores = [kernel.log_probability(tail, prompt.removesuffix(tail), alphabet) for prompt in prompts]
+    assert kernel(prompt=prompts, label_space=labels) == pytest.approx(label_probabilities(scores), abs=1e-12)
+
+
+@channel_labels
+@channel_kernels
+def test_the_prompts_of_a_noisy_channel_may_be_a_tuple(labels, kernel):
+    prompts = channel_prompts(labels)
+    assert kernel(tuple(prompts), labels) == kernel(prompts, labels)
+
+
+@channel_labels
+@channel_kernels
+def test_the_order_of_the_labels_of_a_noisy_channel_does_not_matter(labels, kernel):
+    prompts = channel_prompts(labels)
+    reversed_row = kernel(prompts[::-1], labels[::-1])
+    assert reversed_row[::-1] == kernel(prompts, labels)
 
 
 # -- one call, many calls, other processes ----------------------------------------------------------------------------
 
 
-def test_a_batch_gives_the_rows_of_single_calls_in_any_order():
-    labels = ["negative", "positive"]
-    prompts = [demonstrations(list(shots)) for shots in itertools.product(labels, repeat=3)]
-    rows = ppm_inference.batch(prompts=prompts, label_space=labels)
-    assert rows == [ppm_inference(prompt=prompt, label_space=labels) for prompt in prompts]
-    assert ppm_inference.batch(prompts[::-1], labels) == rows[::-1]
-    assert ppm_inference.batch(prompts=[], label_space=labels) == []
-    channel = [[f"{label} {prompt}" for label in labels] for prompt in prompts]
-    assert ppm_inference.batch(channel, labels) == [ppm_inference(pair, labels) for pair in channel]
+REVIEWS = ["a warm film .", "what a bore .", "it is set in Rome ."]
+SENTIMENTS = ["negative", "positive"]
+
+
+def review_prompt(labels: Sequence[str]) -> str:
+    """Return a prompt that shows reviews with these labels."""
+    shown = [f"review: {review}  sentiment: {label}\n" for review, label in zip(REVIEWS, labels, strict=True)]
+    return "".join(shown) + "review: I liked it .  sentiment: "
+
+
+REVIEW_PROMPTS = [review_prompt(labels) for labels in itertools.product(SENTIMENTS, repeat=3)]
+"""Eight prompts with all labels of three reviews."""
+
+
+def single_rows(prompts: Sequence[Any]) -> list[list[float]]:
+    """Return the rows of prompts, each from a call of its own."""
+    return [ppm_inference(prompt, SENTIMENTS) for prompt in prompts]
+
+
+def test_a_batch_has_the_rows_of_single_calls():
+    assert ppm_inference.batch(REVIEW_PROMPTS, SENTIMENTS) == single_rows(REVIEW_PROMPTS)
+
+
+def test_the_order_of_a_batch_does_not_matter():
+    reversed_rows = ppm_inference.batch(REVIEW_PROMPTS[::-1], SENTIMENTS)
+    assert reversed_rows[::-1] == ppm_inference.batch(REVIEW_PROMPTS, SENTIMENTS)
+
+
+def test_an_empty_batch_has_no_rows():
+    assert ppm_inference.batch(prompts=[], label_space=SENTIMENTS) == []
+
+
+def test_a_batch_of_a_noisy_channel_has_the_rows_of_single_calls():
+    channel = [[f"{label} {prompt}" for label in SENTIMENTS] for prompt in REVIEW_PROMPTS]
+    assert ppm_inference.batch(channel, SENTIMENTS) == single_rows(channel)
+
+
+def test_threads_get_the_rows_of_single_calls():
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(functools.partial(ppm_inference, label_space=labels), prompts)) == rows
+        rows = list(pool.map(lambda prompt: ppm_inference(prompt, SENTIMENTS), REVIEW_PROMPTS))
+    assert rows == single_rows(REVIEW_PROMPTS)
+
+
+def test_the_label_space_is_not_changed():
+    labels = ["negative", "positive"]
+    ppm_inference.batch(REVIEW_PROMPTS, labels)
     assert labels == ["negative", "positive"]
 
 
-def test_the_identity_names_everything_that_moves_a_number():
+def test_the_identity_names_the_algorithm_and_its_settings():
     identity = ppm_inference.identity()
     assert dict(identity.who) == {"model": "ppm", "algorithm": "ppm/1"}
     assert dict(identity.settings) == {"escape": "C", "order": "12"}
-    kernels = [PPMKernel(order, escape) for order in (1, 2) for escape in ESCAPES]
-    assert len({kernel.identity().digest for kernel in kernels}) == len(kernels)
 
 
-def test_known_rows_stay_as_they_are():
+def test_each_order_and_escape_has_an_identity_of_its_own():
+    kernels = [PPMKernel(order, escape) for order in (1, 2) for escape in ("A", "C", "D")]
+    assert len({kernel.identity().digest for kernel in kernels}) == 6
+
+
+def test_a_known_row_stays_as_it_is():
     """Frozen figures: a change here needs a new version in the identity."""
-    prompt = demonstrations(["negative", "positive", "positive"])
-    assert ppm_inference(prompt, ["negative", "positive"]) == pytest.approx(FROZEN_ROW, rel=1e-12)
-
-
-FROZEN_ROW = [0.06256615648691177, 0.9374338435130882]
+    row = ppm_inference(review_prompt(["negative", "positive", "positive"]), SENTIMENTS)
+    assert row == pytest.approx([0.06256615648691177, 0.9374338435130882], rel=1e-12)

@@ -36,6 +36,8 @@ from tests.kernels.server import endpoint_server
 
 
 class Parrot:
+    """A kernel whose texts say what it was given."""
+
     def identity(self) -> Identity:
         return Identity({"model": "parrot"})
 
@@ -44,86 +46,153 @@ class Parrot:
         return [f"{prompt}|{max_new_tokens}|{stop}" for prompt in prompts]
 
 
-def test_answers() -> None:
-    function = text_inference(Parrot())
-    assert function(prompt="a", label_space=["x"]) == "a|100|[]"
-    assert function.batch(prompts=("a", "b"), label_space=["x"]) == ["a|100|[]", "b|100|[]"]
-    asked = batch_form(function)
-    assert asked is not None
-    assert asked(["c"], ["x"]) == ["c|100|[]"]
+def test_a_kernel_that_writes_is_an_inference_function() -> None:
+    assert text_inference(Parrot())(prompt="a", label_space=["x"]) == "a|100|[]"
+
+
+def test_an_inference_function_of_texts_has_a_batched_form() -> None:
+    batched = batch_form(text_inference(Parrot()))
+    assert batched is not None
+    assert batched(("a", "b"), ["x"]) == ["a|100|[]", "b|100|[]"]
+
+
+def test_the_limit_of_tokens_and_the_texts_that_end_a_reply_are_given_to_the_kernel() -> None:
     assert text_inference(Parrot(), 7, ["\n", "Q:"])("a") == "a|7|['\\n', 'Q:']"
-    refused = {"message": {"content": None, "refusal": "I can't"}, "finish_reason": "stop"}
-    assert reply_of({"choices": [refused]}) == Text("I can't", "stop")
-    cut, too_long, down = Text("<think>so", "length"), PromptTooLongError("9 tokens"), OutputError("down")
-    for again, kept in ((too_long, cut), (down, down), (Text("yes", "stop"), "yes")):
-        assert with_thoughts(["no", cut], ["a", "b"], lambda _, again=again: [again]) == ["no", kept]
 
 
-@pytest.mark.parametrize(("limit", "tokens"), [(None, 8192), (10_000, 8192), (1000, 960), (120, 100)])
+def test_the_text_of_a_refusal_is_the_reply() -> None:
+    refusal = {"message": {"content": None, "refusal": "I can't"}, "finish_reason": "stop"}
+    assert reply_of({"choices": [refusal]}) == Text("I can't", "stop")
+
+
+CUT = Text("<think>so", "length")
+"""A reply that was cut before its reasoning ended."""
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        pytest.param(Text("yes", "stop"), "yes", id="a complete reply"),
+        pytest.param(PromptTooLongError("9 tokens"), CUT, id="no room for more tokens"),
+    ],
+)
+def test_a_reply_whose_reasoning_was_cut_is_requested_once_more(second: Any, expected: str) -> None:
+    assert with_thoughts(["no", CUT], ["a", "b"], lambda _: [second]) == ["no", expected]
+
+
+def test_a_failure_of_the_second_request_is_the_outcome() -> None:
+    failure = OutputError("down")
+    assert with_thoughts(["no", CUT], ["a", "b"], lambda _: [failure]) == ["no", failure]
+
+
+@pytest.mark.parametrize(
+    ("limit", "tokens"),
+    [
+        pytest.param(None, 8192, id="unknown limit"),
+        pytest.param(10_000, 8192, id="much room"),
+        pytest.param(1000, 1000 - 40, id="the limit without the longest prompt"),
+        pytest.param(120, 100, id="not less than at first"),
+    ],
+)
 def test_a_thought_that_was_cut_gets_the_room_that_the_model_has(limit: int | None, tokens: int) -> None:
+    """The first request allows 100 tokens, which is not enough unless the model has no more room."""
+
     def generate(prompts: list[str], max_new_tokens: int, **more: Any) -> list[Text]:
-        whole, thought = Text(f"</think>{max_new_tokens}", "stop"), Text("<think>so", "length")
-        return [whole if max_new_tokens > 100 or limit == 120 else thought for _ in prompts]
+        is_enough = max_new_tokens > 100 or limit == 120
+        reply = Text(f"</think>{max_new_tokens}", "stop") if is_enough else CUT
+        return [reply] * len(prompts)
 
     def forecast(prompts: list[str], labels: Any, new_tokens: int, **more: Any) -> Forecast:
-        return Forecast(limit=limit, longest_prompt=max(map(len, prompts)) + new_tokens)
+        longest_prompt = max(map(len, prompts))
+        return Forecast(limit=limit, longest_prompt=longest_prompt + new_tokens)
 
     function = text_inference(types.SimpleNamespace(generate=generate, forecast_prompts=forecast))
-    assert function.batch(["a" * 40, "b"]) == [f"</think>{tokens}"] * 2
+    prompts = ["a" * 40, "b"]
+    assert function.batch(prompts) == [f"</think>{tokens}"] * 2
 
 
-def test_a_named_model_writes_text_whether_it_scores_labels_or_not() -> None:
-    spec = "openai:http://localhost:1/v1#m"
-    scoring = f"{spec};scoring=top-logprobs"
+SERVED = "openai:http://localhost:1/v1#m"
+
+
+def test_a_named_model_that_scores_labels_writes_text_as_well() -> None:
+    scoring = f"{SERVED};scoring=top-logprobs"
     assert load_for_text(scoring, 7, ["x"]) == TextInference(load_kernel(scoring), 7, ("x",))
-    assert load_for_text(spec, 7, ["x"]) == load_kernel(f"{spec};scoring=text;max_tokens=7;stop=x")
-    for given in (f"{spec};max_tokens=5", "litellm:m;max_completion_tokens=5"):
-        assert load_for_text(given) == load_for_text(given, stop=None)
-        with pytest.raises(ArgumentError, match=r"tokens of the model: got 5 and 7"):
-            load_for_text(given, 7)
 
 
-def test_identities() -> None:
-    functions = [text_inference(Parrot(), tokens, stop) for tokens in (5, 100) for stop in ((), ["\n"], ["a", "b"])]
-    identities = [identity_of(function) for function in functions]
+def test_a_named_model_without_a_scoring_writes_text() -> None:
+    assert load_for_text(SERVED, 7, ["x"]) == load_kernel(f"{SERVED};scoring=text;max_tokens=7;stop=x")
+
+
+@pytest.mark.parametrize("name", [f"{SERVED};max_tokens=5", "litellm:m;max_completion_tokens=5"])
+def test_two_limits_of_tokens_are_refused(name: str) -> None:
+    with pytest.raises(ArgumentError, match=r"tokens of the model: got 5 and 7"):
+        load_for_text(name, 7)
+
+
+@pytest.mark.parametrize("name", [f"{SERVED};max_tokens=5", "litellm:m;max_completion_tokens=5"])
+def test_no_texts_that_end_a_reply_are_the_default(name: str) -> None:
+    assert load_for_text(name, stop=None) == load_for_text(name)
+
+
+def test_the_limit_of_tokens_and_the_texts_that_end_a_reply_are_in_the_identity() -> None:
+    identities = [
+        identity_of(text_inference(Parrot(), max_tokens, stop))
+        for max_tokens in (5, 100)
+        for stop in ((), ["\n"], ["a", "b"])
+    ]
     assert len({identity.digest for identity in identities}) == 6
-    assert [one for one in identities if not (dict(one.who) == {"model": "parrot"} and not one.unidentified)] == []
-    assert text_inference(Parrot()).identity() == text_inference(Parrot(), 100, []).identity()
-    assert pickle.loads(pickle.dumps(functions[-1])).identity() == identities[-1]
+    for identity in identities:
+        assert dict(identity.who) == {"model": "parrot"}
+        assert not identity.unidentified
 
 
-def test_methods_that_calibrate_scores_are_refused_before_the_run() -> None:
-    for forecast_or_run in (forecast_method, lambda name, kernel, _: Method(name, kernel)):
-        with pytest.raises(ArgumentError, match="Contextual calibration needs label scores, which TextInference"):
-            forecast_or_run("contextual-calibration", text_inference(Parrot()), [Normal(datasets=["mini"], limit=1)])
+def test_defaults_that_are_given_change_no_identity() -> None:
+    assert text_inference(Parrot(), 100, []).identity() == text_inference(Parrot()).identity()
+
+
+def test_a_copy_has_the_identity_of_its_function() -> None:
+    function = text_inference(Parrot(), 5, ["a", "b"])
+    assert pickle.loads(pickle.dumps(function)).identity() == function.identity()
+
+
+@pytest.mark.parametrize(
+    "forecast_or_run",
+    [
+        pytest.param(forecast_method, id="forecast"),
+        pytest.param(lambda name, kernel, benchmarks: Method(name, kernel), id="run"),
+    ],
+)
+def test_methods_that_calibrate_scores_are_refused_before_the_run(forecast_or_run: Any) -> None:
+    with pytest.raises(ArgumentError, match="Contextual calibration needs label scores, which TextInference"):
+        forecast_or_run("contextual-calibration", text_inference(Parrot()), [Normal(datasets=["mini"], limit=1)])
 
 
 # -- how replies end
 
 
-STOP = ["stop", "STOP", "eos_token", "stop_sequence", "eos", "end_turn", "FINISH"]
-LENGTH = ["length", "MAX_TOKENS", "model_length"]
+ENDED = ["stop", "STOP", "eos_token", "stop_sequence", "eos", "end_turn", "FINISH"]
+CUT_OFF = ["length", "MAX_TOKENS", "model_length"]
 WITHHELD = ["content_filter", "SAFETY"]
 INCOMPLETE = ["error", "abort", "load", "insufficient_system_resource", "tool_calls", "", None, 3]
-EXPECTED = {
-    **dict.fromkeys(STOP, "stop"),
-    **dict.fromkeys(LENGTH, "length"),
-    **dict.fromkeys(WITHHELD, "withheld"),
-    **dict.fromkeys(INCOMPLETE, "retried"),
-}
+"""Finish reasons, by what they mean; an incomplete reply is requested again."""
+
+
+def litellm_ending(reason: Any) -> dict[str, Any]:
+    """Return how litellm states a finish reason: one of a provider that it does not know, next to "stop"."""
+    if isinstance(reason, str) and reason in INCOMPLETE and reason:
+        return {"finish_reason": "stop", "provider_specific_fields": {"native_finish_reason": reason}}
+    return {"finish_reason": reason}
 
 
 @pytest.fixture
 def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module whose completions end as its list ``endings`` says, then with ``"stop"``."""
+    """Return a module whose completions are those of its list ``replies``, (text, finish reason), then "food"."""
     module: Any = types.ModuleType("litellm")
-    module.endings = []
+    module.replies = []
 
     def completion(*_: Any, **__: Any) -> Any:
-        text, reason = module.endings.pop(0) if module.endings else ("food", "stop")
-        native = {"finish_reason": "stop", "provider_specific_fields": {"native_finish_reason": reason}}  # as litellm
-        ended = native if reason in INCOMPLETE[:-2] else {"finish_reason": reason}
-        body = {"choices": [{"message": {"content": text}, **ended}]}
+        text, reason = module.replies.pop(0) if module.replies else ("food", "stop")
+        body = {"choices": [{"message": {"content": text}, **litellm_ending(reason)}]}
         return types.SimpleNamespace(model_dump=lambda: body)
 
     module.completion = completion
@@ -131,47 +200,77 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def check(reply: object, expected: str, retries: int) -> None:
-    if expected == "withheld":
-        assert isinstance(reply, WithheldReplyError)
-    else:
-        assert isinstance(reply, Text)
-        assert (reply, reply.finish_reason) == (("food", "stop") if expected == "retried" else ("foo", expected))
-    assert retries == (expected == "retried")
-
-
-@pytest.mark.parametrize("api", ["chat", "completions"])
-@pytest.mark.parametrize("reason", EXPECTED)
-def test_endings_of_servers(server: endpoint_server.Server, api: Any, reason: Any) -> None:
+def served_reply(server: endpoint_server.Server, api: Any, reason: Any) -> tuple[Any, int]:
+    """Return the outcome of a query whose first reply is "foo" with this ending, and the number of retries."""
     pytest.importorskip("openai")
     server.wrong = [endpoint_server.answering(lambda body: "foo", reason)]
     server.always = endpoint_server.answering(lambda body: "food")
     kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api=api, backoff=0.01)
-    (reply,) = kernel.batch(["a"], ["food"])
-    check(reply, EXPECTED[reason], kernel.usage.retries)
+    (outcome,) = kernel.batch(["a"], ["food"])
+    return outcome, kernel.usage.retries
 
 
-@pytest.mark.parametrize("reason", EXPECTED)
-def test_endings_of_litellm(litellm: Any, reason: Any) -> None:
-    litellm.endings = [("foo", reason), ("food", "stop")]
-    (reply,) = LiteLLMKernel("a/b").batch(["a"], ["food"])
-    check(reply, EXPECTED[reason], 1 - len(litellm.endings))
+@pytest.fixture(params=["completions", "chat", "litellm"])
+def outcome_of(request: pytest.FixtureRequest, server: endpoint_server.Server, litellm: Any) -> Any:
+    """A function that returns the outcome of a query whose first reply is "foo" with an ending, and the retries."""
+
+    def outcome(reason: Any) -> tuple[Any, int]:
+        if request.param != "litellm":
+            return served_reply(server, request.param, reason)
+        litellm.replies = [("foo", reason), ("food", "stop")]
+        (reply,) = LiteLLMKernel("a/b").batch(["a"], ["food"])
+        return reply, 1 - len(litellm.replies)
+
+    return outcome
 
 
-def test_a_reply_that_never_ends_is_a_failure(server: endpoint_server.Server, litellm: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reason", ENDED)
+def test_a_reply_that_ended_is_complete(outcome_of: Any, reason: Any) -> None:
+    reply, retries = outcome_of(reason)
+    assert reply == "foo"
+    assert reply.finish_reason == "stop"
+    assert retries == 0
+
+
+@pytest.mark.parametrize("reason", CUT_OFF)
+def test_a_reply_that_was_cut_off_is_marked(outcome_of: Any, reason: Any) -> None:
+    reply, retries = outcome_of(reason)
+    assert reply == "foo"
+    assert reply.finish_reason == "length"
+    assert retries == 0
+
+
+@pytest.mark.parametrize("reason", WITHHELD)
+def test_a_reply_that_was_withheld_is_an_error(outcome_of: Any, reason: Any) -> None:
+    error, retries = outcome_of(reason)
+    assert isinstance(error, WithheldReplyError)
+    assert retries == 0
+
+
+@pytest.mark.parametrize("reason", INCOMPLETE)
+def test_a_reply_that_is_incomplete_is_requested_again(outcome_of: Any, reason: Any) -> None:
+    reply, retries = outcome_of(reason)
+    assert reply == "food"
+    assert reply.finish_reason == "stop"
+    assert retries == 1
+
+
+@pytest.fixture(params=["endpoint", "litellm"])
+def never_ending(request: pytest.FixtureRequest, server: endpoint_server.Server, litellm: Any) -> Any:
+    """Return a kernel all of whose replies are incomplete."""
+    if request.param == "litellm":
+        litellm.replies = [("food", "error")] * 1000
+        return LiteLLMKernel("a/b", retries=1)
     pytest.importorskip("openai")
     server.always = endpoint_server.answering(lambda body: "food", "error")
-    litellm.endings = [("food", "error")] * 1000
-    kernels = (
-        EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01, retries=1),
-        LiteLLMKernel("a/b", retries=1),
-    )
-    for number, kernel in enumerate(kernels):
-        path = tmp_path / f"{number}.sqlite"
-        with pytest.raises(OutputError, match="'error'"):
-            Normal(datasets=["mini"], limit=2)(kernel, store=path)
-        with PredictionStore(path, read_only=True) as store:
-            assert store.info().answers == 0
+    return EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01, retries=1)
+
+
+def test_a_reply_that_never_ends_is_a_failure_and_not_stored(never_ending: Any, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="'error'"):
+        Normal(datasets=["mini"], limit=2)(never_ending, store=tmp_path / "s.sqlite")
+    with PredictionStore(tmp_path / "s.sqlite", read_only=True) as store:
+        assert store.info().answers == 0
 
 
 class Writer:
@@ -187,41 +286,78 @@ class Writer:
         return [self.text for _ in prompts]
 
 
-CUT = Text("I think", "length")
-WARNED = {
-    "cut": (CUT, "max_tokens=7"),
-    "cut and empty": (Text("", "length"), "max_tokens=7"),
-    "unknown": ("I think", "how they ended"),
-    "ended": (Text("I think", "stop"), None),
-    "cut after the label": (Text("food, because", "length"), None),
-}
-
-
-@pytest.mark.parametrize("kind", WARNED)
-def test_replies_that_are_cut_before_a_label(kind: str, tmp_path: Path) -> None:
-    reply, warned = WARNED[kind]
+def warnings_of_run(reply: str, store: Path) -> list[str]:
+    """Return the warnings about the replies of a run with a limit of seven tokens, all of which are this text."""
     benchmark = Normal(datasets=["mini"], limit=4, unparsed="excluded")
-    for _ in range(2):  # the second run reads the store
-        result = benchmark(text_inference(Writer(reply), 7), store=tmp_path / "run.sqlite")
-        warnings = [text for text in result.warnings if "of 8 replies" in text and "unparsed" not in text]
-        assert [warned in text for text in warnings] == [True] * (warned is not None)
-        unparsed = [text for text in result.warnings if "of 8 replies are unparsed and are excluded" in text]
-        assert bool(unparsed) is (kind != "cut after the label")
+    result = benchmark(text_inference(Writer(reply), 7), store=store)
+    return [warning for warning in result.warnings if "of 8 replies" in warning]
 
 
-def test_a_reply_with_another_ending_is_no_other_prediction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A reply may be stored without how it ended."""
-    key = bytes(32)
-    for name, reply in (("old", Text("a")), ("new", Text("a", "stop")), ("other", Text("b", "stop"))):
-        with PredictionStore(tmp_path / name) as store:
-            store.put_many("model", [(key, reply)])
-    with PredictionStore(tmp_path / "old") as store:
-        assert store.merge(tmp_path / "new").different == 0
+UNPARSED = "of 8 replies are unparsed and are excluded"
+
+
+@pytest.mark.parametrize(
+    ("reply", "warning"),
+    [
+        pytest.param(Text("I think", "length"), "max_tokens=7", id="cut"),
+        pytest.param(Text("", "length"), "max_tokens=7", id="cut and empty"),
+        pytest.param("I think", "how they ended", id="unknown ending"),
+    ],
+)
+def test_replies_that_may_be_cut_before_a_label_have_a_warning(reply: str, warning: str, tmp_path: Path) -> None:
+    """Also in a second run, which reads the replies from the store."""
+    for _ in range(2):
+        about_ending, about_unparsed = sorted(
+            warnings_of_run(reply, tmp_path / "run.sqlite"), key=lambda text: "unparsed" in text
+        )
+        assert warning in about_ending
+        assert UNPARSED in about_unparsed
+
+
+def test_complete_replies_without_a_label_are_unparsed_and_not_said_to_be_cut(tmp_path: Path) -> None:
+    (warning,) = warnings_of_run(Text("I think", "stop"), tmp_path / "run.sqlite")
+    assert UNPARSED in warning
+
+
+def test_replies_that_are_cut_after_the_label_have_no_warning(tmp_path: Path) -> None:
+    assert warnings_of_run(Text("food, because", "length"), tmp_path / "run.sqlite") == []
+
+
+KEY = bytes(32)
+"""The key of the only prediction in a store."""
+
+
+def store_with(path: Path, reply: Text) -> PredictionStore:
+    """Return a store with one reply."""
+    with PredictionStore(path) as store:
+        store.put_many("model", [(KEY, reply)])
+    return PredictionStore(path)
+
+
+def test_a_reply_with_another_ending_is_no_other_prediction(tmp_path: Path) -> None:
+    store_with(tmp_path / "with ending", Text("a", "stop")).close()
+    with store_with(tmp_path / "old", Text("a")) as store:
+        assert store.merge(tmp_path / "with ending").different == 0
+
+
+def test_another_reply_is_another_prediction(tmp_path: Path) -> None:
+    store_with(tmp_path / "other", Text("b", "stop")).close()
+    with store_with(tmp_path / "old", Text("a")) as store:
         assert store.merge(tmp_path / "other").different == 1
-        kept: Any = store.put_many("model", [(key, Text("a", "length"))])
-        assert (kept[key], kept[key].finish_reason, caplog.text) == ("a", None, "")
-        store.put_many("model", [(key, Text("b", "stop"))])
-        assert "1 queries differently" in caplog.text
+
+
+def test_a_stored_reply_keeps_its_ending(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with store_with(tmp_path / "old", Text("a")) as store:
+        kept: Any = store.put_many("model", [(KEY, Text("a", "length"))])[KEY]
+    assert kept == "a"
+    assert kept.finish_reason is None
+    assert caplog.text == ""
+
+
+def test_another_reply_to_a_stored_query_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with store_with(tmp_path / "old", Text("a")) as store:
+        store.put_many("model", [(KEY, Text("b", "stop"))])
+    assert "1 queries differently" in caplog.text
 
 
 # -- litellm, with its own mock responses: no request leaves the machine
@@ -230,48 +366,80 @@ def test_a_reply_with_another_ending_is_no_other_prediction(tmp_path: Path, capl
 SPEC = "litellm:anthropic/claude-sonnet-4-5"
 
 
-def test_names_and_settings() -> None:
+def test_settings_in_the_name_are_sent_and_in_the_identity() -> None:
     kernel = load_kernel(f"{SPEC};max_completion_tokens=50;temperature=none;system=Be brief.", mock_response="food")
     assert kernel.reply_request(None, ()) == {"max_completion_tokens": 50}
     assert kernel.messages("a")[0] == {"role": "system", "content": "Be brief."}
     assert identity_of(kernel).settings == {"max_completion_tokens": "50", "system": '"Be brief."'}
     assert not identity_of(kernel).unidentified
-    for spec, error in (("litellm", ArgumentError), ("litellm:", ArgumentError), (f"{SPEC};heat=1", UnknownNameError)):
-        with pytest.raises(error):
-            load_kernel(spec)
 
 
-def test_a_run_with_mock_responses() -> None:
+@pytest.mark.parametrize("name", ["litellm", "litellm:"])
+def test_a_name_without_a_model_is_refused(name: str) -> None:
+    with pytest.raises(ArgumentError):
+        load_kernel(name)
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(UnknownNameError):
+        load_kernel(f"{SPEC};heat=1")
+
+
+def test_a_run_with_mock_responses_reads_their_label() -> None:
     pytest.importorskip("litellm")
     result = Normal(datasets=["mini"], limit=8)(LiteLLMKernel("gpt-4o", mock_response="The answer is **food**."))
-    assert set(result.details["mini"].conditions[0].predictions) == {0}
+    food = 0
+    assert set(result.details["mini"].conditions[0].predictions) == {food}
+
+
+def test_a_run_with_mock_responses_without_a_label_is_unparsed() -> None:
+    pytest.importorskip("litellm")
     result = Normal(datasets=["mini"], limit=8, unparsed="wrong")(LiteLLMKernel("gpt-4o", mock_response="I cannot."))
     assert len(result.details["mini"].unparsed) == 16
 
 
-def test_failures_take_the_place_of_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def prompts_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of the prompts that litellm gets; it raises its errors for "bad", "key" and "down"."""
     litellm = pytest.importorskip("litellm")
-    kernel = LiteLLMKernel("gpt-4o", concurrency=1, retries=0)
-    asked = []
+    errors = {
+        "bad": litellm.ContentPolicyViolationError,
+        "key": litellm.AuthenticationError,
+        "down": litellm.APIConnectionError,
+    }
+    prompts: list[str] = []
 
     def completion(model: str, messages: list[dict[str, str]], **settings: object) -> object:
-        asked.append(messages[-1]["content"])
-        common = {"message": "no", "model": model, "llm_provider": "openai"}
-        if asked[-1] == "bad":
-            raise litellm.ContentPolicyViolationError(**common)
-        if asked[-1] == "key":
-            raise litellm.AuthenticationError(**common)
-        if asked[-1] == "down":
-            raise litellm.APIConnectionError(**common)
+        prompt = messages[-1]["content"]
+        prompts.append(prompt)
+        if prompt in errors:
+            raise errors[prompt](message="no", model=model, llm_provider="openai")
         return litellm.mock_completion(model, messages, mock_response="food")
 
     monkeypatch.setattr(litellm, "completion", completion)
-    replies = kernel.batch(["a", "bad", "down", "b", "key", "c"], ["food"])
-    kinds = [Text, WithheldReplyError, OutputError, Text, RunEndingError, RunEndingError]
-    assert [type(one) for one in replies] == kinds
-    assert asked == ["a", "bad", "down", "b", "key"]
+    return prompts
+
+
+def test_failures_of_litellm_take_the_place_of_replies(prompts_sent: list[str]) -> None:
+    kernel = LiteLLMKernel("gpt-4o", concurrency=1, retries=0)
+    a, bad, down, b = kernel.batch(["a", "bad", "down", "b"], ["food"])
+    assert isinstance(a, Text)
+    assert isinstance(bad, WithheldReplyError)
+    assert isinstance(down, OutputError)
+    assert isinstance(b, Text)
+
+
+def test_after_a_wrong_key_litellm_is_asked_nothing_more(prompts_sent: list[str]) -> None:
+    kernel = LiteLLMKernel("gpt-4o", concurrency=1, retries=0)
+    _, key, never_sent = kernel.batch(["a", "key", "c"], ["food"])
+    assert isinstance(key, RunEndingError)
+    assert isinstance(never_sent, RunEndingError)
+    assert prompts_sent == ["a", "key"]
+
+
+def test_a_single_call_of_litellm_raises_its_failure(prompts_sent: list[str]) -> None:
     with pytest.raises(WithheldReplyError):
-        kernel("bad", ["food"])
+        LiteLLMKernel("gpt-4o", retries=0)("bad", ["food"])
 
 
 @pytest.fixture
@@ -284,25 +452,44 @@ def requests(server: endpoint_server.Server, monkeypatch: pytest.MonkeyPatch) ->
     return server.requests
 
 
-def test_samples_have_their_own_seeds_and_cache_keys(requests: list[dict[str, Any]], tmp_path: Path) -> None:
-    kernel = LiteLLMKernel("openai/words", concurrency=2)
-    benchmark = Normal(datasets=["mini"], limit=3)
-    how: dict[str, Any] = {"store": tmp_path / "run.sqlite", "progress": False, "on_error": "collect"}
-    method = Method("generate", kernel, samples=3, seed=5)
-    first = method.run(benchmark, **how)
-    assert len(requests) == 18
+def run_samples(store: Path, samples: int, seed: int) -> Any:
+    """Run six queries with so many samples of each."""
+    method = Method("generate", LiteLLMKernel("openai/words", concurrency=2), samples=samples, seed=seed)
+    return method.run(Normal(datasets=["mini"], limit=3), store=store, progress=False, on_error="collect")
+
+
+def test_each_sample_has_a_seed_of_its_own(requests: list[dict[str, Any]], tmp_path: Path) -> None:
+    run_samples(tmp_path / "run.sqlite", samples=3, seed=5)
+    assert len(requests) == 6 * 3
     assert len({request["seed"] for request in requests}) == 3
     assert {request["temperature"] for request in requests} == {0.7}
-    again = Method("generate", kernel, samples=3, seed=5).run(benchmark, **how)
-    assert len(requests) == 18  # all samples are in the store
+
+
+def test_samples_are_stored(requests: list[dict[str, Any]], tmp_path: Path) -> None:
+    first = run_samples(tmp_path / "run.sqlite", samples=3, seed=5)
+    requests.clear()
+    again = run_samples(tmp_path / "run.sqlite", samples=3, seed=5)
+    assert requests == []
     assert again["Divided results"] == first["Divided results"]
-    Method("generate", kernel, samples=2, seed=6).run(benchmark, **how)
-    assert len(requests) == 30  # another seed: other samples
-    Method("generate", kernel, samples=4, seed=5).run(benchmark, **how)
-    assert len(requests) == 36  # one more sample of each query
-    assert len({request["seed"] for request in requests}) == 6
-    texts = TextInference(kernel, temperature=0.7, seed=5, sample=1).batch(["a", "a", "b"])
-    assert len(set(map(str, texts))) == 1
+
+
+def test_another_seed_has_samples_of_its_own(requests: list[dict[str, Any]], tmp_path: Path) -> None:
+    run_samples(tmp_path / "run.sqlite", samples=3, seed=5)
+    requests.clear()
+    run_samples(tmp_path / "run.sqlite", samples=2, seed=6)
+    assert len(requests) == 6 * 2
+
+
+def test_of_more_samples_only_the_new_ones_are_requested(requests: list[dict[str, Any]], tmp_path: Path) -> None:
+    run_samples(tmp_path / "run.sqlite", samples=3, seed=5)
+    requests.clear()
+    run_samples(tmp_path / "run.sqlite", samples=4, seed=5)
+    assert len(requests) == 6 * 1
+
+
+def test_prompts_of_one_sample_have_one_seed(requests: list[dict[str, Any]]) -> None:
+    TextInference(LiteLLMKernel("openai/words"), temperature=0.7, seed=5, sample=1).batch(["a", "a", "b"])
+    assert len({request["seed"] for request in requests}) == 1
 
 
 KEYS = {
@@ -312,26 +499,52 @@ KEYS = {
 }
 
 
+FORMS = {
+    "verbatim": lambda key: key,
+    "in JSON": lambda key: json.dumps({"key": key}),
+    "as Python writes it": repr,
+    "in capitals": str.upper,
+    "encoded": lambda key: base64.b64encode(f"user:{key}".encode()).decode(),
+}
+
+
+def assert_no_part_of_key(key: str, text: str) -> None:
+    """Check that a text has no eight characters of a key, whatever their case, and no part of its encoding."""
+    for start in range(len(key) - 8):
+        assert key[start : start + 8].lower() not in text.lower()
+    assert base64.b64encode(key.encode()).decode()[4:20] not in text
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", KEYS)
-def test_no_key_of_a_provider_is_in_a_failure(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_of_a_provider_is_in_a_failure(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider's message repeats the prompt, and has the key where the message is cut."""
     litellm = pytest.importorskip("litellm")
-    key = KEYS[name]
-    monkeypatch.setenv(name, key)
-    forms = [key, json.dumps({"key": key}), repr(key), key.upper(), base64.b64encode(f"user:{key}".encode()).decode()]
+    monkeypatch.setenv(name, KEYS[name])
 
     def completion(model: str, messages: Any, **settings: Any) -> Any:
-        text = f"{'x' * 255} {messages[-1]['content']}"
-        raise litellm.AuthenticationError(message=text, model=model, llm_provider="openai")
+        message = f"{'x' * 255} {messages[-1]['content']}"
+        raise litellm.AuthenticationError(message=message, model=model, llm_provider="openai")
 
     monkeypatch.setattr(litellm, "completion", completion)
-    for form in forms:
-        kernel = LiteLLMKernel("gpt-4o", retries=0)
-        (failure,) = kernel.batch([f"used {form} here"], ["food"])
-        shown = f"{failure} {failure!r} {failure.__cause__} {failure.__context__}"  # type: ignore[union-attr]
-        assert "AuthenticationError" in shown
-        for start in range(0, len(key) - 8):
-            assert key[start : start + 8].lower() not in shown.lower()
-        assert base64.b64encode(key.encode()).decode()[4:20] not in shown
-        with pytest.raises(RunEndingError) as ended:
-            kernel("used " + form, ["food"])
-        assert key not in str(ended.value)
+    prompt = f"used {FORMS[form](KEYS[name])} here"
+    (failure,) = LiteLLMKernel("gpt-4o", retries=0).batch([prompt], ["food"])
+
+    shown = f"{failure} {failure!r} {failure.__cause__} {failure.__context__}"  # type: ignore[union-attr]
+    assert "AuthenticationError" in shown
+    assert_no_part_of_key(KEYS[name], shown)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_no_key_of_a_provider_is_in_the_error_of_a_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm = pytest.importorskip("litellm")
+    monkeypatch.setenv(name, KEYS[name])
+
+    def completion(model: str, messages: Any, **settings: Any) -> Any:
+        message = f"the key {KEYS[name]} is wrong"
+        raise litellm.AuthenticationError(message=message, model=model, llm_provider="openai")
+
+    monkeypatch.setattr(litellm, "completion", completion)
+    with pytest.raises(RunEndingError) as caught:
+        LiteLLMKernel("gpt-4o", retries=0)("a", ["food"])
+    assert_no_part_of_key(KEYS[name], str(caught.value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import random
 import struct
@@ -47,87 +48,138 @@ METRICS = [accuracy, averaged_truelabel_likelihood, macro_F1, expected_calibrati
 
 
 @st.composite
-def scored(draw):
+def labels_and_distributions(draw):
     """True labels and distributions, with round numbers so that ties, zeros and ones occur."""
     width = draw(st.integers(2, 6))
     weights = st.lists(st.one_of(st.integers(0, 4), st.floats(0.01, 1)), min_size=width, max_size=width).filter(any)
     rows = [[v / math.fsum(row) for v in row] for row in draw(st.lists(weights, min_size=1, max_size=30))]
-    return draw(st.lists(st.integers(0, width - 1), min_size=len(rows), max_size=len(rows))), rows
+    truth = draw(st.lists(st.integers(0, width - 1), min_size=len(rows), max_size=len(rows)))
+    return truth, rows
 
 
 def calibration_error_by_histogram(truth, rows, bins):
-    """An independent calibration error: NumPy's histogram, whose last bin is closed too."""
+    """Return the calibration error by NumPy's histogram, whose last bin is closed too."""
     array = np.array(rows)
-    confidence, hit = array.max(axis=1), (array.argmax(axis=1) == np.array(truth)).astype(float)
+    confidence = array.max(axis=1)
+    is_correct = (array.argmax(axis=1) == np.array(truth)).astype(float)
     edges = np.array([number / bins for number in range(bins + 1)])
     edges[-1] = max(edges[-1], confidence.max())
-    hits, total = (np.histogram(confidence, edges, weights=weights)[0] for weights in (hit, confidence))
-    return float(np.abs(hits - total).sum() / len(rows))
+    correct_in_bins, _ = np.histogram(confidence, edges, weights=is_correct)
+    confidence_in_bins, _ = np.histogram(confidence, edges, weights=confidence)
+    return float(np.abs(correct_in_bins - confidence_in_bins).sum() / len(rows))
 
 
 @settings(deadline=None)
-@given(scored(), st.integers(1, 20))
-def test_metrics_equal_scikit_learn_and_numpy(data, bins):
+@given(labels_and_distributions())
+def test_accuracy_and_f1_equal_those_of_scikit_learn(data):
     truth, rows = data
-    before, array = copy.deepcopy(data), np.array(rows)
-    predicted = array.argmax(axis=1)
-    f1 = sklearn_metrics.f1_score(truth, predicted, average="macro", labels=range(len(rows[0])), zero_division=0)
+
+    predicted = np.array(rows).argmax(axis=1)
+    labels = range(len(rows[0]))
+    f1 = sklearn_metrics.f1_score(truth, predicted, average="macro", labels=labels, zero_division=0)
     assert predicted_labels(rows) == predicted.tolist()
     assert accuracy(truth, rows) == sklearn_metrics.accuracy_score(truth, predicted)
     assert macro_F1(truth, rows) == pytest.approx(f1, abs=1e-14)
-    error = calibration_error_by_histogram(truth, rows, bins)
-    assert expected_calibration_error_1(truth, rows, bins) == pytest.approx(error, abs=1e-13)
-    likelihood = float(array[np.arange(len(rows)), truth].mean())
-    assert averaged_truelabel_likelihood(truth, rows) == pytest.approx(likelihood, abs=1e-15)
-    assert [metric for metric in METRICS if not (0 <= metric(truth, rows) <= 1 + 1e-15)] == []
-    assert data == before
 
 
-@given(scored(), st.sampled_from([1, 2, 7, 10]))
-def test_confidence_bins_equal_exact_sums(data, bins):
-    """Another way: exact fractions, and the bin by comparing with each edge as a float, the last one closed."""
-    expected = [(0, Fraction(0), 0)] * bins
-    for true, row in zip(*data, strict=True):
-        top = max(row)
-        place = next((b for b in range(bins) if b / bins <= top < (b + 1) / bins), bins - 1)
-        count, confidence, correct = expected[place]
-        expected[place] = (count + 1, confidence + Fraction(top), correct + (row.index(top) == true))
-    exact = [(count, float(confidence), correct) for count, confidence, correct in expected]
-    assert list(map(tuple, confidence_bins(*data, bins))) == exact
+@settings(deadline=None)
+@given(labels_and_distributions(), st.integers(1, 20))
+def test_the_calibration_error_equals_that_of_a_histogram(data, bins):
+    truth, rows = data
+
+    expected = calibration_error_by_histogram(truth, rows, bins)
+    assert expected_calibration_error_1(truth, rows, bins) == pytest.approx(expected, abs=1e-13)
 
 
-def test_brier_and_nll_equal_scikit_learn_and_numpy_on_1000_random_inputs():
+@settings(deadline=None)
+@given(labels_and_distributions())
+def test_the_likelihood_is_the_mean_probability_of_the_true_label(data):
+    truth, rows = data
+
+    expected = np.mean([row[label] for row, label in zip(rows, truth, strict=True)])
+    assert averaged_truelabel_likelihood(truth, rows) == pytest.approx(float(expected), abs=1e-15)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@settings(deadline=None)
+@given(data=labels_and_distributions())
+def test_a_metric_is_between_0_and_1_and_does_not_change_its_input(metric, data):
+    truth, rows = data
+    before = copy.deepcopy(data)
+
+    assert 0 <= metric(truth, rows) <= 1 + 1e-15
+    assert (truth, rows) == before
+
+
+@settings(deadline=None)
+@given(labels_and_distributions(), st.sampled_from([1, 2, 7, 10]))
+def test_confidence_bins_equal_exact_sums(data, bin_count):
+    """A confidence is in the first bin whose upper edge, as a float, is above it; the last bin is closed."""
+    truth, rows = data
+    counts, confidences, correct = [0] * bin_count, [Fraction(0)] * bin_count, [0] * bin_count
+    for label, row in zip(truth, rows, strict=True):
+        confidence = max(row)
+        edges_reached = [number for number in range(1, bin_count) if confidence >= number / bin_count]
+        bin_number = len(edges_reached)
+        counts[bin_number] += 1
+        confidences[bin_number] += Fraction(confidence)
+        correct[bin_number] += row.index(confidence) == label
+
+    found = [tuple(one_bin) for one_bin in confidence_bins(truth, rows, bin_count)]
+
+    assert found == list(zip(counts, map(float, confidences), correct, strict=True))
+
+
+def random_labels_and_distributions():
+    """Yield 1,000 random arrays of true labels with distributions, seeded; no probability is 0."""
     generator = np.random.default_rng(20261129)
     for _ in range(1000):
         width = int(generator.integers(2, 9))
-        rows = generator.dirichlet(
-            np.full(width, generator.choice([0.3, 1.0, 5.0])), size=int(generator.integers(1, 60))
-        )
+        evenness = generator.choice([0.3, 1.0, 5.0])
+        rows = generator.dirichlet(np.full(width, evenness), size=int(generator.integers(1, 60)))
         rows = np.maximum(rows, 1e-12)
         rows /= rows.sum(axis=1, keepdims=True)
-        truth = generator.integers(0, width, size=len(rows))
-        one_hot = np.eye(width)[truth]
-        # Of two labels, scikit-learn halves the score by default, so that it is the binary one.
-        expected_brier = sklearn_metrics.brier_score_loss(truth, rows, labels=range(width), scale_by_half=False)
-        assert brier(truth, rows) == pytest.approx(expected_brier, abs=1e-12)
-        assert brier(truth, rows) == pytest.approx(np.mean(np.sum((rows - one_hot) ** 2, axis=1)), abs=1e-12)
-        expected_nll = -np.mean(np.log(rows[np.arange(len(rows)), truth]))
-        assert nll(truth, rows) == pytest.approx(expected_nll, abs=1e-12, rel=1e-12)
-        sklearn_nll = sklearn_metrics.log_loss(truth, rows, labels=range(width))
-        assert nll(truth, rows) == pytest.approx(sklearn_nll, abs=1e-12, rel=1e-12)
+        yield generator.integers(0, width, size=len(rows)), rows
+
+
+def test_the_brier_score_equals_that_of_scikit_learn_and_numpy_on_1000_random_inputs():
+    """Of two labels, scikit-learn halves the score by default, so that it is the binary one."""
+    for truth, rows in random_labels_and_distributions():
+        width = rows.shape[1]
+        of_sklearn = sklearn_metrics.brier_score_loss(truth, rows, labels=range(width), scale_by_half=False)
+        squared_errors = (rows - np.eye(width)[truth]) ** 2
+        assert brier(truth, rows) == pytest.approx(of_sklearn, abs=1e-12)
+        assert brier(truth, rows) == pytest.approx(squared_errors.sum(axis=1).mean(), abs=1e-12)
+
+
+def test_nll_equals_that_of_scikit_learn_and_numpy_on_1000_random_inputs():
+    for truth, rows in random_labels_and_distributions():
+        of_sklearn = sklearn_metrics.log_loss(truth, rows, labels=range(rows.shape[1]))
+        true_probabilities = rows[np.arange(len(rows)), truth]
+        assert nll(truth, rows) == pytest.approx(of_sklearn, abs=1e-12, rel=1e-12)
+        assert nll(truth, rows) == pytest.approx(-np.log(true_probabilities).mean(), abs=1e-12, rel=1e-12)
 
 
 def test_the_brier_score_of_two_labels_is_twice_the_binary_one():
     truth = [0, 1, 1]
-    rows = [[0.75, 0.25], [0.25, 0.75], [0.625, 0.375]]
-    binary = sklearn_metrics.brier_score_loss(truth, [row[1] for row in rows])
+    probabilities_of_label_1 = [0.25, 0.75, 0.375]
+    binary = sklearn_metrics.brier_score_loss(truth, probabilities_of_label_1)
+
+    rows = [[1 - probability, probability] for probability in probabilities_of_label_1]
     assert brier(truth, rows) == pytest.approx(2 * binary)
-    assert (brier([0], [[1.0, 0.0]]), brier([0], [[0.0, 1.0]])) == (0.0, 2.0)
+
+
+def test_the_brier_score_is_between_0_and_2():
+    assert brier([0], [[1.0, 0.0]]) == 0.0
+    assert brier([0], [[0.0, 1.0]]) == 2.0
 
 
 def test_a_probability_of_0_at_the_true_label_makes_nll_undefined_and_is_counted():
     with pytest.raises(UndefinedMetricError, match="2 of 3 queries have the probability 0 for the true label"):
         nll([0, 0, 1], [[0.0, 1.0], [0.0, 1.0], [0.5, 0.5]])
+
+
+def test_a_probability_of_0_at_another_label_does_not_matter_to_nll():
     assert nll([0, 1], [[1.0, 0.0], [0.0, 1.0]]) == 0.0
 
 
@@ -136,15 +188,26 @@ def test_an_overconfident_model_has_the_better_likelihood_but_the_worse_brier_sc
     truth = [0] * 70 + [1] * 30
     calibrated = [[0.7, 0.3]] * 100
     overconfident = [[0.99, 0.01]] * 100
+
     assert averaged_truelabel_likelihood(truth, calibrated) == pytest.approx(0.58)
     assert averaged_truelabel_likelihood(truth, overconfident) == pytest.approx(0.696)
-    assert [round(brier(truth, rows), 3) for rows in (calibrated, overconfident)] == [0.42, 0.588]
-    assert [round(nll(truth, rows), 3) for rows in (calibrated, overconfident)] == [0.611, 1.389]
+    assert brier(truth, calibrated) == pytest.approx(0.42)
+    assert brier(truth, overconfident) == pytest.approx(0.588, abs=5e-4)
+    assert nll(truth, calibrated) == pytest.approx(0.611, abs=5e-4)
+    assert nll(truth, overconfident) == pytest.approx(1.389, abs=5e-4)
 
 
-def test_rows_that_sum_to_one_nearly_are_scored():
-    values = [metric([0], [[0.7, 0.2, 0.1]]) for metric in METRICS]  # an ulp less than 1
-    assert values == pytest.approx([1.0, 0.7, 1 / 3, 0.3])
+def test_a_row_whose_sum_is_rounded_is_scored():
+    rows = [[0.7, 0.2, 0.1]]
+    assert 0.7 + 0.2 + 0.1 < 1.0
+
+    assert accuracy([0], rows) == 1.0
+    assert averaged_truelabel_likelihood([0], rows) == pytest.approx(0.7)
+    assert macro_F1([0], rows) == pytest.approx(1 / 3)
+    assert expected_calibration_error_1([0], rows) == pytest.approx(0.3)
+
+
+def test_probabilities_of_four_digits_are_probabilities():
     assert check_probabilities([[0.3341, 0.333, 0.333]]) == [[0.3341, 0.333, 0.333]]
 
 
@@ -152,36 +215,60 @@ def test_rows_that_sum_to_one_nearly_are_scored():
 
 
 @st.composite
-def rows_of_probabilities(draw, width=None, lowest=0.0, rows=None):
-    columns = width or draw(st.integers(1, 6))
-    value = st.one_of(st.just(max(lowest, 1.0)), st.floats(lowest, 1))
-    row = st.lists(value, min_size=columns, max_size=columns).filter(lambda v: math.fsum(v) > 1e-3)
-    count = rows or draw(st.integers(1, 12))
-    return [[v / math.fsum(r) for v in r] for r in draw(st.lists(row, min_size=count, max_size=count))]
+def distributions_of(draw, width, lowest=0.0):
+    """A distribution over so many labels, each with a weight from ``lowest`` to 1 before they are normalised."""
+    weight = st.one_of(st.just(1.0), st.floats(lowest, 1))
+    weights = draw(st.lists(weight, min_size=width, max_size=width).filter(lambda values: math.fsum(values) > 1e-3))
+    return [value / math.fsum(weights) for value in weights]
+
+
+ROWS_OF_PROBABILITIES = st.integers(1, 6).flatmap(
+    lambda width: st.lists(distributions_of(width), min_size=1, max_size=12)
+)
 
 
 @settings(deadline=None)
-@given(rows_of_probabilities())
-def test_entropies_equal_scipy(rows):
+@given(ROWS_OF_PROBABILITIES)
+def test_entropies_equal_those_of_scipy(rows):
     array = np.array(rows)
+
     assert mean_distribution(rows) == pytest.approx(array.mean(axis=0).tolist(), abs=1e-15)
     assert entropy(rows[0]) == pytest.approx(float(stats.entropy(array[0])), abs=1e-13)
     assert entropy_of_mean(rows) == pytest.approx(float(stats.entropy(array.mean(axis=0))), abs=1e-13)
     assert negated_mean_entropy(rows) == pytest.approx(-float(stats.entropy(array, axis=1).mean()), abs=1e-13)
+
+
+@settings(deadline=None)
+@given(ROWS_OF_PROBABILITIES)
+def test_entropies_are_between_0_and_that_of_equal_probabilities(rows):
     highest = math.log(len(rows[0])) + 1e-12
+
     assert 0 <= entropy_of_mean(rows) <= highest
     assert -highest <= negated_mean_entropy(rows) <= 0
 
 
+PAIRS_OF_DISTRIBUTIONS = st.integers(2, 6).flatmap(
+    lambda width: st.tuples(distributions_of(width), distributions_of(width, lowest=0.01))
+)
+
+
 @settings(deadline=None)
-@given(st.data(), st.integers(2, 6))
-def test_divergence_equals_scipy(data, width):
-    p = data.draw(rows_of_probabilities(width, rows=1))[0]
-    q = data.draw(rows_of_probabilities(width, lowest=0.01, rows=1))[0]
+@given(PAIRS_OF_DISTRIBUTIONS)
+def test_the_divergence_equals_that_of_scipy(pair):
+    p, q = pair
+
     assert kl_divergence(p, q) == pytest.approx(float(stats.entropy(p, q)), abs=1e-12)
     assert kl_divergence(p, p) == 0
-    distance = sum(abs(a - b) for a, b in zip(p, q, strict=True))
-    assert kl_divergence(p, q) >= distance**2 / 2 - 1e-12  # Pinsker's inequality
+
+
+@settings(deadline=None)
+@given(PAIRS_OF_DISTRIBUTIONS)
+def test_the_divergence_is_at_least_half_the_square_of_the_distance(pair):
+    """Pinsker's inequality."""
+    p, q = pair
+
+    distance = sum(abs(first - second) for first, second in zip(p, q, strict=True))
+    assert kl_divergence(p, q) >= distance**2 / 2 - 1e-12
 
 
 @pytest.mark.parametrize(
@@ -198,12 +285,25 @@ def test_divergence_with_zeros(p, q, expected):
     assert kl_divergence(p, q) == pytest.approx(expected)
 
 
-def test_empirical_bias_by_hand():
-    rows, truth = [[0.75, 0.25], [0.25, 0.75], [1.0, 0.0], [0.0, 1.0]], [0, 0, 0, 1]
+def test_the_empirical_bias_is_the_divergence_of_the_predictions_from_the_true_labels():
+    """On average the rows predict (1/2, 1/2); of the true labels, 3/4 are label 0."""
+    rows = [[0.75, 0.25], [0.25, 0.75], [1.0, 0.0], [0.0, 1.0]]
+    truth = [0, 0, 0, 1]
+
     expected = 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)
-    assert empirical_bias(rows, truth) == empirical_bias(rows, truth, labels=2) == pytest.approx(expected)
-    assert empirical_bias([[0.5, 0.25, 0.25]] * 2, [0, 1]) == math.inf  # a label that is never true
+    assert empirical_bias(rows, truth) == pytest.approx(expected)
+    assert empirical_bias(rows, truth, labels=2) == pytest.approx(expected)
+
+
+def test_the_empirical_bias_to_a_label_that_is_never_true_is_infinite():
+    assert empirical_bias([[0.5, 0.25, 0.25]] * 2, [0, 1]) == math.inf
+
+
+def test_a_label_that_is_neither_true_nor_predicted_has_no_bias():
     assert empirical_bias([[0.5, 0.5, 0.0]] * 2, [0, 1]) == 0
+
+
+def test_label_frequencies_are_shares_of_the_rows():
     assert label_frequencies([2, 0, 2, 2], 4) == [0.25, 0.0, 0.75, 0.0]
 
 
@@ -217,17 +317,22 @@ runs = st.integers(1, 9).flatmap(
 
 @settings(deadline=None)
 @given(runs)
-def test_consistency_by_counters(predictions):
-    shares = [Fraction(Counter(labels).most_common(1)[0][1], len(labels)) for labels in predictions]
+def test_consistency_is_the_mean_share_of_the_most_frequent_prediction(predictions):
+    shares = []
+    for labels in predictions:
+        ((_, count),) = Counter(labels).most_common(1)
+        shares.append(Fraction(count, len(labels)))
+
     assert consistency(predictions) == float(sum(shares) / len(shares))
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(rate, rate), min_size=2, max_size=12).filter(lambda v: len({x for _, x in v}) > 1))
-def test_slope_equals_numpy(points):
-    values, shares = zip(*points, strict=True)
-    if max(shares) - min(shares) >= 0.05:  # polyfit loses digits on points that nearly coincide
-        assert gler(values, shares) == pytest.approx(np.polyfit(shares, values, 1).tolist(), abs=1e-9)
+@given(st.lists(rate, min_size=2, max_size=12), st.data())
+def test_the_slope_equals_that_of_numpy(values, data):
+    """The first two shares differ by 0.05 at least: NumPy loses digits on points that nearly coincide."""
+    shares = [0.0, 0.05, *data.draw(st.lists(rate, min_size=len(values) - 2, max_size=len(values) - 2))]
+
+    assert gler(values, shares) == pytest.approx(np.polyfit(shares, values, 1).tolist(), abs=1e-9)
 
 
 # -- probabilities or logits: the rule, its edges, and everything that is refused
@@ -254,10 +359,12 @@ def to_bfloat16(value: float) -> float:
 
 
 def to_float16(value: float) -> float:
+    """Round to half precision."""
     return float(np.float16(value))
 
 
-def single(value: float) -> float:
+def to_float32(value: float) -> float:
+    """Round to single precision."""
     return float(np.float32(value))
 
 
@@ -282,23 +389,38 @@ def test_softmax_of_extremes():
 
 @settings(deadline=None)
 @given(distributions)
-def test_distributions_stay_bit_for_bit(matrix):
+def test_distributions_are_returned_bit_for_bit(matrix):
     before = copy.deepcopy(matrix)
+
     result = normalise(matrix)
+
     assert (result.kind, result.reason) == ("probabilities", None)
     assert [list(row) for row in result.probabilities] == matrix == before
-    once = normalise([[value * 3 for value in row] for row in matrix], kind="probabilities").probabilities
+
+
+@settings(deadline=None)
+@given(distributions)
+def test_what_was_normalised_once_is_not_changed_again(matrix):
+    tripled = [[3 * value for value in row] for row in matrix]
+
+    once = normalise(tripled, kind="probabilities").probabilities
+
     assert normalise(once).probabilities == once
 
 
-@pytest.mark.parametrize("rounded", [to_float16, to_bfloat16, single])
+@pytest.mark.parametrize("rounded", [to_float16, to_bfloat16, to_float32])
 @pytest.mark.parametrize("width", [2, 3, 6, 174])
-def test_probabilities_in_low_precision(rounded, width):
+def test_probabilities_in_low_precision_are_probabilities(rounded, width):
     draw = random.Random(width)
-    matrix = [list(map(rounded, softmax([draw.gauss(0, 3) for _ in range(width)]))) for _ in range(300)]
-    result = normalise(matrix)
+    rows = []
+    for _ in range(300):
+        row = softmax([draw.gauss(0, 3) for _ in range(width)])
+        rows.append([rounded(value) for value in row])
+
+    result = normalise(rows)
+
     assert result.kind == "probabilities"
-    for row, normalised in zip(matrix, result.probabilities, strict=True):
+    for row, normalised in zip(rows, result.probabilities, strict=True):
         assert math.fsum(normalised) == pytest.approx(1, abs=4e-16)
         assert normalised == pytest.approx(row, rel=2 * SUM_TOLERANCE)
 
@@ -333,72 +455,106 @@ def test_the_edge_of_the_tolerance(row, kind):
         ([[4.0, -2.0]] + [[0.25, 0.75]] * 5 + [[0.5, -7.0]], ["mixture: 5 of 7 rows", "row 0 has the value 4"]),
         ([[0.02, 0.01]] * 51 + [[3.0, -1.0]] * 49, ["51 of 100 rows lie in [0, 1]", "row 51 has the value 3"]),
     ],
+    ids=["not negative", "mixture", "cut distributions"],
 )
-def test_reasons_name_rows_and_remedies(matrix, reasons):
+def test_the_reason_why_a_matrix_is_ambiguous_names_rows_and_remedies(matrix, reasons):
     result = normalise(matrix)
+
     assert (result.kind, result.probabilities) == ("ambiguous", None)
-    for reason in (*reasons, "outputs='probabilities'", "outputs='logits'"):
-        assert reason in result.reason
+    for part in (*reasons, "outputs='probabilities'", "outputs='logits'"):
+        assert part in result.reason
 
 
 # -- ambiguous matrices
 
 
-def test_shares_just_below_a_mixture_are_logits():
-    logits = [[-2.0, 3.0 + row] for row in range(1000)]
-    rough, cut = [[0.25, 0.75 + 0.9 * SUM_TOLERANCE]] * 10, [[0.02, 0.01]]
-    assert normalise(logits + [[0.25, 0.75]] * 10).kind == "logits"  # 10 of 1010 is less than one in a hundred
-    assert normalise(logits[:990] + [[0.25, 0.75]] * 10).kind == "ambiguous"
-    assert normalise(logits[:90] + rough).kind == "ambiguous"
-    assert normalise(logits[:91] + rough).kind == "logits"
-    assert normalise(cut * 50 + [[3.0, -1.0]] * 50).kind == "logits"
+LOGITS = [-2.0, 3.0]
+DISTRIBUTION = [0.25, 0.75]
+NEARLY_A_DISTRIBUTION = [0.25, 0.75 + 0.9 * SUM_TOLERANCE]
+CUT_DISTRIBUTION = [0.02, 0.01]
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ([LOGITS] * 1000 + [DISTRIBUTION] * 10, "logits"),
+        ([LOGITS] * 990 + [DISTRIBUTION] * 10, "ambiguous"),
+        ([LOGITS] * 91 + [NEARLY_A_DISTRIBUTION] * 10, "logits"),
+        ([LOGITS] * 90 + [NEARLY_A_DISTRIBUTION] * 10, "ambiguous"),
+        ([LOGITS] * 50 + [CUT_DISTRIBUTION] * 50, "logits"),
+        ([LOGITS] * 49 + [CUT_DISTRIBUTION] * 51, "ambiguous"),
+    ],
+)
+def test_a_few_rows_that_look_like_probabilities_are_logits(rows, kind):
+    """Up to one in a hundred, one in ten if their sums are rounded, and half if their sums are small."""
+    assert normalise(rows).kind == kind
 
 
 # -- counts, percentages and votes
 
 
-@pytest.mark.parametrize(
-    "matrix",
-    [
-        [[60, 30, 10]] * 50,
-        [[60, 30, 10], [5, 5, 80], [0, 0, 0]],  # two have no prediction
-        [[3.0, 1.0], [0.0, 2.0], [7.0, 4.0]],  # counts with other sums
-        [[3, 1, 2], [1, 2, 3]],  # ranks
-        [[0, 0], [0, 1], [2, 1]],
-        [[60.5, 29.5, 10]],
-        [[33.3, 33.3, 33.3], [5.2, 5.2, 89.7]],
-        [[2.5, 0.5]] * 7,
-        [[1.5, 1.5], [0.25, 2.75]],  # weighted votes
-        [[0.7, 0.5], [0.9, 0.1]],
-        [[1e308, 1e308], [1e308, 5.5]],
-    ],
-)
-def test_what_may_be_counts_is_ambiguous_and_can_be_forced(matrix):
-    for read in (matrix, [list(map(float, row)) for row in matrix], matrix[::-1]):
-        assert normalise(read).kind == "ambiguous"
+COUNTS = [
+    [[60, 30, 10]] * 50,
+    [[60, 30, 10], [5, 5, 80], [0, 0, 0]],  # two have no prediction
+    [[3.0, 1.0], [0.0, 2.0], [7.0, 4.0]],  # counts with other sums
+    [[3, 1, 2], [1, 2, 3]],  # ranks
+    [[0, 0], [0, 1], [2, 1]],
+    [[60.5, 29.5, 10]],
+    [[33.3, 33.3, 33.3], [5.2, 5.2, 89.7]],
+    [[2.5, 0.5]] * 7,
+    [[1.5, 1.5], [0.25, 2.75]],  # weighted votes
+    [[0.7, 0.5], [0.9, 0.1]],
+    [[1e308, 1e308], [1e308, 5.5]],
+]
+
+
+@pytest.mark.parametrize("matrix", COUNTS)
+def test_what_may_be_counts_is_ambiguous(matrix):
+    as_floats = [[float(value) for value in row] for row in matrix]
+
+    assert normalise(matrix).kind == "ambiguous"
+    assert normalise(as_floats).kind == "ambiguous"
+    assert normalise(matrix[::-1]).kind == "ambiguous"
+
+
+@pytest.mark.parametrize("matrix", COUNTS)
+def test_what_may_be_counts_can_be_read_as_logits(matrix):
     assert normalise(matrix, "logits").probabilities[0] == tuple(softmax(matrix[0]))
-    if all(map(sum, matrix)):
-        shares = [value / sum(matrix[0]) if sum(matrix[0]) < 1e308 else 0.5 for value in matrix[0]]
-        assert normalise(matrix, "probabilities").probabilities[0] == pytest.approx(shares)
 
 
+def test_what_may_be_counts_can_be_read_as_probabilities():
+    assert normalise([[3, 1], [2, 2]], "probabilities").probabilities == ((0.75, 0.25), (0.5, 0.5))
+
+
+def percentages(row_count, labels, spread, draw):
+    """Return distributions in per cent, the softmax of normal logits with this standard deviation."""
+    rows = []
+    for _ in range(row_count):
+        row = softmax([draw.gauss(0, spread) for _ in range(labels)])
+        rows.append([100 * value for value in row])
+    return rows
+
+
+def cut(value, decimals):
+    """Return the value without further decimals."""
+    return math.floor(value * 10**decimals) / 10**decimals
+
+
+@pytest.mark.parametrize("rounded", [round, cut])
 @pytest.mark.parametrize("labels", [2, 3, 4, 5, 6, 10, 20])
 @pytest.mark.parametrize("decimals", range(5))
-def test_rounded_percentages_are_ambiguous(labels, decimals):
+def test_rounded_percentages_are_ambiguous(labels, decimals, rounded):
     draw = random.Random(f"{labels} {decimals}")
-    for scale in (0.5, 1.0, 3.0):
-        percentages = [
-            [100 * value for value in softmax([draw.gauss(0, scale) for _ in range(labels)])] for _ in range(40)
-        ]
-        for number in (1, 2, 6, 40):
-            for cut in (round, lambda value, digits: math.floor(value * 10**digits) / 10**digits):
-                rows = [[cut(value, decimals) for value in row] for row in percentages[:number]]
-                for read in (rows, [list(map(single, row)) for row in rows], rows[::-1]):
-                    assert normalise(read).kind == "ambiguous"
+    for row_count, spread in itertools.product((1, 2, 6, 40), (0.5, 1.0, 3.0)):
+        exact = percentages(row_count, labels, spread, draw)
+        rows = [[rounded(value, decimals) for value in row] for row in exact]
+        in_single_precision = [[to_float32(value) for value in row] for row in rows]
+        assert normalise(rows).kind == "ambiguous", rows
+        assert normalise(in_single_precision).kind == "ambiguous", rows
 
 
 def raw_logits_above_zero(draw, labels):
-    """Raw logits of a language model's label tokens, which happen to be positive."""
+    """Return raw logits of a language model's label tokens, which happen to be positive."""
     return [draw.gauss(18, 3) + 25 for _ in range(labels)]
 
 
@@ -430,15 +586,24 @@ def test_rows_without_a_negative_value_that_are_no_probabilities_are_ambiguous(r
 @pytest.mark.parametrize("error", [-1e-17, -9e-7])
 def test_a_rounding_error_below_zero_is_a_probability_of_zero(error):
     result = normalise([[1.0, error], [0.5, 0.5], [error, 1.0]])
+
     assert result.kind == "probabilities"
     assert result.probabilities == ((1.0, 0.0), (0.5, 0.5), (0.0, 1.0))
+
+
+@pytest.mark.parametrize("error", [-1e-17, -9e-7])
+def test_a_rounding_error_below_zero_is_a_share_and_a_likelihood_of_zero(error):
     assert normalise([[3.0, error]], kind="probabilities").probabilities == ((1.0, 0.0),)
     assert check_probabilities([[1.0, error]]) == [[1.0, 0.0]]
     assert averaged_truelabel_likelihood([1], [[1.0, error]]) == 0.0
 
 
 def test_a_value_further_below_zero_is_no_rounding_error():
-    assert normalise([[1.0, -2e-6], [0.5, 0.5]]).kind == "ambiguous"  # a mixture: row 1 looks like probabilities
+    """Of the two rows, only one looks like probabilities."""
+    assert normalise([[1.0, -2e-6], [0.5, 0.5]]).kind == "ambiguous"
+
+
+def test_a_probability_further_below_zero_is_refused():
     with pytest.raises(OutputError, match=r"column 1 of the predictions is -2e-06"):
         normalise([[1.0, -2e-6]], kind="probabilities")
 
@@ -447,22 +612,28 @@ def test_a_value_further_below_zero_is_no_rounding_error():
 
 
 @pytest.mark.parametrize("width", [2, 3, 6])
-@pytest.mark.parametrize("scale", [1.0, 3.0, 30.0])
+@pytest.mark.parametrize("spread", [1.0, 3.0, 30.0])
 @pytest.mark.parametrize("rounded", [float, to_float16, to_bfloat16])
-def test_random_logits_are_logits(width, scale, rounded):
+def test_random_logits_are_logits(width, spread, rounded):
     draw = random.Random(7)
     for _ in range(5):
-        matrix = [[rounded(draw.gauss(0, scale)) for _ in range(width)] for _ in range(1024)]
-        result = normalise(matrix)
+        logits = [[rounded(draw.gauss(0, spread)) for _ in range(width)] for _ in range(1024)]
+
+        result = normalise(logits)
+
         assert result.kind == "logits"
-        assert result.probabilities[5] == tuple(softmax(matrix[5]))
+        assert result.probabilities[5] == tuple(softmax(logits[5]))
 
 
-def test_log_probabilities_and_sums_that_overflow_are_logits():
+def test_log_probabilities_are_logits():
     result = normalise([[math.log(0.25), math.log(0.75)], [-INF, 0.0]])
+
     assert result.kind == "logits"
     assert result.probabilities == (pytest.approx((0.25, 0.75)), (0.0, 1.0))
-    assert normalise([[1e308, 1e308, -3.0]]).probabilities[0] == (0.5, 0.5, 0.0)
+
+
+def test_logits_whose_sum_overflows_are_logits():
+    assert normalise([[1e308, 1e308, -3.0]]).probabilities == ((0.5, 0.5, 0.0),)
 
 
 # -- forced, and bad input
@@ -478,8 +649,9 @@ def test_log_probabilities_and_sums_that_overflow_are_logits():
         ([0, 5], [0.0, 1.0]),
     ],
 )
-def test_forced_probabilities(row, expected):
+def test_a_row_that_is_declared_as_probabilities_is_divided_by_its_sum(row, expected):
     result = normalise([row, [0.5, 0.5]], kind="probabilities")
+
     assert result.kind == "probabilities"
     assert result.probabilities[0] == pytest.approx(expected, rel=1e-14)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -50,51 +49,61 @@ def random_inputs() -> Iterator[Inputs]:
         yield truth, rows
 
 
-def of_numpy(metric: Callable[..., float], truth: np.ndarray, rows: np.ndarray) -> float | None:
-    """The value of a metric of this library; ``None`` if it is undefined."""
+def value_or_none(metric: Callable[..., float], truth: np.ndarray, rows: np.ndarray) -> float | None:
+    """Return the value of a metric of this library; ``None`` if it is undefined."""
     try:
         return metric(truth.tolist(), rows.tolist())
     except UndefinedMetricError:
         return None
 
 
-def test_balanced_accuracy_and_matthews_equal_scikit_learn_on_1000_random_inputs() -> None:
-    undefined = 0
+@pytest.mark.filterwarnings("ignore:A single label was found")
+@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
+def test_balanced_accuracy_equals_scikit_learn_on_1000_random_inputs() -> None:
+    for truth, rows in random_inputs():
+        expected = sklearn_metrics.balanced_accuracy_score(truth, rows.argmax(axis=1))
+        assert balanced_accuracy(truth, rows) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:A single label was found")
+def test_matthews_equals_scikit_learn_on_1000_random_inputs() -> None:
+    """Undefined is what scikit-learn counts as 0: if all true labels, or all predicted ones, are the same."""
+    undefined_count = 0
     for truth, rows in random_inputs():
         predicted = rows.argmax(axis=1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of labels that are predicted and never true
-            expected = sklearn_metrics.balanced_accuracy_score(truth, predicted)
-            expected_matthews = sklearn_metrics.matthews_corrcoef(truth, predicted)
-        assert balanced_accuracy(truth, rows) == pytest.approx(expected, abs=1e-12)
-        value = of_numpy(matthews, truth, rows)
-        is_undefined = len(set(truth)) == 1 or len(set(predicted)) == 1
-        assert (value is None) is is_undefined
-        if value is None:
-            undefined += 1
-            assert expected_matthews == 0.0
+        expected = sklearn_metrics.matthews_corrcoef(truth, predicted)
+
+        value = value_or_none(matthews, truth, rows)
+
+        if len(set(truth)) == 1 or len(set(predicted)) == 1:
+            undefined_count += 1
+            assert (value, expected) == (None, 0.0)
         else:
-            assert value == pytest.approx(expected_matthews, abs=1e-12)
-    assert undefined > 20
+            assert value == pytest.approx(expected, abs=1e-12)
+    assert undefined_count > 20
 
 
 def test_the_auroc_of_confidence_equals_scikit_learn_on_1000_random_inputs() -> None:
-    undefined = 0
+    """It is undefined if all predictions are correct, or all are wrong."""
+    undefined_count = 0
     for truth, rows in random_inputs():
-        correct = rows.argmax(axis=1) == truth
-        value = of_numpy(auroc_confidence, truth, rows)
-        if correct.all() or not correct.any():
-            undefined += 1
+        is_correct = rows.argmax(axis=1) == truth
+
+        value = value_or_none(auroc_confidence, truth, rows)
+
+        if is_correct.all() or not is_correct.any():
+            undefined_count += 1
             assert value is None
         else:
-            assert value == pytest.approx(sklearn_metrics.roc_auc_score(correct, rows.max(axis=1)), abs=1e-12)
-    assert undefined > 20
+            expected = sklearn_metrics.roc_auc_score(is_correct, rows.max(axis=1))
+            assert value == pytest.approx(expected, abs=1e-12)
+    assert undefined_count > 20
 
 
-def aurc_by_pairs(truth: np.ndarray, rows: np.ndarray) -> float:
-    """Each wrong query with the risks that it is part of: the sum of 1/k from its position on, in the mean over ties.
+def aurc_by_numpy(truth: np.ndarray, rows: np.ndarray) -> float:
+    """Return the mean of the risks of the 1, 2, ... most confident predictions.
 
-    At the positions of a tie, the expected number of wrong queries rises by the same amount.
+    Queries of a tie in confidence count as wrong in equal parts.
     """
     confidence = rows.max(axis=1)
     wrong = (rows.argmax(axis=1) != truth).astype(float)
@@ -102,28 +111,36 @@ def aurc_by_pairs(truth: np.ndarray, rows: np.ndarray) -> float:
     wrong, confidence = wrong[order], confidence[order]
     for value in np.unique(confidence):
         wrong[confidence == value] = wrong[confidence == value].mean()
-    return float((np.cumsum(wrong) / np.arange(1, len(wrong) + 1)).mean())
+    risks = np.cumsum(wrong) / np.arange(1, len(wrong) + 1)
+    return float(risks.mean())
 
 
 def test_aurc_equals_numpy_on_1000_random_inputs() -> None:
     for truth, rows in random_inputs():
-        assert aurc(truth, rows) == pytest.approx(aurc_by_pairs(truth, rows), abs=1e-12)
+        assert aurc(truth, rows) == pytest.approx(aurc_by_numpy(truth, rows), abs=1e-12)
+
+
+TIED_TRUTH = [0, 0, 0, 0, 1, 1]
+TIED_ROWS = [[0.75, 0.25], [0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.75, 0.25], [0.5, 0.5]]
+"""Four predictions with the confidence 0.75, two of them wrong, and two with 0.5, one of them wrong."""
 
 
 def test_aurc_is_the_mean_over_all_orders_of_tied_queries() -> None:
-    truth = [0, 0, 0, 0, 1, 1]
-    rows = [[0.75, 0.25], [0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.75, 0.25], [0.5, 0.5]]
-    wrong_by_tie = [[0, 0, 1, 1], [0, 1]]
     areas = []
-    for first in itertools.permutations(wrong_by_tie[0]):
-        for second in itertools.permutations(wrong_by_tie[1]):
-            risks = np.cumsum([*first, *second]) / np.arange(1, 7)
+    for first_tie in itertools.permutations([0, 0, 1, 1]):
+        for second_tie in itertools.permutations([0, 1]):
+            risks = np.cumsum([*first_tie, *second_tie]) / np.arange(1, 7)
             areas.append(risks.mean())
-    assert aurc(truth, rows) == pytest.approx(np.mean(areas))
-    assert aurc(truth[::-1], rows[::-1]) == aurc(truth, rows)
+
+    assert aurc(TIED_TRUTH, TIED_ROWS) == pytest.approx(np.mean(areas))
+
+
+def test_aurc_does_not_depend_on_the_order_of_queries() -> None:
+    assert aurc(TIED_TRUTH[::-1], TIED_ROWS[::-1]) == aurc(TIED_TRUTH, TIED_ROWS)
 
 
 def debiased_by_numpy(truth: np.ndarray, rows: np.ndarray) -> float | None:
+    """Return the debiased calibration error in ten bins; ``None`` if no bin has two queries."""
     confidence = rows.max(axis=1)
     correct = (rows.argmax(axis=1) == truth).astype(float)
     edges = np.array([number / 10 for number in range(1, 10)])
@@ -139,29 +156,45 @@ def debiased_by_numpy(truth: np.ndarray, rows: np.ndarray) -> float | None:
 
 
 def test_the_debiased_calibration_error_equals_numpy_on_1000_random_inputs() -> None:
+    """Compared are squares, because the root of a rounding error is larger than it."""
     for truth, rows in random_inputs():
-        value = of_numpy(debiased_calibration_error, truth, rows)
+        value = value_or_none(debiased_calibration_error, truth, rows)
+
         expected = debiased_by_numpy(truth, rows)
-        if value is None or expected is None:
-            assert value is expected
-        else:  # of squares, because the root of a rounding error is larger than it
+        if expected is None:
+            assert value is None
+        else:
+            assert value is not None
             assert value**2 == pytest.approx(expected**2, abs=1e-12)
 
 
-def test_the_square_of_the_debiased_calibration_error_has_no_bias() -> None:
-    """A model with the accuracy 0.7 says 0.75: the true error is 0.05. The mean of the squares is 0.0025.
+def debiased_square(correct_count: int) -> float:
+    """Return the debiased square of the gap, where 40 predictions say 0.75 and so many are correct."""
+    accuracy = correct_count / 40
+    variance_of_mean = accuracy * (1 - accuracy) / 39
+    return (0.75 - accuracy) ** 2 - variance_of_mean
 
-    The plug-in squares have the mean 0.0025 + 0.21 / 40 = 0.00775.
+
+@pytest.mark.parametrize("correct_count", range(41))
+def test_the_debiased_calibration_error_is_the_root_of_the_debiased_square(correct_count: int) -> None:
+    truth = [0] * correct_count + [1] * (40 - correct_count)
+
+    error = debiased_calibration_error(truth, [[0.75, 0.25]] * 40)
+
+    assert error == pytest.approx(math.sqrt(max(0.0, debiased_square(correct_count))))
+
+
+def test_the_square_of_the_debiased_calibration_error_has_no_bias() -> None:
+    """A model with the accuracy 0.7 says 0.75: the mean of the squares is the true 0.05^2.
+
+    Without the correction, their mean would be 0.0025 + 0.7 * 0.3 / 40 = 0.00775.
     """
-    squares = []
-    for correct in range(41):
-        accuracy = correct / 40
-        square = (0.75 - accuracy) ** 2 - accuracy * (1 - accuracy) / 39
-        value = debiased_calibration_error([0] * correct + [1] * (40 - correct), [[0.75, 0.25]] * 40)
-        assert value == pytest.approx(math.sqrt(max(0.0, square)))
-        probability = math.comb(40, correct) * 0.7**correct * 0.3 ** (40 - correct)
-        squares.append(probability * square)
-    assert math.fsum(squares) == pytest.approx(0.0025)
+    mean_of_squares = 0.0
+    for correct_count in range(41):
+        probability = math.comb(40, correct_count) * 0.7**correct_count * 0.3 ** (40 - correct_count)
+        mean_of_squares += probability * debiased_square(correct_count)
+
+    assert mean_of_squares == pytest.approx(0.05**2)
 
 
 @pytest.mark.parametrize(
@@ -182,71 +215,90 @@ def test_a_score_is_undefined_with_the_reason(metric: Callable[..., float], trut
 # -- intervals and tests
 
 
-def sample_with_wrong(n_wrong: int, n_rows: int = 40) -> tuple[Sample, list[list[float]]]:
-    """Predictions of label 0, of which some are wrong; those have the lower confidences, but for one."""
-    truth = [1] * n_wrong + [0] * (n_rows - n_wrong)
-    rows = [[0.6 + row / 200, 0.4 - row / 200] for row in range(n_rows)]
+def sample_with_wrong(wrong_count: int) -> tuple[Sample, list[list[float]]]:
+    """Return a sample of 40 rows and their probabilities: label 0 is predicted, and so many predictions are wrong.
+
+    The wrong ones have the lowest confidences, except for the first row, which has the highest.
+    """
+    truth = [1] * wrong_count + [0] * (40 - wrong_count)
+    rows = [[0.6 + row / 200, 0.4 - row / 200] for row in range(40)]
     rows[0] = [0.95, 0.05]
-    return Sample(truth, range(n_rows), n_rows, 2), rows
+    return Sample(truth, range(40), 40, 2), rows
 
 
-def test_the_auroc_of_confidence_has_an_interval_if_five_rows_of_each_kind_are_there() -> None:
-    statistic = STATISTICS["auroc_confidence"]
+def test_the_auroc_of_confidence_has_an_interval_if_five_rows_are_wrong() -> None:
     sample, rows = sample_with_wrong(5)
-    interval = statistic.interval(sample, rows, 0.95)
+
+    interval = STATISTICS["auroc_confidence"].interval(sample, rows, 0.95)
+
     assert isinstance(interval, Interval)
     assert interval.low < auroc_confidence(sample.truth, rows) < interval.high
-    for n_wrong, reason in ((4, "4 test rows have a wrong prediction, expected 5"), (0, "all 40 predictions are corr")):
-        withheld = statistic.interval(*sample_with_wrong(n_wrong), 0.95)
-        assert isinstance(withheld, NoInterval)
-        assert withheld.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("wrong_count", "reason"),
+    [(4, "4 test rows have a wrong prediction, expected 5"), (0, "all 40 predictions are correct")],
+)
+def test_the_auroc_of_confidence_has_no_interval_if_fewer_rows_are_wrong(wrong_count: int, reason: str) -> None:
+    sample, rows = sample_with_wrong(wrong_count)
+
+    withheld = STATISTICS["auroc_confidence"].interval(sample, rows, 0.95)
+
+    assert isinstance(withheld, NoInterval)
+    assert withheld.reason.startswith(reason)
 
 
 @pytest.mark.parametrize("key", ["auroc_confidence", "aurc"])
-def test_the_influence_of_a_row_is_the_derivative_by_its_weight(key: str) -> None:
-    """As a quotient: the change of the metric if a row is there twice, of a sample of 2,000 rows."""
+def test_the_influence_of_a_row_is_the_change_of_the_metric_if_the_row_is_there_twice(key: str) -> None:
+    n_rows = 2000
     generator = np.random.default_rng(5)
-    confidences = 0.5 + generator.random(2000) / 2
-    truth = (generator.random(2000) > confidences).astype(int).tolist()
+    confidences = 0.5 + generator.random(n_rows) / 2
+    truth = (generator.random(n_rows) > confidences).astype(int).tolist()
     rows = [[confidence, 1 - confidence] for confidence in confidences.tolist()]
     metric = SCORES[key].metric
     assert metric is not None
-    influences = STATISTICS[key].of_run(Sample(truth, range(2000), 2000, 2), rows).rows
+
+    influences = STATISTICS[key].of_run(Sample(truth, range(n_rows), n_rows, 2), rows).rows
+
     assert math.fsum(influences) == pytest.approx(0.0, abs=1e-9)
-    value = metric(truth, rows)
-    for row in range(0, 2000, 100):
-        change = metric([*truth, truth[row]], [*rows, rows[row]]) - value
-        assert change * 2000 == pytest.approx(influences[row] * 2000, abs=0.01)
+    for row in range(0, n_rows, 100):
+        change = metric([*truth, truth[row]], [*rows, rows[row]]) - metric(truth, rows)
+        assert n_rows * change == pytest.approx(n_rows * influences[row], abs=0.01), row
 
 
-def test_matthews_and_the_debiased_error_have_values_and_reasons_in_comparisons() -> None:
+@pytest.mark.parametrize(
+    ("key", "title"), [("matthews", "MCC"), ("debiased_calibration_error", "debiased CE")], ids=["MCC", "debiased"]
+)
+def test_a_metric_without_a_test_has_values_and_the_reason_in_a_comparison(key: str, title: str) -> None:
     def often_the_first(prompt: str, label_space: list[str]) -> list[float]:
         return [0.5, 0.3, 0.2] if len(prompt) % 3 else [0.2, 0.3, 0.5]
 
     def often_the_last(prompt: str, label_space: list[str]) -> list[float]:
         return [0.2, 0.3, 0.5] if len(prompt) % 3 else [0.5, 0.3, 0.2]
 
-    benchmark = Normal(datasets=["mini"], limit=12, metrics="standard+matthews+debiased_calibration_error")
+    benchmark = Normal(datasets=["mini"], limit=12, metrics=f"standard+{key}")
     first, second = benchmark(often_the_first), benchmark(often_the_last)
-    titles = {"matthews": "MCC", "debiased_calibration_error": "debiased CE"}
-    for key, title in titles.items():
-        overall = compare(first, second, key).overall
-        assert overall.values == pytest.approx((first.averaged[key], second.averaged[key]))
-        assert isinstance(overall.outcome, Untested)
-        assert f"{key} has no test" in overall.outcome.reason
-        assert f"interval of {title} is undefined" in str(first)
+
+    overall = compare(first, second, key).overall
+
+    assert overall.values == pytest.approx((first.averaged[key], second.averaged[key]))
+    assert isinstance(overall.outcome, Untested)
+    assert f"{key} has no test" in overall.outcome.reason
+    assert f"interval of {title} is undefined" in str(first)
 
 
-def test_selective_prediction_is_tested_in_both_directions() -> None:
-    """A model whose confidence orders its predictions perfectly, next to one with the opposite order."""
-    n_rows = 100
+@pytest.mark.parametrize(("key", "higher_is_better"), [("auroc_confidence", True), ("aurc", False)])
+def test_selective_prediction_is_tested_in_both_directions(key: str, higher_is_better: bool) -> None:
+    """The confidence of a model orders its predictions perfectly, that of the other one in the opposite order."""
     truth = [0] * 60 + [1] * 40
-    informative = [[0.9 - row / 250, 0.1 + row / 250] for row in range(n_rows)]
+    informative = [[0.9 - row / 250, 0.1 + row / 250] for row in range(100)]
     opposite = informative[::-1]
-    sample = Sample(truth, range(n_rows), n_rows, 2)
-    for key in ("auroc_confidence", "aurc"):
-        terms = [STATISTICS[key].of_run(sample, run) for run in (informative, opposite)]
-        difference = paired_tests.paired_difference([(1.0, terms[0])], [(1.0, terms[1])])
-        assert (difference.difference > 0.0) is (key == "auroc_confidence")
-        assert paired_tests.p_value(difference) < 0.01
-        assert paired_tests.p_value(difference.negated) == pytest.approx(paired_tests.p_value(difference))
+    sample = Sample(truth, range(100), 100, 2)
+    of_informative = STATISTICS[key].of_run(sample, informative)
+    of_opposite = STATISTICS[key].of_run(sample, opposite)
+
+    difference = paired_tests.paired_difference([(1.0, of_informative)], [(1.0, of_opposite)])
+
+    assert (difference.difference > 0.0) is higher_is_better
+    assert paired_tests.p_value(difference) < 0.01
+    assert paired_tests.p_value(difference.negated) == pytest.approx(paired_tests.p_value(difference))

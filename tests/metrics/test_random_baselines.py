@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +27,11 @@ DIGITS.dps = 400  # enough for F(k)^t - F(k - 1)^t to keep digits where it is 1e
 
 
 HALF = RandomBaseline(100, 0.5)
+"""Guesses of 100 examples with two labels."""
 
 
 def exact_binomial(n: int, p: float) -> list[mpmath.mpf]:
-    """P(X = k) for all k; the float p is taken at its exact value."""
+    """Return P(X = k) for all k; the float p is taken at its exact value."""
     chance = DIGITS.mpf(p)
     odds = chance / (1 - chance)
     value = (1 - chance) ** n
@@ -44,117 +43,155 @@ def exact_binomial(n: int, p: float) -> list[mpmath.mpf]:
 
 
 def exact_poisson_binomial(chances: list[float]) -> list[mpmath.mpf]:
-    """P(X = k) for all k by adding one trial after another."""
+    """Return P(X = k) for all k by adding one trial after another."""
     values = [DIGITS.mpf(1)]
     for chance in map(DIGITS.mpf, chances):
-        values = [
-            (values[k] * (1 - chance) if k < len(values) else 0) + (values[k - 1] * chance if k else 0)
-            for k in range(len(values) + 1)
-        ]
+        after_failure = [*[value * (1 - chance) for value in values], DIGITS.mpf(0)]
+        after_success = [DIGITS.mpf(0), *[value * chance for value in values]]
+        values = [failure + success for failure, success in zip(after_failure, after_success, strict=True)]
     return values
 
 
 def exact_upper(values: list[mpmath.mpf]) -> list[mpmath.mpf]:
-    """P(X >= k) for k = 0 to n + 1, summed from the thin end."""
-    return [*[*itertools.accumulate(reversed(values))][::-1], DIGITS.mpf(0)]
+    """Return P(X >= k) for k = 0 to n + 1, summed from the thin end."""
+    sums_from_the_end = list(itertools.accumulate(reversed(values)))
+    return [*reversed(sums_from_the_end), DIGITS.mpf(0)]
 
 
 def exact_baseline(upper: list[mpmath.mpf], t: int) -> mpmath.mpf:
-    return DIGITS.fsum(1 - (1 - tail) ** t for tail in upper[1:-1]) / (len(upper) - 2)
+    """Return the expected best accuracy of t guesses: the mean over k >= 1 of P(best >= k)."""
+    n = len(upper) - 2
+    return DIGITS.fsum(1 - (1 - tail) ** t for tail in upper[1 : n + 1]) / n
 
 
 def exact_p_value(upper: list[mpmath.mpf], k: int, t: int) -> mpmath.mpf:
-    return -DIGITS.expm1(t * DIGITS.log1p(-upper[k])) if upper[k] < 1 else DIGITS.mpf(1)
+    """Return the probability that the best of t guesses has at least k correct ones: 1 - (1 - P(X >= k))^t."""
+    if upper[k] >= 1:
+        return DIGITS.mpf(1)
+    return -DIGITS.expm1(t * DIGITS.log1p(-upper[k]))
 
 
-def relative(ours: float, truth: mpmath.mpf) -> float:
-    return float(abs(ours - truth) / truth)
+def relative_error(value: float, truth: mpmath.mpf) -> float:
+    """Return the relative error of a value."""
+    return float(abs(value - truth) / truth)
 
 
-def check_against_exact(baseline: RandomBaseline, values: list[mpmath.mpf], counts: list[int]) -> None:
+def assert_p_values_are_exact(baseline: RandomBaseline, values: list[mpmath.mpf], counts: list[int]) -> None:
+    """Fail if a p-value of one of these counts, or its logarithm, differs from that of the exact distribution."""
     upper = exact_upper(values)
+    for t, k in itertools.product(TRIES, counts):
+        truth = exact_p_value(upper, k, t)
+        if truth > 1e-307:
+            assert relative_error(baseline.p_value_of_count(k, t), truth) < 1e-11, (k, t)
+        log_truth = float(DIGITS.log(truth))
+        assert baseline.log_p_value(Fraction(k, baseline.n), t) == pytest.approx(log_truth, rel=1e-12, abs=1e-12)
+
+
+def assert_best_of_guesses_is_exact(baseline: RandomBaseline, values: list[mpmath.mpf]) -> None:
+    """Fail if an expected best accuracy differs from that of the exact distribution."""
     for t in TRIES:
-        assert relative(baseline.max_random_baseline(t), exact_baseline(upper, t)) < 1e-12
-        for k in counts:
-            truth = exact_p_value(upper, k, t)
-            if truth > 1e-307:
-                assert relative(baseline.p_value_of_count(k, t), truth) < 1e-11, (k, t)
-            log_truth = float(DIGITS.log(truth))
-            assert baseline.log_p_value(Fraction(k, baseline.n), t) == pytest.approx(log_truth, rel=1e-12, abs=1e-12)
+        truth = exact_baseline(exact_upper(values), t)
+        assert relative_error(baseline.max_random_baseline(t), truth) < 1e-12, t
 
 
 @pytest.mark.parametrize("p", CHANCES)
 @pytest.mark.parametrize("n", [1, 2, 7, 100, 512, 1024])
-def test_plain_p_equals_mpmath(n: int, p: float) -> None:
+def test_guesses_with_one_chance_equal_mpmath(n: int, p: float) -> None:
     counts = sorted({0, 1, n // 7, n // 3, n // 2, int(0.6 * n), int(0.9 * n), n - 1, n})
-    check_against_exact(RandomBaseline(n, p), exact_binomial(n, p), counts)
+    baseline, values = RandomBaseline(n, p), exact_binomial(n, p)
+
+    assert_best_of_guesses_is_exact(baseline, values)
+    assert_p_values_are_exact(baseline, values, counts)
 
 
 @pytest.mark.parametrize(
-    "chances",
+    ("chances", "counts"),
     [
-        [0.5, 0.25, 0.5, 1 / 3],
-        [1 / (2 + i % 6) for i in range(100)],
-        [1 / (2 + i % 173) for i in range(300)],
-        [0.0, 1.0, 1.0, 0.5, 0.9],
+        ([0.5, 0.25, 0.5, 1 / 3], [1, 2, 3, 4]),
+        ([1 / (2 + i % 6) for i in range(100)], [25, 33, 50, 80, 100]),
+        ([1 / (2 + i % 173) for i in range(300)], [75, 100, 150, 240, 300]),
+        ([0.0, 1.0, 1.0, 0.5, 0.9], [1, 2, 3, 4]),
     ],
     ids=["four", "six kinds", "many kinds", "certain ones"],
 )
-def test_mixed_p_equals_mpmath(chances: list[float]) -> None:
-    n = len(chances)
-    values = exact_poisson_binomial(chances)
-    possible = [k for k, value in enumerate(exact_upper(values)[:-1]) if value > 0]
-    counts = [k for k in possible if k in {n // 4, n // 3, n // 2, int(0.8 * n), possible[-1]}]
-    check_against_exact(RandomBaseline(n, chances), values, counts)
+def test_guesses_with_different_chances_equal_mpmath(chances: list[float], counts: list[int]) -> None:
+    baseline, values = RandomBaseline(len(chances), chances), exact_poisson_binomial(chances)
+
+    assert_best_of_guesses_is_exact(baseline, values)
+    assert_p_values_are_exact(baseline, values, counts)
 
 
-def test_the_ends_of_floating_point_and_of_the_levels() -> None:
-    far = RandomBaseline(1024, 1 / 6)
-    assert far.p_value(1.0, 10) == 0.0
-    assert far.log_p_value(1.0, 10) == pytest.approx(math.log(10) - 1024 * math.log(6), rel=1e-14)
-    baseline = RandomBaseline(3, [0.0, 0.5, 0.5])
-    assert baseline.p_value(1.0) == 0.0
-    assert baseline.log_p_value(1.0) == -math.inf
-    level = RandomBaseline(20, 0.5).p_value_of_count(13)
-    assert RandomBaseline(20, 0.5).critical_count(alpha=level) == 13  # a p-value that equals the level is enough
-    assert RandomBaseline(20, 0.5).critical_count() == RandomBaseline(20, 0.5).critical_count(1, 0.05) == 15
-    assert RandomBaseline(3, 0.5).critical_count() is None  # three right of three happen by chance
+def test_a_p_value_below_floating_point_has_its_logarithm() -> None:
+    """The best of ten guesses is right on all of 1024 examples with about 10 * (1/6)^1024."""
+    baseline = RandomBaseline(1024, 1 / 6)
+
+    assert baseline.p_value(1.0, 10) == 0.0
+    assert baseline.log_p_value(1.0, 10) == pytest.approx(math.log(10) - 1024 * math.log(6), rel=1e-14)
 
 
-def test_counts_are_recovered_without_slips() -> None:
-    for n in (1, 3, 7, 100, 512, 1000, 1024, 10_000):
-        baseline = RandomBaseline(n, 0.5)
-        for k in range(0, n + 1, max(1, n // 499)):
-            assert baseline.count(k / n) == k
-            assert baseline.count(Fraction(k, n)) == k
-            if k < n:
-                assert baseline.count(math.nextafter(k / n, 1.0)) == k
+def test_the_p_value_of_what_is_impossible_is_zero() -> None:
+    one_is_never_right = RandomBaseline(3, [0.0, 0.5, 0.5])
+
+    assert one_is_never_right.p_value(1.0) == 0.0
+    assert one_is_never_right.log_p_value(1.0) == -math.inf
+
+
+def test_the_critical_count_has_a_p_value_of_at_most_the_level() -> None:
+    baseline = RandomBaseline(20, 0.5)
+
+    assert baseline.critical_count(alpha=baseline.p_value_of_count(13)) == 13
+    assert baseline.critical_count() == baseline.critical_count(t=1, alpha=0.05) == 15
+
+
+def test_there_is_no_critical_count_where_guesses_may_be_right_on_everything() -> None:
+    """Three of three are right with the probability 1/8."""
+    assert RandomBaseline(3, 0.5).critical_count() is None
+
+
+@pytest.mark.parametrize("n", [1, 3, 7, 100, 512, 1000, 1024, 10_000])
+def test_the_count_of_an_accuracy_is_recovered(n: int) -> None:
+    """Also if the accuracy is rounded up."""
+    baseline = RandomBaseline(n, 0.5)
+    for k in range(0, n, max(1, n // 499)):
+        assert baseline.count(k / n) == k
+        assert baseline.count(Fraction(k, n)) == k
+        assert baseline.count(math.nextafter(k / n, 1.0)) == k
+    assert baseline.count(1.0) == n
+
+
+def test_the_count_of_an_accuracy_that_floats_round_down_is_recovered() -> None:
+    assert 0.29 * 100 < 29
     assert RandomBaseline(100, 0.2).count(0.29) == 29
-    assert HALF.count_of_rounded(" 5e-1 ") == 50
-    assert RandomBaseline(1024, 0.5).count_of_rounded("5.508e-1") == 564
-    assert RandomBaseline(1024, 0.5).count_of_rounded("0.551") == 564  # 0.5508; its neighbours are 0.550 and 0.552
+
+
+@pytest.mark.parametrize(("n", "text", "count"), [(100, " 5e-1 ", 50), (1024, "5.508e-1", 564), (1024, "0.551", 564)])
+def test_the_count_of_a_rounded_accuracy_is_recovered(n: int, text: str, count: int) -> None:
+    """564 of 1024 are 0.5508; the neighbours round to 0.550 and 0.552."""
+    assert RandomBaseline(n, 0.5).count_of_rounded(text) == count
+
+
+TINY = 1e-290
+"""Near the smallest numbers of floating point, logarithms are compared in place of probabilities."""
 
 
 @example([1.0, 1.0, 0.75, 0.9999999999999999], 3)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(0, 40))
-def test_any_mixture_equals_exact_arithmetic(chances: list[float], number: int) -> None:
-    """Chances from 0 to 1, tiny ones included: the smaller tail, to nine digits."""
-    chances = [chance if chance > 1e-300 else 0.0 for chance in chances]
+@given(st.lists(st.floats(1e-300, 1) | st.just(0.0), min_size=1, max_size=40), st.integers(0, 40))
+def test_the_smaller_tail_of_any_chances_is_exact_to_nine_digits(chances: list[float], k: int) -> None:
+    k = min(k, len(chances))
     values = exact_poisson_binomial(chances)
-    upper, lower = exact_upper(values), list(itertools.accumulate(values))
-    k = number % (len(chances) + 1)
-    tail, is_upper = log_tail(RandomBaseline(len(chances), chances).p, k)
-    truth = upper[k] if is_upper else lower[k]
+
+    log_of_tail, is_upper = log_tail(RandomBaseline(len(chances), chances).p, k)
+
+    truth = exact_upper(values)[k] if is_upper else DIGITS.fsum(values[: k + 1])
     if truth == 0:
-        assert tail == -math.inf
-    elif truth > 1e-290:
-        assert relative(math.exp(tail), truth) < 1e-9
+        assert log_of_tail == -math.inf
+    elif truth > TINY:
+        assert relative_error(math.exp(log_of_tail), truth) < 1e-9
     else:
-        assert tail == pytest.approx(float(DIGITS.log(truth)), rel=1e-9)
+        assert log_of_tail == pytest.approx(float(DIGITS.log(truth)), rel=1e-9)
 
 
-BAD_TEXTS = ("", "nan", "inf", "-0.1", "1.1", "60", "1/2", "0,5")
-BAD_EXAMPLES: list[tuple[Any, Any, str]] = [
+BAD_ARGUMENTS: list[tuple[Any, Any, str]] = [
     (0, 0.5, "n must .* 0"),
     (2.5, 0.5, "n must .* 2.5"),
     (True, 0.5, "n must .* True"),
@@ -173,147 +210,234 @@ BAD_EXAMPLES: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        *((partial(RandomBaseline, n, p), message) for n, p, message in BAD_EXAMPLES),
-        *((partial(HALF.count, acc), "an accuracy must") for acc in (-0.1, 1.2, math.nan, math.inf, True, "0.5", None)),
-        *((partial(HALF.count_of_rounded, text), "an accuracy must") for text in BAD_TEXTS),
-        *((partial(HALF.count, acc), rf"{acc} is no multiple of 1/100.* nearest is") for acc in (0.333, 0.9999)),
-        (partial(HALF.p_value_of_count, 101), "101 .* n = 100"),
-        (partial(HALF.p_value_of_count, 50, 0), "t must"),
-        (partial(HALF.critical_count, alpha=1.5), "alpha must .* 1.5"),
-    ],
-)
-def test_bad_input(call: Callable[[], object], message: str) -> None:
+@pytest.mark.parametrize(("n", "p", "message"), BAD_ARGUMENTS)
+def test_a_baseline_with_a_bad_argument_is_refused(n: Any, p: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
-        call()
+        RandomBaseline(n, p)
+
+
+@pytest.mark.parametrize("accuracy", [-0.1, 1.2, math.nan, math.inf, True, "0.5", None])
+def test_a_value_that_is_no_accuracy_is_refused(accuracy: Any) -> None:
+    with pytest.raises(ArgumentError, match="an accuracy must"):
+        HALF.count(accuracy)
+
+
+@pytest.mark.parametrize("text", ["", "nan", "inf", "-0.1", "1.1", "60", "1/2", "0,5"])
+def test_a_text_that_is_no_accuracy_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentError, match="an accuracy must"):
+        HALF.count_of_rounded(text)
+
+
+@pytest.mark.parametrize("accuracy", [0.333, 0.9999])
+def test_an_accuracy_that_no_count_has_is_refused(accuracy: float) -> None:
+    with pytest.raises(ArgumentError, match=rf"{accuracy} is no multiple of 1/100.* nearest is"):
+        HALF.count(accuracy)
+
+
+def test_bad_counts_tries_and_levels_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"101 .* n = 100"):
+        HALF.p_value_of_count(101)
+    with pytest.raises(ArgumentError, match="t must"):
+        HALF.p_value_of_count(50, t=0)
+    with pytest.raises(ArgumentError, match=r"alpha must .* 1\.5"):
+        HALF.critical_count(alpha=1.5)
 
 
 @given(st.integers(1, 60), st.floats(0.001, 0.999), st.integers(1, 500), st.floats(0.001, 0.5))
-def test_the_critical_count_is_the_first_below_alpha(n: int, p: float, t: int, alpha: float) -> None:
+def test_the_critical_count_is_the_first_whose_p_value_is_at_most_alpha(n: int, p: float, t: int, alpha: float) -> None:
     baseline = RandomBaseline(n, p)
-    k = baseline.critical_count(t, alpha)
-    if k is None:
-        assert baseline.p_value_of_count(n, t) > alpha
-    else:
-        assert baseline.p_value_of_count(k, t) <= alpha
-        assert k == 0 or baseline.p_value_of_count(k - 1, t) > alpha
+    significant = [k for k in range(n + 1) if baseline.p_value_of_count(k, t) <= alpha]
+
+    expected = significant[0] if significant else None
+    assert baseline.critical_count(t, alpha) == expected
 
 
-def test_figures_of_the_paper() -> None:
+def test_the_example_of_section_4_of_the_paper_is_reproduced() -> None:
+    """Equation 9, evaluated exactly, is 0.57678: more than 7 points above 1/2, as the paper has it."""
     example = GOLDEN["section_4_example"]
-    ours = RandomBaseline(example["n"], 1 / example["labels"]).max_random_baseline(example["t"])
-    assert abs(ours - example["expected_maximum_accuracy"]) < example["good_to"]
-    assert round(ours, 5) == 0.57678  # equation 9, evaluated exactly
-    assert ours > 0.57  # "by more than 7 points of accuracy"
+
+    best = RandomBaseline(example["n"], 1 / example["labels"]).max_random_baseline(example["t"])
+
+    assert best == pytest.approx(example["expected_maximum_accuracy"], abs=example["good_to"])
+    assert best == pytest.approx(0.57678, abs=5e-6)
+
+
+def test_the_large_set_of_section_4_of_the_paper_is_reproduced() -> None:
     large = GOLDEN["section_4_large_set"]
-    assert RandomBaseline(large["n"], 1 / large["labels"]).max_random_baseline(large["t"]) < large["stays_below"]
-    for n in GOLDEN["table_1"]["examples"].values():
-        upper = exact_upper(exact_binomial(n, 0.5))
-        for t in (n, GOLDEN["table_1"]["t"]):  # one-shot runs have only n prompts
-            assert relative(RandomBaseline(n, 0.5).max_random_baseline(t), exact_baseline(upper, t)) < 1e-13
+
+    best = RandomBaseline(large["n"], 1 / large["labels"]).max_random_baseline(large["t"])
+
+    assert best < large["stays_below"]
+
+
+@pytest.mark.parametrize("n", GOLDEN["table_1"]["examples"].values())
+def test_the_data_sets_of_table_1_of_the_paper_equal_mpmath(n: int) -> None:
+    """One-shot runs have only n prompts, the others as many as the paper tried."""
+    upper = exact_upper(exact_binomial(n, 0.5))
+    for t in (n, GOLDEN["table_1"]["t"]):
+        best = RandomBaseline(n, 0.5).max_random_baseline(t)
+        assert relative_error(best, exact_baseline(upper, t)) < 1e-13
 
 
 def test_thirty_million_examples_where_a_lower_tail_is_below_floating_point() -> None:
-    guessing = RandomBaseline(30_000_000, 0.5)
-    # The best of 10 normal variables is 1.5387527 standard deviations above the mean (David and Nagaraja 2003).
-    expected = 0.5 + 1.5387527 * math.sqrt(0.25 / 30_000_000)
-    assert guessing.max_random_baseline(10) == pytest.approx(expected, rel=1e-7)
+    """The best of 10 normal variables is 1.5387527 standard deviations above the mean (David and Nagaraja 2003)."""
+    n = 30_000_000
+    standard_deviation = math.sqrt(0.25 / n)
+
+    best = RandomBaseline(n, 0.5).max_random_baseline(10)
+
+    assert best == pytest.approx(0.5 + 1.5387527 * standard_deviation, rel=1e-7)
 
 
 # -- p-values against guesses: enumeration, with errors of the first kind
 
 
-SHAPES = st.lists(
-    st.tuples(st.integers(2, 6), st.sampled_from([1, 2, 3, 5, 10]), st.integers(0, 2)), min_size=1, max_size=3
-)
+Guesses = list[tuple[float, int, int]]
+"""For each group of rows: what a right row adds to the score, the number of labels, and the number of rows."""
 
 
-def guesses_of(shapes: Sequence[tuple[int, int, int]]) -> tuple[list[tuple[float, int, int]], dict[Fraction, float]]:
-    """Return guesses of rows with two queries, of some of which one failed, and the exact distribution of the score."""
-    guesses, chances = [], {Fraction(0): 1.0}
-    for labels, rows, failed in shapes:
-        failed = min(failed, rows - 1)
-        total = (2 * rows - failed) * len(shapes)
-        for size, count in ((1, failed), (2, rows - failed)):
-            if count:
-                guesses.append((size / total, labels, count))
-                grown: dict[Fraction, float] = {}
-                for place, chance in chances.items():
-                    for right, weight in enumerate(stats.binom.pmf(range(count + 1), count, 1 / labels)):
-                        key = place + Fraction(size * right, total)
-                        grown[key] = grown.get(key, 0.0) + chance * float(weight)
-                chances = grown
-    return guesses, chances
+@st.composite
+def groups_of_guesses(draw: st.DrawFn) -> Guesses:
+    """Guesses of one to three data sets, of rows with two queries; a row may have one query because the other failed.
+
+    The score is the mean over data sets of the mean over queries.
+    """
+    datasets = draw(st.integers(1, 3))
+    guesses = []
+    for _ in range(datasets):
+        labels = draw(st.integers(2, 6))
+        rows = draw(st.sampled_from([1, 2, 3, 5, 10]))
+        rows_with_one_query = draw(st.integers(0, min(2, rows - 1)))
+        queries = 2 * rows - rows_with_one_query
+        guesses.append((2 / (queries * datasets), labels, rows - rows_with_one_query))
+        if rows_with_one_query > 0:
+            guesses.append((1 / (queries * datasets), labels, rows_with_one_query))
+    return guesses
+
+
+def distribution_of_score(guesses: Guesses) -> dict[Fraction, float]:
+    """Return the probability of each score, in increasing order."""
+    chances = {Fraction(0): 1.0}
+    for step, labels, rows in guesses:
+        exact_step = Fraction(step).limit_denominator(1000)
+        grown: dict[Fraction, float] = {}
+        for score, chance in chances.items():
+            for right in range(rows + 1):
+                grown_score = score + exact_step * right
+                chance_of_right = float(stats.binom.pmf(right, rows, 1 / labels))
+                grown[grown_score] = grown.get(grown_score, 0.0) + chance * chance_of_right
+        chances = grown
+    return dict(sorted(chances.items()))
+
+
+def distribution_of_best(guesses: Guesses, tried: int) -> dict[float, float]:
+    """Return the probability of each score of the best of so many guesses, in increasing order."""
+    chances = distribution_of_score(guesses)
+    at_most = np.minimum(1.0, np.cumsum(list(chances.values())))
+    of_best = np.diff(at_most**tried, prepend=0.0)
+    return dict(zip(map(float, chances), of_best.tolist(), strict=True))
 
 
 @settings(max_examples=30, deadline=None)
-@given(SHAPES, st.sampled_from([1, 2, 10, 100]))
-def test_p_values_and_best_scores_equal_enumeration(shapes: list[tuple[int, int, int]], tried: int) -> None:
-    guesses, chances = guesses_of(shapes)
-    scores = sorted(chances)
-    below = np.minimum(1.0, np.cumsum([chances[score] for score in scores]))
-    best = np.diff(below**tried, prepend=0.0)
-    expected = float(np.dot([float(score) for score in scores], best))
+@given(groups_of_guesses(), st.sampled_from([1, 2, 10, 100]))
+def test_the_expected_best_equals_enumeration(guesses: Guesses, tried: int) -> None:
+    chances = distribution_of_best(guesses, tried)
+
+    expected = math.fsum(score * chance for score, chance in chances.items())
     assert expected_best(guesses, tried) == pytest.approx(expected, abs=1e-3)
-    p_values = np.array([guessing_p_value(guesses, float(score), tried) for score in scores])
-    exact = np.cumsum(best[::-1])[::-1]
-    assert np.all(p_values >= exact * 0.999 - 1e-12)
-    assert np.all(p_values <= exact + 0.01)
-    for level in (0.001, 0.01, 0.05):
-        assert best[p_values <= level].sum() <= level * 1.001
+
+
+@settings(max_examples=30, deadline=None)
+@given(groups_of_guesses(), st.sampled_from([1, 2, 10, 100]))
+def test_a_p_value_is_at_least_that_of_enumeration_and_little_more(guesses: Guesses, tried: int) -> None:
+    chances = distribution_of_best(guesses, tried)
+    for score in chances:
+        exact = math.fsum(chance for other, chance in chances.items() if other >= score)
+        found = guessing_p_value(guesses, score, tried)
+        assert exact * 0.999 - 1e-12 <= found <= exact + 0.01, score
+
+
+@settings(max_examples=30, deadline=None)
+@given(groups_of_guesses(), st.sampled_from([1, 2, 10, 100]), st.sampled_from([0.001, 0.01, 0.05]))
+def test_guesses_are_rarely_significant(guesses: Guesses, tried: int, level: float) -> None:
+    """The probability that the best of them has a p-value of at most the level is at most the level."""
+    chances = distribution_of_best(guesses, tried)
+
+    significant = [chance for score, chance in chances.items() if guessing_p_value(guesses, score, tried) <= level]
+    assert math.fsum(significant) <= level * 1.001
 
 
 def test_guesses_that_are_right_as_often_as_the_run_reach_its_mean_accuracy_however_it_is_rounded() -> None:
     """Ten queries with two labels, seven with three: some means of two accuracies are an ulp above the exact one."""
     guesses = [(1 / 20, 2, 10), (1 / 14, 3, 7)]
-    chances = {
+    outcomes = list(itertools.product(range(11), range(8)))
+    chance_of = {
         (first, second): stats.binom.pmf(first, 10, 1 / 2) * stats.binom.pmf(second, 7, 1 / 3)
-        for first, second in itertools.product(range(11), range(8))
+        for first, second in outcomes
     }
-    exact_scores = {counts: Fraction(counts[0], 20) + Fraction(counts[1], 14) for counts in chances}
+    exact_score_of = {(first, second): Fraction(first, 20) + Fraction(second, 14) for first, second in outcomes}
     rounded_up = 0
-    for counts, exact_score in exact_scores.items():
-        score = math.fsum([counts[0] / 10, counts[1] / 7]) / 2
+    for first, second in outcomes:
+        exact_score = exact_score_of[first, second]
+        score = (first / 10 + second / 7) / 2
         rounded_up += score > exact_score
-        at_least = math.fsum(chance for other, chance in chances.items() if exact_scores[other] >= exact_score)
-        assert guessing_p_value(guesses, score) == pytest.approx(at_least, rel=1e-9)
+
+        found = guessing_p_value(guesses, score)
+
+        expected = math.fsum(chance_of[other] for other in outcomes if exact_score_of[other] >= exact_score)
+        assert found == pytest.approx(expected, rel=1e-9), (first, second)
     assert rounded_up > 5
 
 
-def test_tails_on_a_grid_next_to_enumeration() -> None:
-    """Thin ones, too: all outcomes of the three other groups, and the exact tail of the third."""
+@pytest.mark.parametrize("score", [0.45, 0.53, 0.62, 0.675, 0.7])
+def test_a_p_value_of_large_groups_is_that_of_enumeration(score: float) -> None:
+    """Thin tails, too: all outcomes of three groups, with the exact tail of the fourth."""
     guesses = [(1 / 4096, 2, 1024), (1 / 4092, 2, 1023), (1 / 4088, 2, 1022), (1 / 24, 2, 6)]
     first, second = np.arange(1025)[:, None], np.arange(1024)[None, :]
     chances = stats.binom.pmf(first, 1024, 0.5) * stats.binom.pmf(second, 1023, 0.5)
-    for score in (0.45, 0.53, 0.62, 0.675, 0.7):
-        exact = 0.0
-        for few in range(7):
-            needed = np.ceil((score - few / 24 - first / 4096 - second / 4092) * 4088 - 1e-7)
-            exact += stats.binom.pmf(few, 6, 0.5) * (chances * stats.binom.sf(needed - 1, 1022, 0.5)).sum()
-        assert math.log(guessing_p_value(guesses, score)) == pytest.approx(math.log(exact), rel=0.04)
+    exact = 0.0
+    for fourth in range(7):
+        missing = score - first / 4096 - second / 4092 - fourth / 24
+        needed_of_third = np.ceil(missing * 4088 - 1e-7)
+        chance_of_third = stats.binom.sf(needed_of_third - 1, 1022, 0.5)
+        exact += stats.binom.pmf(fourth, 6, 0.5) * (chances * chance_of_third).sum()
+
+    assert math.log(guessing_p_value(guesses, score)) == pytest.approx(math.log(exact), rel=0.04)
 
 
-def test_best_of_100_means_of_the_ten_data_sets() -> None:
-    """The figure of the issue: 0.356, where the mean of the bests of 100 is 0.381."""
-    sizes = (2, 2, 3, 5, 6, 4, 2, 4, 2, 4)
-    guesses = [(1 / (1024 * 10), labels, 1024) for labels in sizes]
-    draw = np.random.default_rng(2)
-    simulated = sum(draw.binomial(1024, 1 / labels, size=(4_000, 100)) for labels in sizes).max(1).mean() / 10_240
+LABELS_OF_BENCHMARK = (2, 2, 3, 5, 6, 4, 2, 4, 2, 4)
+"""The number of labels of each of the ten data sets of the benchmark, which have 1,024 queries each."""
+
+
+def test_the_best_of_100_means_over_the_ten_data_sets_is_that_of_a_simulation() -> None:
+    guesses = [(1 / 10_240, labels, 1024) for labels in LABELS_OF_BENCHMARK]
+    generator = np.random.default_rng(2)
+    correct = sum(generator.binomial(1024, 1 / labels, size=(4_000, 100)) for labels in LABELS_OF_BENCHMARK)
+    simulated = float(np.mean(correct.max(axis=1))) / 10_240
+
     assert expected_best(guesses, 100) == pytest.approx(simulated, abs=5e-4)
     assert expected_best(guesses, 100) == pytest.approx(0.356, abs=5e-4)
-    mean_of_bests = np.mean([expected_best([(1 / 1024, labels, 1024)], 100) for labels in sizes])
-    assert mean_of_bests == pytest.approx(0.381, abs=1e-3)
+
+
+def test_the_mean_of_the_bests_is_larger_than_the_best_of_the_means() -> None:
+    best_of_each = [expected_best([(1 / 1024, labels, 1024)], 100) for labels in LABELS_OF_BENCHMARK]
+
+    assert np.mean(best_of_each) == pytest.approx(0.381, abs=1e-3)
 
 
 @pytest.mark.parametrize("tried", [1, 2, 10, 100])
 def test_the_p_value_of_the_best_of_independent_tries_is_uniform(tried: int) -> None:
-    """The smallest of t p-values is at most x with probability 1 - (1 - x)^t."""
-    draw = np.random.default_rng(3)
-    smallest = draw.random((20_000, tried)).min(axis=1)
-    corrected = [p_value_of_best(float(p), tried) for p in smallest]
+    generator = np.random.default_rng(3)
+    smallest = generator.random((20_000, tried)).min(axis=1)
+
+    corrected = np.array([p_value_of_best(float(p), tried) for p in smallest])
+
     for level in (0.01, 0.05, 0.5):
-        assert np.mean(np.array(corrected) <= level) == pytest.approx(level, abs=0.012)
+        assert np.mean(corrected <= level) == pytest.approx(level, abs=0.012)
+
+
+@pytest.mark.parametrize("tried", [1, 2, 10, 100])
+def test_the_p_value_of_the_best_at_its_ends(tried: int) -> None:
+    """The smallest of t p-values is at most x with the probability 1 - (1 - x)^t, which is nearly t x for small x."""
     assert p_value_of_best(1.0, tried) == 1.0
     assert p_value_of_best(1e-18, tried) == pytest.approx(tried * 1e-18)

@@ -117,7 +117,9 @@ def test_settings_that_differ_are_named_and_the_others_have_their_value() -> Non
     facts = facts_of({"a": run(right), "b": run(right, k=1)})
     assert facts["The runs differ in"] == "k"
     assert facts["Prompts"].endswith("repeats 2, template of each data set")
-    assert not facts["Prompts"].startswith("k ")
+    assert ", k 4 / 1, " in f", {facts['Prompts']}", "the values in the order of the runs"
+    many = {f"k {k}": run(right, k=k) for k in range(10, 19)}
+    assert ", k differs, " in f", {facts_of(many)['Prompts']}", "nine values are too long for a line"
     facts = facts_of({"a": run(right), "b": run(right)})
     assert facts["The runs differ in"] == "no setting"
     assert facts["Prompts"].startswith("k 4, ") or ", k 4, " in facts["Prompts"]

@@ -169,8 +169,12 @@ class StatementReader:
         return name.casefold() in self._phrases.answer_names
 
     def is_cue(self, statement: str) -> bool:
-        """Return whether a statement is only a lead and a cue, such as "Here is the answer:"."""
-        return len(statement) in self._label_positions(statement)
+        """Return whether a statement is only a lead and a cue, such as "Here is the answer:".
+
+        Then its end is a position where a label may begin: nothing is left that is neither.
+        """
+        end = len(statement)
+        return end in self._label_positions(statement)
 
     # -- before the label
 
@@ -284,7 +288,7 @@ class StatementReader:
         - a contrast: "It is positive, not negative."
         - a reason: "It is positive because ..."
         - the text of an option: "B) positive"
-        - the explanation of a number: "4 (out of 5)"
+        - a sentence that explains a number: "4. The review praises ..."
         """
         label, rest = phrase.label, phrase.rest
         # A label at position 0 begins the statement; one at position 1 has only an opening mark before it.
@@ -433,9 +437,19 @@ class StatementReader:
         return self._with_explanation(label, text)
 
     def _read_explained_number(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if the label is a number before a sentence: "3. The review ...", not "1. First ..."."""
+        """Return the reading of a statement that is a number and an explanation: "3. The review ...".
+
+        Args:
+            label: The label.
+            rest: What follows it: ". The review ...".
+
+        Returns:
+            ``None`` if the label is no number, or the sentence begins in another way than explanations do. In
+            "1. First ...", the number may be that of an item of a list.
+        """
+        is_number = self.labels.names[label].isdigit()
         is_explained = rest.startswith(". ") and self._phrases.opener.match(rest, 2) is not None
-        if not is_explained or not self.labels.names[label].isdigit():
+        if not is_number or not is_explained:
             return None
         return self._with_explanation(label, rest)
 

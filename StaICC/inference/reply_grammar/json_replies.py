@@ -106,7 +106,7 @@ def read_json(value: Any, reader: StatementReader) -> Reading:
                 return _UNCLEAR
         elif asks_for_label:
             asserted.add(label)
-        elif not _is_certainty(leaf):
+        elif not _is_high_certainty(leaf):
             mentioned.add(label)
         if any(_words_of(key) & _DENIES for key in leaf.keys):
             return _UNCLEAR
@@ -158,7 +158,7 @@ def _makes_unclear(leaf: _Leaf, asks_for_label: bool, reader: StatementReader) -
         asks_for_label: Whether its keys ask for the label.
         reader: Reads statements about the labels.
     """
-    if _is_certainty(leaf):
+    if _is_high_certainty(leaf):
         return False
     is_low_certainty = _has_key_with(leaf, _CERTAINTIES)
     if is_low_certainty or not isinstance(leaf.value, str):
@@ -169,7 +169,7 @@ def _makes_unclear(leaf: _Leaf, asks_for_label: bool, reader: StatementReader) -
     return asks_for_label or reader.is_doubt(text)
 
 
-def _is_certainty(leaf: _Leaf) -> bool:
+def _is_high_certainty(leaf: _Leaf) -> bool:
     """Return whether a value is a probability of at least one half, as a share, in per cent, or the word "high"."""
     if not _has_key_with(leaf, _CERTAINTIES) or isinstance(leaf.value, bool):
         return False
@@ -214,15 +214,21 @@ def _words_of(key: str) -> set[str]:
 
 
 def _asks_for_label(key: str, reader: StatementReader) -> bool:
-    """Return whether a key asks for the label: its words name an answer, and it is no label itself."""
+    """Return whether a key asks for the label: its words name an answer, and it is no label itself.
+
+    Such a key is a name of an answer ("label"), or has one with words such as "final" and "predicted" only.
+    """
     key_text = normalised(key)
-    if reader.labels.index_of(key_text) is not None:
+    is_label = reader.labels.index_of(key_text) is not None
+    if is_label:
         return False
-    if reader.is_name_of_answer(" ".join(re.split(r"[\s_-]+", key_text))):
+    key_with_blanks = " ".join(re.split(r"[\s_-]+", key_text))
+    if reader.is_name_of_answer(key_with_blanks):
         return True
     words = _words_of(key)
     answer_words = {word for word in words if _names_answer(word, reader)}
-    return bool(answer_words) and words <= answer_words | _NEXT_TO_ANSWER
+    other_words = words - answer_words
+    return bool(answer_words) and other_words <= _NEXT_TO_ANSWER
 
 
 def _names_answer(word: str, reader: StatementReader) -> bool:

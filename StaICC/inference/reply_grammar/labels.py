@@ -82,7 +82,13 @@ class LabelNames:
         self._pattern = self._mention_pattern()
 
     def index_of(self, text: str) -> int | None:
-        """Return the label that the text is; ``None`` if it is none, or not a single one."""
+        """Return the index of the label that a whole text is, in the first form in which it is one.
+
+        A text in another case, or with other blanks between words, is a label, too (:data:`_FORMS`).
+
+        Returns:
+            ``None`` if the text is no label, or several labels are equal to it in this form.
+        """
         text = text.strip()
         for form, index_by_name in zip(_FORMS, self._index_by_form, strict=True):
             name = form(text)
@@ -116,12 +122,17 @@ class LabelNames:
         return not words.isdisjoint(label_words)
 
     def _as_mention(self, match: re.Match[str]) -> Mention | None:
-        """Return a match of the pattern as a mention; ``None`` if it is not a single label."""
-        label = self.index_of(match[0])
+        """Return a match of the pattern as a mention of a label.
+
+        Returns:
+            ``None`` if the text of the match is several labels, which differ in case only, or a single letter in
+            another case than the label: "a" in a text is the article, and not the label "A".
+        """
+        text = match[0]
+        label = self.index_of(text)  # it finds labels in another case, too
         if label is None:
             return None
-        # Within a text, a single letter is a label only with the label's case.
-        if len(match[0]) == 1 and match[0] != self.names[label]:
+        if len(text) == 1 and text != self.names[label]:
             return None
         return Mention(label, match.start(), match.end())
 
@@ -167,11 +178,12 @@ class LabelNames:
             return ""  # any character may be there
         if not _is_word(last):
             return rf"(?![^{_MAY_TOUCH_A_SYMBOL}])"
+        rest_of_word_or_number = r"[\w%]|[.,/:]\d|'\w|-\w"
         label_symbols = sorted(self.edge_symbols - _PUNCTUATION)
         if not label_symbols:
-            return r"(?![\w%]|[.,/:]\d|'\w|-\w)"
+            return rf"(?!{rest_of_word_or_number})"
         symbols = "".join(re.escape(symbol) for symbol in label_symbols)
-        return rf"(?![\w%]|[.,/:]\d|'\w|-\w|[{symbols}])"
+        return rf"(?!{rest_of_word_or_number}|[{symbols}])"
 
 
 def _index_by_name(names: Sequence[str], form: Callable[[str], str]) -> dict[str, int | None]:

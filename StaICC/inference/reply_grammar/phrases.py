@@ -32,8 +32,9 @@ _BUILT_IN = {
     "stop": r"(?:[.,;:!\u2014-]|$)",
     "quotation": r"(?:\"[^\"]{1,300}\"|\u201c[^\u201d]{1,300}\u201d)",
 }
-_PHRASE_ITEM = re.compile(r"<(?P<name>\w+)>|(?P<open>\[)|(?P<close>\])|(?P<words>[^<>\[\]\s]+)")
 """The names that have a pattern of their own and no list."""
+_PHRASE_ITEM = re.compile(r"<(?P<name>\w+)>|(?P<open>\[)|(?P<close>\])|(?P<words>[^<>\[\]\s]+)")
+"""An item of a phrase: the name of a list, a bracket around what may be missing, or words."""
 _LETTER = r"[^\W\d_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff]"
 _PLAIN = re.compile(rf"{_LETTER}+(?:['-]{_LETTER}+)*(?: {_LETTER}+(?:['-]{_LETTER}+)*)*")
 """Words that only have letters, apostrophes and hyphens, of a language that writes spaces."""
@@ -52,22 +53,25 @@ def phrases_by_language() -> dict[str, dict[str, list[str]]]:
 
 
 def pattern_of(phrase: str, lists: Lists) -> str:
-    """Return the pattern of a phrase.
+    """Return the pattern of a phrase, in which each item may have a blank behind it.
 
     Args:
-        phrase: The phrase, such as ``"the <answer> [<adverb>] is"``.
+        phrase: The phrase, such as ``"the <answer> [<adverb>] is"``: what is in square brackets may be missing, and a
+            name in angle brackets is any phrase of the list with this name.
         lists: The lists that it names.
     """
     pattern = ""
     for item in _PHRASE_ITEM.finditer(normalised(phrase)):
+        list_name = item["name"]
         if item["open"]:
             pattern += "(?:"
         elif item["close"]:
             pattern += ")?"
-        elif item["name"] in _BUILT_IN:
-            pattern += _BUILT_IN[item["name"]] + r"\s?"
-        elif item["name"]:
-            pattern += any_of(lists.get(item["name"], ()), lists) + r"\s?"
+        elif list_name in _BUILT_IN:
+            pattern += _BUILT_IN[list_name] + r"\s?"
+        elif list_name:
+            phrases_of_list = lists.get(list_name, ())
+            pattern += any_of(phrases_of_list, lists) + r"\s?"
         else:
             pattern += _whole_words(item["words"]) + r"\s?"
     return pattern

@@ -307,7 +307,12 @@ def _shortened(heading: str) -> str:
 
 
 def _sentences(line: str, labels: LabelNames) -> list[str]:
-    """Split a line into sentences, which keep their end marks."""
+    """Return the sentences of a line, with their end marks.
+
+    Args:
+        line: The line.
+        labels: The labels, in which no sentence ends: "U.S. news" is one label.
+    """
     positions_in_labels: set[int] = set()
     for mention in labels.mentions(line):
         positions_in_labels.update(range(mention.start, mention.end))

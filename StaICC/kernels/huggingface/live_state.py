@@ -578,13 +578,15 @@ def _digest_of_modules(model: Any) -> PartialDigest:
     attributes_of_all_modules = vars(torch.nn.Module()).keys()
     skipped_attributes = _SKIPPED_ATTRIBUTES | attributes_of_all_modules
     config_digest_by_id: dict[int, str] = {}
+    name_by_id_of_module = {id(module): module_name for module_name, module in model.named_modules()}
     for module_name, module in model.named_modules(remove_duplicate=False):
         attributes = []
         for name, value in module.__dict__.items():
             if name in skipped_attributes:
                 continue
             try:
-                attributes.append(f"{name}={_digest_of_attribute(value, config_digest_by_id)}")
+                digest = _digest_of_attribute(value, config_digest_by_id, name_by_id_of_module)
+                attributes.append(f"{name}={digest}")
             except Unidentifiable as error:
                 unidentified.append(f"the attribute {name} of {module_name or 'the model'}: {error}")
         class_name = f"{type(module).__module__}.{type(module).__qualname__}"
@@ -592,18 +594,27 @@ def _digest_of_modules(model: Any) -> PartialDigest:
     return PartialDigest(_digest("\n".join(lines)), unidentified)
 
 
-def _digest_of_attribute(value: Any, config_digest_by_id: dict[int, str]) -> str:
+def _digest_of_attribute(
+    value: Any, config_digest_by_id: dict[int, str], name_by_id_of_module: Mapping[int, str]
+) -> str:
     """Return a digest of an attribute of a module.
+
+    A module can keep a method of another module of the model, as a model of ``peft`` does. If it is of a library's
+    code, the name of the method and that of the module say what it does: the state of the module has a digest already.
 
     Args:
         value: The attribute.
         config_digest_by_id: The digests of configurations, which many modules share; new ones are added.
+        name_by_id_of_module: The names of all modules of the model.
 
     Raises:
         Unidentifiable: It cannot be digested.
     """
     if type(value).__name__ == "MatmulLtState":
         value = value.SCB  # of bitsandbytes: all but the scales is of the last call
+    if type(value) is types.MethodType and is_library_code(value) and id(value.__self__) in name_by_id_of_module:
+        module_name = name_by_id_of_module[id(value.__self__)]
+        return digest_of_value(["method of a module", module_name, value.__func__.__qualname__])
     is_config = callable(getattr(value, "to_dict", None)) and "Config" in type(value).__name__
     if not is_config:
         return digest_of_value(value)

@@ -39,13 +39,31 @@ SHOWN = [
     Demonstration("question: the city? answer: ", "location", "\n"),
     Demonstration("question: how many? answer: ", "number of people", "\n"),
 ]
+QUESTIONS = [f"question: who wrote {n} plays? answer: " for n in range(5)]
 PROMPTS = [
-    *(PromptText(PromptParts("", SHOWN, f"question: who wrote {n} plays? answer: ")) for n in range(5)),
+    *(PromptText(PromptParts("", SHOWN, question)) for question in QUESTIONS),
     PromptText(PromptParts("", (), "question: who? answer: ")),
 ]
-TURN_LISTS = [["question: the city? answer: ", "location", "question: how many? answer: ", "number of people"]] * 5 + [
-    []
+"""Five prompts with two demonstrations, and one without."""
+CHAT_CONVERSATIONS = [
+    *([("user", DEMONSTRATIONS + question)] for question in QUESTIONS),
+    [("user", "question: who? answer: ")],
 ]
+"""The turns of these prompts where a whole prompt is one turn."""
+TURN_CONVERSATIONS = [
+    *(
+        [
+            ("user", "question: the city? answer: "),
+            ("assistant", "location"),
+            ("user", "question: how many? answer: "),
+            ("assistant", "number of people"),
+            ("user", question),
+        ]
+        for question in QUESTIONS
+    ),
+    [("user", "question: who? answer: ")],
+]
+"""The turns of these prompts where each demonstration is two turns."""
 
 
 @pytest.fixture(scope="module")
@@ -61,49 +79,82 @@ def tokenizer(request: pytest.FixtureRequest, make_tokenizer: Any) -> Any:
     return made
 
 
-def ids_of(found: Any) -> tuple[int, ...]:
-    return tuple(found["input_ids"] if not isinstance(found, list) else found)
-
-
-def conversation(prompt: str, turns: list[str], system: str) -> list[dict[str, str]]:
-    texts = [*turns, prompt.removeprefix(DEMONSTRATIONS)] if turns else [prompt]
-    found = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
-    return [{"role": "system", "content": system}, *found] if system else found
+def template_ids(tokenizer: Any, turns: list[tuple[str, str]], system: str) -> tuple[int, ...]:
+    """Return the token ids that the tokenizer's own template makes of a conversation."""
+    messages = [{"role": role, "content": content} for role, content in turns]
+    if system:
+        messages.insert(0, {"role": "system", "content": system})
+    encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+    return tuple(encoded if isinstance(encoded, list) else encoded["input_ids"])  # by the release of transformers
 
 
 @pytest.mark.parametrize("system", ["", "Be brief."])
-@pytest.mark.parametrize("style", ["chat", "chat-turns"])
-def test_token_ids_are_those_of_the_template(tokenizer: Any, model: Any, style: Any, system: str) -> None:
+@pytest.mark.parametrize(
+    ("style", "conversations"), [("chat", CHAT_CONVERSATIONS), ("chat-turns", TURN_CONVERSATIONS)], ids=str
+)
+def test_token_ids_are_those_of_the_template(
+    tokenizer: Any, model: Any, style: Any, conversations: Any, system: str
+) -> None:
     kernel = CausalLMKernel(model, tokenizer, prompt_format=style, system=system)
     reading = kernel._read([[prompt] for prompt in PROMPTS])
-    for prompt, turns, (ids,), text in zip(PROMPTS, TURN_LISTS, reading.ids, kernel.rendered(PROMPTS), strict=True):
-        messages = conversation(prompt, turns if style == "chat-turns" else [], system)
-        assert ids == ids_of(tokenizer.apply_chat_template(messages, add_generation_prompt=True))
-        assert tokenizer.decode(ids) == text
-        assert ids.count(tokenizer.bos_token_id) == ("bos_token" in tokenizer.chat_template)
+
+    for (ids,), turns in zip(reading.ids, conversations, strict=True):
+        assert ids == template_ids(tokenizer, turns, system), turns
+
+
+@pytest.mark.parametrize("style", ["chat", "chat-turns"])
+def test_rendered_prompts_are_the_text_of_the_token_ids(tokenizer: Any, model: Any, style: Any) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
+    reading = kernel._read([[prompt] for prompt in PROMPTS])
+    assert kernel.rendered(PROMPTS) == [tokenizer.decode(ids) for (ids,) in reading.ids]
+
+
+@pytest.mark.parametrize("style", ["chat", "chat-turns"])
+def test_the_beginning_token_is_that_of_the_template_alone(tokenizer: Any, model: Any, style: Any) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
+    expected = 1 if "bos_token" in tokenizer.chat_template else 0
+    for (ids,) in kernel._read([[prompt] for prompt in PROMPTS]).ids:
+        assert ids.count(tokenizer.bos_token_id) == expected
+
+
+def common_length(sequences: list[list[int]]) -> int:
+    """Return how many tokens all sequences have in common at their beginning."""
+    length = 0
+    while all(len(sequence) > length for sequence in sequences) and len({row[length] for row in sequences}) == 1:
+        length += 1
+    return length
+
+
+def label_score(model: Any, ids: list[int], label_start: int, scoring: str) -> float:
+    """Return the score of the label at the end of a conversation, from one call of the model."""
+    with torch.inference_mode():
+        logs = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+    label_ids = ids[label_start:]
+    if scoring == "full":
+        return sum(logs[label_start - 1 + index, token].item() for index, token in enumerate(label_ids))
+    token = label_ids[0] if scoring == "first" else label_ids[-1]
+    return logs[label_start - 1, token].item()
 
 
 @pytest.mark.parametrize("scoring", ["last", "first", "full"])
 def test_labels_are_scored_where_the_reply_starts(tokenizer: Any, model: Any, scoring: Any) -> None:
-    """Against one plain call of the model for each whole conversation, tokenized by the template."""
+    """The reply starts after the tokens that the conversation has with every label and without one."""
     kernel = CausalLMKernel(model, tokenizer, prompt_format="chat", label_scoring=scoring)
-    found = kernel.batch(PROMPTS, LABELS)
-    assert kernel.batch(PROMPTS[::-1], LABELS)[::-1] == [pytest.approx(row, abs=1e-5) for row in found]
     blank = " " if tokenizer.chat_template == TEMPLATES["blank before a reply"] else ""
-    for prompt, row in zip(PROMPTS, found, strict=True):
-        text = tokenizer.apply_chat_template(
-            [{"role": "user", "content": prompt}], tokenize=False, add_generation_prompt=True
-        )
-        joined = [tokenizer(text + blank + label, add_special_tokens=False)["input_ids"] for label in LABELS]
+
+    for prompt, row in zip(PROMPTS, kernel.batch(PROMPTS, LABELS), strict=True):
+        messages = [{"role": "user", "content": prompt}]
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         alone = tokenizer(text, add_special_tokens=False)["input_ids"]
-        given = next(n for n in range(len(alone) + 1) if len({*(tuple(ids[: n + 1]) for ids in [*joined, alone])}) > 1)
-        scores = []
-        for ids in joined:
-            with torch.inference_mode():
-                logs = model(torch.tensor([ids])).logits[0].log_softmax(-1)
-            after = ids[given:]
-            if scoring == "full":
-                scores.append(sum(logs[given - 1 + n, token].item() for n, token in enumerate(after)))
-            else:
-                scores.append(logs[given - 1, after[-1 if scoring == "last" else 0]].item())
-        assert row == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5)
+        with_label = [tokenizer(text + blank + label, add_special_tokens=False)["input_ids"] for label in LABELS]
+        label_start = common_length([alone, *with_label])
+        scores = [label_score(model, ids, label_start, scoring) for ids in with_label]
+        assert row == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5), prompt
+
+
+@pytest.mark.parametrize("scoring", ["last", "first", "full"])
+def test_the_order_of_chat_prompts_does_not_matter(tokenizer: Any, model: Any, scoring: Any) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat", label_scoring=scoring)
+    rows = kernel.batch(PROMPTS, LABELS)
+    reversed_rows = kernel.batch(PROMPTS[::-1], LABELS)
+    assert reversed_rows[::-1] == [pytest.approx(row, abs=1e-5) for row in rows]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import functools
 import math
 
 import pytest
@@ -38,39 +40,62 @@ def with_random_biases(model):
 
 @pytest.fixture(scope="module")
 def models(make_model):
-    made = {}
+    """A function that returns the model of a family, made once."""
+    return functools.cache(lambda family: with_random_biases(make_model(family)))
 
-    def get(family):
-        if family not in made:
-            made[family] = with_random_biases(make_model(family))
-        return made[family]
 
-    return get
+@dataclasses.dataclass
+class PlainResult:
+    """What single calls of a model return for :data:`PROMPTS`, at the last position of each.
+
+    Attributes:
+        probabilities: Of the labels, by the logits of their last tokens.
+        label_mass: The sum of the probabilities of these tokens.
+        logits: Of the whole vocabulary.
+        states: The last hidden states.
+    """
+
+    probabilities: list
+    label_mass: list
+    logits: list
+    states: list
 
 
 @pytest.fixture(scope="module")
-def expected(models, tokenizer, plain):
-    """For each prompt that the plain model computed once: probabilities of the labels, their mass, logits, states."""
-    made = {}
+def plain_results(models, tokenizer, plain):
+    """A function that returns what single calls of the model of a family return, computed once."""
 
-    def get(family):
-        if family not in made:
-            tokens = [tokenizer(label)["input_ids"][-1] for label in LABELS]
-            made[family] = []
-            for prompt in PROMPTS:
-                _, logits, states = plain.call(models(family), tokenizer, prompt)
-                mass = logits[-1].softmax(-1)[tokens].sum().item()
-                made[family].append((logits[-1][tokens].softmax(-1).tolist(), mass, logits[-1].tolist(), states[-1]))
-        return zip(*made[family], strict=True)
+    @functools.cache
+    def compute(family):
+        label_tokens = [tokenizer(label)["input_ids"][-1] for label in LABELS]
+        result = PlainResult([], [], [], [])
+        for prompt in PROMPTS:
+            _, logits, states = plain.call(models(family), tokenizer, prompt)
+            result.probabilities.append(logits[-1][label_tokens].softmax(-1).tolist())
+            result.label_mass.append(logits[-1].softmax(-1)[label_tokens].sum().item())
+            result.logits.append(logits[-1].tolist())
+            result.states.append(states[-1].tolist())
+        return result
 
-    return get
+    return compute
 
 
 def close(rows, abs=1e-4):
+    """Return what equals rows of numbers but for rounding."""
     return [pytest.approx(row, abs=abs) for row in rows]
 
 
+def softmax(scores):
+    """Return probabilities of log-scores, computed in float64."""
+    return torch.softmax(torch.tensor(scores).double(), 0).tolist()
+
+
+def token_count(tokenizer, text):
+    return len(tokenizer(text)["input_ids"])
+
+
 def make_kernel(model, tokenizer, **options):
+    """Return a kernel that caches shared beginnings from 16 tokens on, which the context of the prompts has."""
     kernel = CausalLMKernel(model, tokenizer, **options)
     kernel.runner().cache_from = 16
     return kernel
@@ -80,121 +105,236 @@ def make_kernel(model, tokenizer, **options):
 def test_the_logits_of_labels_need_their_rows_of_the_output_matrix_only(models, tokenizer, family):
     """If they differed from those of the model, such as without a bias, all labels would need the whole matrix."""
     kernel = make_kernel(models(family), tokenizer)
-    head = kernel.model.get_output_embeddings()
-    assert (head.bias is not None and bool(head.bias.any())) == (family == "GPTJ")
     kernel.batch(PROMPTS[:2], LABELS)  # the first batch compares both
     assert kernel.runner().forward.can.head == "rows"
 
 
+def test_a_family_has_a_bias_of_the_output_matrix(models):
+    """Else the test above would not show that the bias is used."""
+    assert models("GPTJ").get_output_embeddings().bias.any()
+
+
 @pytest.mark.parametrize("family", [*REQUIRED, *MORE])
-@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("flat", [True, False], ids=["one row", "padded rows"])
 @pytest.mark.parametrize(("reuse", "budget"), [(True, 4096), (True, 150), (True, 32), (False, 150)])
-def test_batched_equals_one_by_one(models, tokenizer, expected, family, flat, reuse, budget, monkeypatch):
+def test_batches_predict_what_single_calls_predict(
+    models, tokenizer, plain_results, family, flat, reuse, budget, monkeypatch
+):
     kernel = make_kernel(models(family), tokenizer, prefix_reuse=reuse, token_budget=budget)
-    can = kernel.runner().forward.can
-    monkeypatch.setattr(can, "flat", flat and can.flat)
-    found = kernel.score(PROMPTS, LABELS)
-    rows, masses, _, _ = expected(family)
-    assert (found.probabilities, found.label_mass) == (close(rows), close(masses))
+    if not flat:
+        monkeypatch.setattr(kernel.runner().forward.can, "flat", False)
+
+    scores = kernel.score(PROMPTS, LABELS)
+
+    assert scores.probabilities == close(plain_results(family).probabilities)
+    assert scores.label_mass == close(plain_results(family).label_mass)
 
 
 @pytest.mark.parametrize("family", [*REQUIRED, *MORE])
 @pytest.mark.parametrize("budget", [4096, 32])
-def test_hidden_states_logits_and_losses(models, tokenizer, plain, expected, family, budget):
-    kernel = make_kernel(models(family), tokenizer, token_budget=budget)
-    states, logits = kernel.hidden_states(PROMPTS), kernel.full_vocabulary_logits(PROMPTS)
-    assert states.dtype.name == logits.dtype.name == "float32"
+def test_logits_are_those_of_single_calls(models, tokenizer, plain_results, family, budget):
+    logits = make_kernel(models(family), tokenizer, token_budget=budget).full_vocabulary_logits(PROMPTS)
+
+    assert logits.dtype.name == "float32"
     assert logits.shape == (len(PROMPTS), 384)
-    _, _, whole, hidden = expected(family)
-    assert logits.tolist() == close(whole, 1e-3)
-    assert states.tolist() == close(row.tolist() for row in hidden)
-    texts = [prompt for prompt in PROMPTS if len(prompt) > 1]
-    logs = [plain.logs(models(family), tokenizer, text) for text in texts]
-    assert kernel.losses(texts) == close(-math.fsum(row) / len(row) for row in logs)
+    assert logits.tolist() == close(plain_results(family).logits, 1e-3)
 
 
-def channel(query):
-    context = "answer: person question: who wrote the play?\nanswer: number question: about people?\n"
-    return [f"{context}answer: {label} question: {query}?\n" for label in LABELS]
+@pytest.mark.parametrize("family", [*REQUIRED, *MORE])
+@pytest.mark.parametrize("budget", [4096, 32])
+def test_hidden_states_are_those_of_single_calls(models, tokenizer, plain_results, family, budget):
+    states = make_kernel(models(family), tokenizer, token_budget=budget).hidden_states(PROMPTS)
+
+    assert states.dtype.name == "float32"
+    assert states.tolist() == close(plain_results(family).states)
+
+
+@pytest.mark.parametrize("family", [*REQUIRED, *MORE])
+@pytest.mark.parametrize("budget", [4096, 32])
+def test_the_loss_of_a_text_is_the_mean_over_its_tokens(models, tokenizer, plain, family, budget):
+    texts = [prompt for prompt in PROMPTS if len(prompt) > 1]  # a single token has no loss
+    losses = make_kernel(models(family), tokenizer, token_budget=budget).losses(texts)
+
+    for text, loss in zip(texts, losses, strict=True):
+        log_probabilities = plain.logs(models(family), tokenizer, text)
+        mean = math.fsum(log_probabilities) / len(log_probabilities)
+        assert loss == pytest.approx(-mean, abs=1e-4), text
+
+
+CHANNEL_CONTEXT = "answer: person question: who wrote the play?\nanswer: number question: about people?\n"
+
+
+def channel_prompts(query):
+    """Return the prompts of a query for a noisy channel: one for each label, which is followed by the query."""
+    return [f"{CHANNEL_CONTEXT}answer: {label} question: {query}?\n" for label in LABELS]
 
 
 @pytest.mark.parametrize("family", REQUIRED)
 @pytest.mark.parametrize("budget", [4096, 32])
-@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
-def test_noisy_channel(models, tokenizer, plain, family, budget, variant):
-    kernel = make_kernel(models(family), tokenizer, variant=variant, token_budget=budget)
-    queries = [channel(query) for query in QUERIES]
-    found = kernel.batch(queries, LABELS)
-    assert found == kernel.noisy_channel(queries, LABELS)
-    for query, row in zip(queries, found, strict=True):
+def test_the_noisy_channel_of_the_paper_scores_the_tokens_after_the_label(models, tokenizer, plain, family, budget):
+    kernel = make_kernel(models(family), tokenizer, variant="paper", token_budget=budget)
+    rows = kernel.batch([channel_prompts(query) for query in QUERIES], LABELS)
+
+    for query, row in zip(QUERIES, rows, strict=True):
         scores = []
-        for prompt, label in zip(query, LABELS, strict=True):
-            logs = plain.logs(models(family), tokenizer, prompt)
-            head = prompt[: prompt.rindex(f"answer: {label}") + len(f"answer: {label}")]
-            given = len(tokenizer(head)["input_ids"])
-            scores.append(math.fsum(logs[given - 1 :]) if variant == "paper" else math.fsum(logs) / len(logs))
-        assert row == pytest.approx(torch.softmax(torch.tensor(scores).double(), 0).tolist(), abs=1e-4)
+        for label, prompt in zip(LABELS, channel_prompts(query), strict=True):
+            log_probabilities = plain.logs(models(family), tokenizer, prompt)  # of all tokens but the first one
+            given = token_count(tokenizer, f"{CHANNEL_CONTEXT}answer: {label}")
+            scores.append(math.fsum(log_probabilities[given - 1 :]))
+        assert row == pytest.approx(softmax(scores), abs=1e-4), query
 
 
 @pytest.mark.parametrize("family", REQUIRED)
-@pytest.mark.parametrize(("budget", "normalisation"), [(4096, "sum"), (32, "mean")])
-def test_labels_scored_in_full(models, tokenizer, plain, family, budget, normalisation):
-    options = {"label_scoring": "full", "label_normalisation": normalisation, "token_budget": budget}
-    kernel = make_kernel(models(family), tokenizer, **options)
-    labels = ["person", "a very long location", "number of people"]
-    prompts = [prompt.rstrip() + "\n" for prompt in PROMPTS if len(prompt) > 1]
-    found = kernel.score(prompts, labels)
-    for prompt, row, mass in zip(prompts, found.probabilities, found.label_mass, strict=True):
-        given = len(tokenizer(prompt)["input_ids"])
-        logs = [plain.logs(models(family), tokenizer, prompt + label)[given - 1 :] for label in labels]
-        scores = [math.fsum(values) / (1 if normalisation == "sum" else len(values)) for values in logs]
-        assert row == pytest.approx(torch.softmax(torch.tensor(scores).double(), 0).tolist(), abs=1e-4)
-        assert mass == pytest.approx(math.fsum(math.exp(math.fsum(values)) for values in logs), rel=1e-3)
+@pytest.mark.parametrize("budget", [4096, 32])
+def test_the_noisy_channel_of_the_release_scores_the_mean_of_all_tokens(models, tokenizer, plain, family, budget):
+    kernel = make_kernel(models(family), tokenizer, variant="0.1.1", token_budget=budget)
+    rows = kernel.batch([channel_prompts(query) for query in QUERIES], LABELS)
+
+    for query, row in zip(QUERIES, rows, strict=True):
+        scores = []
+        for prompt in channel_prompts(query):
+            log_probabilities = plain.logs(models(family), tokenizer, prompt)
+            scores.append(math.fsum(log_probabilities) / len(log_probabilities))
+        assert row == pytest.approx(softmax(scores), abs=1e-4), query
+
+
+@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
+def test_a_batch_of_several_prompts_a_query_is_a_noisy_channel(models, tokenizer, variant):
+    kernel = make_kernel(models("Llama"), tokenizer, variant=variant)
+    queries = [channel_prompts(query) for query in QUERIES]
+    assert kernel.batch(queries, LABELS) == kernel.noisy_channel(queries, LABELS)
+
+
+LONG_LABELS = ["person", "a very long location", "number of people"]
+"""Labels with different numbers of tokens."""
+PROMPTS_BEFORE_LABELS = [prompt.rstrip() + "\n" for prompt in PROMPTS if len(prompt) > 1]
+"""They end so that a label after them has tokens of its own."""
+
+
+def label_logs(plain, model, tokenizer, prompt, label):
+    """Return the log-probabilities of the tokens of a label after a prompt, from one call of the model."""
+    tokens_of_prompt = token_count(tokenizer, prompt)
+    return plain.logs(model, tokenizer, prompt + label)[tokens_of_prompt - 1 :]  # the first token has none
+
+
+@pytest.mark.parametrize("family", REQUIRED)
+@pytest.mark.parametrize("budget", [4096, 32])
+def test_labels_in_full_are_scored_by_the_sum_over_their_tokens(models, tokenizer, plain, family, budget):
+    kernel = make_kernel(models(family), tokenizer, label_scoring="full", token_budget=budget)
+    scores = kernel.score(PROMPTS_BEFORE_LABELS, LONG_LABELS)
+
+    for number, prompt in enumerate(PROMPTS_BEFORE_LABELS):
+        sums = [math.fsum(label_logs(plain, models(family), tokenizer, prompt, label)) for label in LONG_LABELS]
+        assert scores.probabilities[number] == pytest.approx(softmax(sums), abs=1e-4), prompt
+        assert scores.label_mass[number] == pytest.approx(math.fsum(map(math.exp, sums)), rel=1e-3), prompt
+
+
+@pytest.mark.parametrize("family", REQUIRED)
+def test_labels_in_full_may_be_scored_by_the_mean_over_their_tokens(models, tokenizer, plain, family):
+    """The label mass stays the sum of the probabilities of the labels."""
+    options = {"label_scoring": "full", "label_normalisation": "mean", "token_budget": 32}
+    scores = make_kernel(models(family), tokenizer, **options).score(PROMPTS_BEFORE_LABELS, LONG_LABELS)
+
+    for number, prompt in enumerate(PROMPTS_BEFORE_LABELS):
+        logs = [label_logs(plain, models(family), tokenizer, prompt, label) for label in LONG_LABELS]
+        means = [math.fsum(row) / len(row) for row in logs]
+        mass = math.fsum(math.exp(math.fsum(row)) for row in logs)
+        assert scores.probabilities[number] == pytest.approx(softmax(means), abs=1e-4), prompt
+        assert scores.label_mass[number] == pytest.approx(mass, rel=1e-3), prompt
+
+
+def greedy_tokens(model, tokenizer, prompt, count):
+    """Return the most likely tokens after a prompt, each from one call of the model, up to the end token."""
+    ids = tokenizer(prompt)["input_ids"]
+    tokens = []
+    while len(tokens) < count:
+        with torch.no_grad():
+            input_ids = torch.tensor([ids + tokens], device=model.device)
+            token = model(input_ids=input_ids, use_cache=False).logits[0, -1].argmax().item()
+        if token == tokenizer.eos_token_id:
+            break
+        tokens.append(token)
+    return tokens
+
+
+def decoded(tokenizer, tokens):
+    """Return the text of tokens, without the last ones if they are a part of a character only."""
+    while tokens and tokenizer.decode(tokens, skip_special_tokens=True).endswith("\ufffd"):
+        tokens = tokens[:-1]
+    return tokenizer.decode(tokens, skip_special_tokens=True)
 
 
 @pytest.mark.parametrize("family", REQUIRED)
 @pytest.mark.parametrize("reuse", [True, False])
 def test_generation_is_greedy(models, tokenizer, family, reuse):
-    model = models(family)
-    kernel = make_kernel(model, tokenizer, prefix_reuse=reuse, token_budget=200)
-    prompts = PROMPTS[:5]
-    assert len({tuple(kernel.generate(prompts, 3, temperature=0.9, seed=seed)) for seed in (1, 2, 1)}) == 2
-    for prompt, text in zip(prompts, kernel.generate(prompts, max_new_tokens=6), strict=True):
-        ids, new = tokenizer(prompt)["input_ids"], []
-        while len(new) < 6:
-            with torch.no_grad():
-                given = torch.tensor([ids + new], device=model.device)
-                token = model(input_ids=given, use_cache=False).logits[0, -1].argmax().item()
-            if token == tokenizer.eos_token_id:
-                break
-            new.append(token)
-        while new and tokenizer.decode(new, skip_special_tokens=True).endswith("\ufffd"):  # half a character
-            new.pop()
-        assert text == tokenizer.decode(new, skip_special_tokens=True)
+    kernel = make_kernel(models(family), tokenizer, prefix_reuse=reuse, token_budget=200)
+    texts = kernel.generate(PROMPTS[:5], max_new_tokens=6)
+
+    for prompt, text in zip(PROMPTS[:5], texts, strict=True):
+        tokens = greedy_tokens(models(family), tokenizer, prompt, count=6)
+        assert text == decoded(tokenizer, tokens), prompt
+
+
+@pytest.mark.parametrize("family", REQUIRED)
+@pytest.mark.parametrize("reuse", [True, False])
+def test_samples_depend_on_the_seed_alone(models, tokenizer, family, reuse):
+    kernel = make_kernel(models(family), tokenizer, prefix_reuse=reuse, token_budget=200)
+    first = kernel.generate(PROMPTS[:5], 3, temperature=0.9, seed=1)
+
+    assert kernel.generate(PROMPTS[:5], 3, temperature=0.9, seed=1) == first
+    assert kernel.generate(PROMPTS[:5], 3, temperature=0.9, seed=2) != first
+
+
+def argmax(row):
+    """Return the index of the greatest number, which a row with NaN does not have."""
+    assert not any(map(math.isnan, row)), row
+    return row.index(max(row))
+
+
+def margin(row):
+    """Return by how much the most likely label is ahead of the next one."""
+    second, first = sorted(row)[-2:]
+    return first - second
 
 
 @pytest.mark.parametrize("family", ["GPT2", "Llama", "Qwen2", "Mamba"])
 def test_bfloat16_predicts_the_same_but_for_near_ties(models, tokenizer, family):
+    exact = CausalLMKernel(models(family), tokenizer).batch(PROMPTS, LABELS)
+    copied = copy.deepcopy(models(family))
+    rounded = CausalLMKernel(copied, tokenizer, dtype="bfloat16").batch(PROMPTS, LABELS)
+
+    changed = [number for number in range(len(PROMPTS)) if argmax(exact[number]) != argmax(rounded[number])]
+    assert len(changed) <= 2, f"of {len(PROMPTS)} prompts"
+    for number in changed:
+        assert margin(exact[number]) < 0.1, f"prompt {number}: {exact[number]} became {rounded[number]}"
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen2"])
+def test_prompts_share_their_beginning_in_bfloat16(models, tokenizer, family):
     kernel = CausalLMKernel(copy.deepcopy(models(family)), tokenizer, dtype="bfloat16")
-    exact, rows = CausalLMKernel(models(family), tokenizer).batch(PROMPTS, LABELS), kernel.batch(PROMPTS, LABELS)
-    ties = [a for a, b in zip(exact, rows, strict=True) if a.index(max(a)) != b.index(max(b))]
-    assert len(ties) <= len(PROMPTS) // 5
-    assert [row for row in ties if not sorted(row)[-1] - sorted(row)[-2] < 0.1] == [], "a row of NaN has no tie"
-    assert family not in ("Llama", "Qwen2") or kernel.runner().forward.can.sharing
+    kernel.batch(PROMPTS, LABELS)
+    assert kernel.runner().forward.can.sharing
 
 
 @pytest.mark.parametrize("family", ["Llama", "Qwen2"])
 def test_positions_that_stretch_with_length(make_model, tokenizer, plain, family):
-    """The stretching is remembered inside the model, so each prompt has a fresh one."""
+    """The model remembers the stretching of its longest input, so each expected row is of a model of its own."""
     rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
 
-    def fresh():
+    def new_model():
         return make_model(family, rope_parameters=rope, rope_scaling=dict(rope), max_position_embeddings=32)
 
-    kernel = CausalLMKernel(fresh(), tokenizer, max_length=256)
-    assert (
-        kernel.runner().forward.limits.batching == 32 < max(len(tokenizer(prompt)["input_ids"]) for prompt in PROMPTS)
-    )
-    prompts = [*PROMPTS, *(CONTEXT * times + PROMPTS[0] for times in (1, 2))]
-    found = kernel.batch(prompts, LABELS)
-    assert found == close(plain.labels(fresh(), tokenizer, prompt, LABELS) for prompt in prompts)
+    prompts = [*PROMPTS, CONTEXT + PROMPTS[0], CONTEXT + CONTEXT + PROMPTS[0]]
+    rows = CausalLMKernel(new_model(), tokenizer, max_length=256).batch(prompts, LABELS)
+
+    for prompt, row in zip(prompts, rows, strict=True):
+        assert row == pytest.approx(plain.labels(new_model(), tokenizer, prompt, LABELS), abs=1e-4), prompt
+
+
+def test_prompts_beyond_the_length_from_which_positions_stretch_are_not_batched(make_model, tokenizer):
+    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
+    model = make_model("Llama", rope_parameters=rope, rope_scaling=dict(rope), max_position_embeddings=32)
+    kernel = CausalLMKernel(model, tokenizer, max_length=256)
+
+    assert kernel.runner().forward.limits.batching == 32
+    assert max(token_count(tokenizer, prompt) for prompt in PROMPTS) > 32, "a prompt is longer"

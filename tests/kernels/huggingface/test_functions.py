@@ -31,83 +31,137 @@ noisy = model_kernel.noisy_channel_ICL_inference_with_torch_Causal_LM
 
 @pytest.fixture(scope="module")
 def parts(make_model, make_tokenizer):
+    """Return the arguments of the functions that name the model."""
     return {"model": make_model("GPT2"), "tokenizer": make_tokenizer()}
 
 
-def plain(parts, prompt):
-    ids = torch.tensor([parts["tokenizer"](prompt)["input_ids"]])
+def plain_probabilities(parts, prompt):
+    """Return the label probabilities by the logits of the labels' last tokens, from one call of the model."""
+    tokenizer, model = parts["tokenizer"], parts["model"]
+    ids = torch.tensor([tokenizer(prompt)["input_ids"]])
     with torch.no_grad():
-        output = parts["model"](ids, output_hidden_states=True)
-    tokens = [parts["tokenizer"](label)["input_ids"][-1] for label in LABELS]
-    logits = output.logits[0, -1]
-    return torch.softmax(logits[tokens], 0).tolist(), output.hidden_states[-1][0, -1].numpy(), logits.numpy()
+        logits = model(ids).logits[0, -1]
+    label_tokens = [tokenizer(label)["input_ids"][-1] for label in LABELS]
+    return torch.softmax(logits[label_tokens], 0).tolist()
 
 
-def test_batched_function(parts):
-    expected = [plain(parts, prompt)[0] for prompt in PROMPTS]
-    assert batched(prompt=PROMPTS, label_space=LABELS, **parts) == [pytest.approx(row, abs=1e-5) for row in expected]
-    seen = []
-    found = batched(
+def test_the_batched_function_returns_a_row_for_each_prompt(parts):
+    rows = batched(prompt=PROMPTS, label_space=LABELS, **parts)
+    for prompt, row in zip(PROMPTS, rows, strict=True):
+        assert row == pytest.approx(plain_probabilities(parts, prompt), abs=1e-5), prompt
+
+
+def test_the_function_inside_gets_probabilities_logits_and_states_of_one_prompt(parts):
+    rows = batched(
         prompt=PROMPTS,
         label_space=LABELS,
-        inside_calibration_function=lambda row, logits, state: [row[0], len(logits), len(state)],
-        batch_calibration_function=lambda rows: seen.append(rows) or "done",
+        inside_calibration_function=lambda row, logits, state: [len(row), len(logits), len(state)],
         **parts,
     )
-    assert found == "done"
-    assert [row[1:] for row in seen[0]] == [[384, 32]] * 3
+    labels, vocabulary, width = 3, 384, 32
+    assert rows == [[labels, vocabulary, width]] * len(PROMPTS)
+
+
+def test_the_function_of_the_batch_gets_all_rows_and_its_result_is_returned(parts):
+    rows = batched(prompt=PROMPTS, label_space=LABELS, **parts)
+    count_and_first = batched(
+        prompt=PROMPTS, label_space=LABELS, batch_calibration_function=lambda rows: (len(rows), rows[0]), **parts
+    )
+    assert count_and_first == (len(PROMPTS), pytest.approx(rows[0]))
+
+
+def test_the_function_of_the_batch_gets_what_the_function_inside_returns(parts):
+    result = batched(
+        prompt=PROMPTS,
+        label_space=LABELS,
+        inside_calibration_function=lambda row, logits, state: ["changed"],
+        batch_calibration_function=lambda rows: rows,
+        **parts,
+    )
+    assert result == [["changed"]] * len(PROMPTS)
+
+
+def test_the_batched_function_refuses_a_single_prompt(parts):
     with pytest.raises(ArgumentError, match="prompt must be a list of strings"):
         batched(prompt="x", label_space=LABELS, **parts)
 
 
-def channel_scores(parts, prompts, released):
+def token_log_probabilities(parts, text):
+    """Return the log-probabilities of all tokens of a text but the first, from one call of the model."""
+    ids = parts["tokenizer"](text)["input_ids"]
+    with torch.no_grad():
+        logs = torch.log_softmax(parts["model"](torch.tensor([ids])).logits[0].double(), -1)
+    return [logs[index, token].item() for index, token in enumerate(ids[1:])]
+
+
+def channel_row(parts, prompts, variant):
+    """Return the label probabilities of the prompts of a query, each of which begins with a label.
+
+    The paper sums up the log-probabilities of the tokens after the label, the release takes the mean of all.
+    """
     scores = []
     for prompt, label in zip(prompts, LABELS, strict=True):
-        ids = parts["tokenizer"](prompt)["input_ids"]
-        with torch.no_grad():
-            logs = torch.log_softmax(parts["model"](torch.tensor([ids])).logits[0].double(), -1)
-        values = [logs[i, token].item() for i, token in enumerate(ids[1:])]
-        given = len(parts["tokenizer"](f"answer: {label}")["input_ids"])
-        scores.append(sum(values) / len(values) if released else sum(values[given - 1 :]))
+        log_probabilities = token_log_probabilities(parts, prompt)
+        if variant == "0.1.1":
+            scores.append(sum(log_probabilities) / len(log_probabilities))
+        else:
+            given = len(parts["tokenizer"](f"answer: {label}")["input_ids"])
+            scores.append(sum(log_probabilities[given - 1 :]))
     return torch.softmax(torch.tensor(scores).double(), 0).tolist()
 
 
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
-def test_noisy_channel(parts, variant):
-    expected = [channel_scores(parts, prompts, variant == "0.1.1") for prompts in CHANNEL]
-    for prompts, row in zip(CHANNEL, expected, strict=True):
-        assert noisy(prompt=prompts, label_space=LABELS, variant=variant, **parts) == pytest.approx(row, abs=1e-5)
+def test_the_noisy_channel_scores_the_text_of_the_query(parts, variant):
+    for prompts in CHANNEL:
+        row = noisy(prompt=prompts, label_space=LABELS, variant=variant, **parts)
+        assert row == pytest.approx(channel_row(parts, prompts, variant), abs=1e-5), prompts
+
+
+@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
+def test_a_batch_of_noisy_channels_has_the_rows_of_single_calls(parts, variant):
     rows = noisy.batch(prompts=CHANNEL, label_space=LABELS, variant=variant, **parts)
-    assert rows == [pytest.approx(row, abs=1e-5) for row in expected]
+    for prompts, row in zip(CHANNEL, rows, strict=True):
+        assert row == pytest.approx(channel_row(parts, prompts, variant), abs=1e-5), prompts
 
 
-def trained(kind, row, **options):
-    made = kind(LABELS, **options)
-    made.train(lambda *_, **__: "prompt", lambda prompt, label_space: row, [(["a b"], 0)], calibration_number=1, k=0)
-    return {"calibration_function": made.inference}
+def trained(calibration_class, row, **options):
+    """Return the argument for a calibration that was trained with a kernel that predicts one row for all prompts."""
+    calibration = calibration_class(LABELS, **options)
+    calibration.train(
+        lambda *_, **__: "prompt", lambda prompt, label_space: row, [(["a b"], 0)], calibration_number=1, k=0
+    )
+    return {"calibration_function": calibration.inference}
 
 
-def test_identities_of_partials(parts, make_model):
-    rows = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
-    names = {
-        function.identity_for(**{**parts, **more}).digest
-        for function, more in (
-            (standard, {}),
-            (batched, {}),
-            (noisy, {}),
-            (noisy, {"variant": "0.1.1"}),
-            (standard, {"model": make_model("GPT2", seed=1)}),
-            (standard, {"calibration_function": lambda row, logits, state: row}),
-            (standard, trained(ContextualCalibration, rows[0])),
-            (standard, trained(ContextualCalibration, rows[1])),
-            (standard, trained(DomainCalibration, rows[0])),
-            (standard, trained(ContextualCalibration, rows[0], variant="0.1.1")),
-        )
+def test_the_identity_of_a_call_depends_on_function_model_variant_and_calibration(parts, make_model):
+    row, other_row = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
+    identities = {
+        "standard": standard.identity_for(**parts),
+        "batched": batched.identity_for(**parts),
+        "noisy": noisy.identity_for(**parts),
+        "noisy of the release": noisy.identity_for(**parts, variant="0.1.1"),
+        "other model": standard.identity_for(model=make_model("GPT2", seed=1), tokenizer=parts["tokenizer"]),
+        "a function": standard.identity_for(**parts, calibration_function=lambda row, logits, state: row),
+        "calibrated": standard.identity_for(**parts, **trained(ContextualCalibration, row)),
+        "other row": standard.identity_for(**parts, **trained(ContextualCalibration, other_row)),
+        "other calibration": standard.identity_for(**parts, **trained(DomainCalibration, row)),
+        "other variant": standard.identity_for(**parts, **trained(ContextualCalibration, row, variant="0.1.1")),
     }
-    assert len(names) == 10
-    for same in (
-        {"cache_empty": print, "return_hidden_state": False, "calibration_function": None},
-        trained(ContextualCalibration, rows[0]),
-    ):
-        assert standard.identity_for(**parts, **same).digest in names
+    digests = {name: identity.digest for name, identity in identities.items()}
+    assert len(set(digests.values())) == len(digests), digests
+
+
+def test_arguments_that_change_no_prediction_are_not_in_the_identity(parts):
+    with_them = standard.identity_for(**parts, cache_empty=print, return_hidden_state=False, calibration_function=None)
+    assert with_them.digest == standard.identity_for(**parts).digest
+
+
+def test_equal_calibrations_have_one_identity(parts):
+    row = [0.5, 0.3, 0.2]
+    first = standard.identity_for(**parts, **trained(ContextualCalibration, row))
+    second = standard.identity_for(**parts, **trained(ContextualCalibration, row))
+    assert first.digest == second.digest
+
+
+def test_a_partial_with_its_model_has_a_complete_identity(parts):
     assert identity_of(functools.partial(standard, **parts)).complete

@@ -28,24 +28,23 @@ LONG = [f"{CONTEXT}question: {n}? answer: " for n in range(20)]
 
 @pytest.fixture
 def make(model, tokenizer):
-    def kernel(cache_from=8, **options):
-        made = CausalLMKernel(model, tokenizer, **options)
-        made.runner().cache_from = cache_from
-        return made
+    """A function that returns a kernel, which caches shared beginnings from so many tokens on."""
 
-    return kernel
+    def make_kernel(cache_from=8, **options):
+        kernel = CausalLMKernel(model, tokenizer, **options)
+        kernel.runner().cache_from = cache_from
+        return kernel
 
-
-@pytest.fixture
-def kernel(make):
-    return make(token_budget=256)
+    return make_kernel
 
 
 def close(rows, abs=1e-5):
+    """Return what equals rows of numbers but for rounding."""
     return [pytest.approx(row, abs=abs) for row in rows]
 
 
 def channel(query):
+    """Return the prompts of a query for a noisy channel."""
     return [f"answer: person question: who {query}?\nanswer: {label} question: {query}?\n" for label in LABELS]
 
 
@@ -53,21 +52,24 @@ def channel(query):
 
 
 class Failing:
-    """Lets some calls of a model fail, before or after they are done."""
+    """A context in which some calls of a model fail, counted from 1, before or after they are done."""
 
-    def __init__(self, kernel, calls, error=torch.OutOfMemoryError, after=False):
+    def __init__(self, kernel, failing_calls, error=torch.OutOfMemoryError, after=False):
         self.forward = kernel.runner().forward
-        self.inner = self.forward.call
-        self.calls, self.error, self.after = set(calls), error, after
+        self.call = self.forward.call
+        self.failing_calls, self.error, self.after = set(failing_calls), error, after
         self.count = 0
 
     def __enter__(self):
-        def call(*given, **more):
+        def call(*arguments, **options):
             self.count += 1
-            found = self.inner(*given, **more) if self.after else None
-            if self.count in self.calls:
+            fails = self.count in self.failing_calls
+            if fails and not self.after:
                 raise self.error("CUDA out of memory. Tried to allocate 1 GiB")
-            return self.inner(*given, **more) if found is None else found
+            result = self.call(*arguments, **options)
+            if fails:
+                raise self.error("CUDA out of memory. Tried to allocate 1 GiB")
+            return result
 
         self.forward.call = call
         return self
@@ -83,81 +85,129 @@ WAYS = {
     "channel": lambda kernel: kernel.noisy_channel([channel(n) for n in range(30)], LABELS),
     "text": lambda kernel: kernel.generate(PROMPTS[:9], 5),
 }
+"""What a kernel computes in several calls of its model."""
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("reuse", [True, False])
-@pytest.mark.parametrize("calls", [(1,), (2, 4), (2, 3, 5)])
-def test_out_of_memory_in_the_middle_changes_nothing(make, way, reuse, calls, caplog):
+@pytest.mark.parametrize("failing_calls", [(1,), (2, 4), (2, 3, 5)])
+def test_out_of_memory_in_the_middle_halves_the_batches_and_changes_nothing(make, way, reuse, failing_calls, caplog):
     expected = WAYS[way](make(token_budget=256, prefix_reuse=reuse))
-    broken = make(token_budget=256, prefix_reuse=reuse)
-    with Failing(broken, calls) as failing, caplog.at_level(logging.WARNING):
-        found = WAYS[way](broken)
-    assert failing.count > max(calls)
-    assert broken.runner().budget == 256 // 2 ** len(calls)
-    assert found == (expected if way == "text" else close(expected))
-    assert caplog.text.count("going on with") == len(calls)
+    kernel = make(token_budget=256, prefix_reuse=reuse)
+    with Failing(kernel, failing_calls) as failing, caplog.at_level(logging.WARNING):
+        result = WAYS[way](kernel)
+
+    assert failing.count > max(failing_calls)
+    assert result == (expected if way == "text" else close(expected))
+    assert kernel.runner().budget == 256 // 2 ** len(failing_calls)
+    assert caplog.text.count("going on with") == len(failing_calls)
 
 
-@pytest.mark.parametrize(("way", "call"), [("labels", 1), ("labels", 2), ("text", 1), ("text", 2), ("text", 5)])
-def test_an_interrupt_leaves_no_half_grown_prefix(make, way, call):
+@pytest.mark.parametrize("call", [1, 2])
+def test_an_interrupt_of_label_scores_leaves_no_half_grown_prefix(make, call):
     """The user's Ctrl-C comes when the cache has grown already."""
-
-    def predict(kernel):
-        return kernel.generate(LONG, 3) if way == "text" else kernel.batch(LONG, LABELS)
-
-    expected = predict(make(prefix_reuse=False))
     kernel = make(16, token_budget=64)
-    predict(kernel)
+    kernel.batch(LONG, LABELS)
     with Failing(kernel, [call], error=KeyboardInterrupt, after=True), pytest.raises(KeyboardInterrupt):
-        predict(kernel)
-    assert predict(kernel) == (expected if way == "text" else close(expected))
+        kernel.batch(LONG, LABELS)
+    assert kernel.batch(LONG, LABELS) == close(make(prefix_reuse=False).batch(LONG, LABELS))
+
+
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_an_interrupt_of_texts_leaves_no_half_grown_prefix(make, call):
+    kernel = make(16, token_budget=64)
+    kernel.generate(LONG, 3)
+    with Failing(kernel, [call], error=KeyboardInterrupt, after=True), pytest.raises(KeyboardInterrupt):
+        kernel.generate(LONG, 3)
+    assert kernel.generate(LONG, 3) == make(prefix_reuse=False).generate(LONG, 3)
 
 
 # Order, cached prefixes, threads
 
 
-def test_a_prefix_is_kept_from_call_to_call_and_can_be_released(make, tokenizer):
+FIRST_PART, SECOND_PART = LONG[:10], LONG[10:]
+"""Prompts with the same context."""
+
+
+@pytest.fixture
+def counting_kernel(make):
+    """Return a kernel that caches the context, without the computations that check its first batch."""
     kernel = make(16, token_budget=64)
-    kernel.runner().forward.can.checked = 2  # without what the check of the first batch computes
-    parts = LONG[:10], LONG[10:]
-    distinct = [distinct_positions([tuple(row) for row in tokenizer(part)["input_ids"]]) for part in parts]
-    kernel.batch(parts[0], LABELS)
-    assert kernel.runner().computed == distinct[0]
-    assert kernel.batch(parts[1], LABELS) == close(make(prefix_reuse=False).batch(parts[1], LABELS))
-    assert kernel.runner().computed <= sum(distinct) - len(tokenizer(CONTEXT)["input_ids"])
-    before = kernel.runner().computed
-    kernel.release()
-    kernel.batch(parts[1], LABELS)
-    assert kernel.runner().computed == before + distinct[1]
+    kernel.runner().forward.can.checked = 2
+    return kernel
 
 
-# Length
+def positions(tokenizer, prompts):
+    """Return how many positions prompts have, if each shared beginning counts once."""
+    return distinct_positions([tuple(row) for row in tokenizer(prompts)["input_ids"]])
+
+
+def test_a_prefix_is_kept_from_call_to_call(counting_kernel, tokenizer):
+    counting_kernel.batch(FIRST_PART, LABELS)
+    computed_first = counting_kernel.runner().computed
+    counting_kernel.batch(SECOND_PART, LABELS)
+    computed_second = counting_kernel.runner().computed - computed_first
+
+    context_tokens = len(tokenizer(CONTEXT)["input_ids"])
+    assert computed_first == positions(tokenizer, FIRST_PART)
+    assert computed_second <= positions(tokenizer, SECOND_PART) - context_tokens
+
+
+def test_predictions_after_a_kept_prefix_are_those_without(counting_kernel, make):
+    counting_kernel.batch(FIRST_PART, LABELS)
+    expected = make(prefix_reuse=False).batch(SECOND_PART, LABELS)
+    assert counting_kernel.batch(SECOND_PART, LABELS) == close(expected)
+
+
+def test_a_released_kernel_computes_the_prefix_again(counting_kernel, tokenizer):
+    counting_kernel.batch(FIRST_PART, LABELS)
+    before = counting_kernel.runner().computed
+    counting_kernel.release()
+    counting_kernel.batch(SECOND_PART, LABELS)
+    assert counting_kernel.runner().computed - before == positions(tokenizer, SECOND_PART)
 
 
 # Labels
 
 
-def test_labels_that_share_their_token_are_reported_once(make, caplog):
-    labels = ["x person", "y person", "number"]
-    with caplog.at_level(logging.WARNING):
-        found = [make().score(PROMPTS[:2], labels) for _ in range(2)]
-    assert [issue.kind for issue in found[1].issues] == ["shared-token"]
+SHARED_TOKEN = ["x person", "y person", "number"]
+"""Two of the labels have the same last token."""
+
+
+@pytest.fixture
+def data_with_shared_token():
+    """Return a data set with these labels."""
+    rows = [(f"who wrote {number}?", number % 3) for number in range(40)]
+    return Dataset.from_rows(rows, name="own", label_space=SHARED_TOKEN)
+
+
+def test_labels_that_share_their_token_are_logged_once(make, caplog):
+    for _ in range(2):
+        scores = make().score(PROMPTS[:2], SHARED_TOKEN)
+        assert [issue.kind for issue in scores.issues] == ["shared-token"]
     assert caplog.text.count("scored by the same token") == 1
-    assert found[1].label_mass == close(make().score(PROMPTS[:2], labels[1:]).label_mass)  # each token counts once
-    rows = [(f"who wrote {i}?", i % 3) for i in range(40)]
-    shared = Dataset.from_rows(rows, name="own", label_space=labels)
-    result = Suite(k=1, datasets=[shared], limit=1)(make(last_blank="label"))
-    (warning,) = [text for text in result.warnings if "scored by the same token" in text or "longest" in text]
-    assert caplog.text.count("scored by the same token") == 2
+
+
+def test_a_token_that_labels_share_counts_once_in_the_label_mass(make):
+    with_shared = make().score(PROMPTS[:2], ["x person", "y person", "number"])
+    without_shared = make().score(PROMPTS[:2], ["y person", "number"])
+    assert with_shared.label_mass == close(without_shared.label_mass)
+
+
+def test_a_run_warns_of_labels_that_share_their_token(make, data_with_shared_token):
+    result = Suite(k=1, datasets=[data_with_shared_token], limit=1)(make(last_blank="label"))
+    (warning,) = [text for text in result.warnings if "scored by the same token" in text]
     assert "2 of 3 labels" in warning
     assert "' x person', ' y person'" in warning
     assert "label_scoring='full'" in warning
-    full = Normal(k=1, datasets=[shared], limit=1)(make(label_scoring="full"))
-    assert not [text for text in full.warnings if "same token" in text]
 
 
-def test_labels_in_full_are_joined_some_prompts_at_a_time(make, monkeypatch):
+def test_labels_in_full_share_no_token(make, data_with_shared_token):
+    result = Normal(k=1, datasets=[data_with_shared_token], limit=1)(make(label_scoring="full"))
+    assert "same token" not in " ".join(result.warnings)
+
+
+def test_labels_in_full_are_joined_to_some_prompts_at_a_time(make, monkeypatch):
     expected = make(label_scoring="full").batch(PROMPTS[:9], LABELS)
     monkeypatch.setattr(token_kernel, "TOKENS_AT_ONCE", 400)
     runs, original = [], BatchRunner.run
@@ -171,59 +221,90 @@ def test_labels_in_full_are_joined_some_prompts_at_a_time(make, monkeypatch):
     assert len(runs) > 1
 
 
-def test_not_finite_is_an_error_not_a_number(make_model, tokenizer):
+def test_logits_that_are_not_finite_are_an_error(make_model, tokenizer):
     model = make_model("Llama")
     model.lm_head.weight.data[:] = float("nan")
     with pytest.raises(OutputError, match="not finite"):
         CausalLMKernel(model, tokenizer)(PROMPTS[0], LABELS)
 
 
-# Loading and pickles
-
-
 # Generation
 
 
 def test_a_text_does_not_end_with_half_a_character():
+    """Each token is a byte here; a character of UTF-8 has up to four."""
+
     def decode(tokens, skip_special_tokens):
         return bytes(tokens).decode("utf-8", "replace")
 
-    text = "warm 🎭 ß".encode()
     ending = Ending(SimpleNamespace(decode=decode), [], [])
-    for count in range(len(text) + 1):
-        assert ending.text(list(text[:count])) == text[:count].decode("utf-8", "ignore")
-
-
-# Bad arguments
+    tokens = list("warm 🎭 ß".encode())
+    for count in range(len(tokens) + 1):
+        whole_characters = bytes(tokens[:count]).decode("utf-8", "ignore")
+        assert ending.text(tokens[:count]) == whole_characters
 
 
 # -- the model that needs no hub: fetched, checked, kept once
 
 
+REVIEWS = ["I loved it", "a waste of two hours", "moving and funny", "the worst film of the year"]
+REVIEW_LABELS = ["negative", "positive"]
+REVIEW_PROMPTS = [
+    "review: a joy to watch sentiment: positive\n"
+    "review: dull and long sentiment: negative\n"
+    f"review: {review} sentiment: "
+    for review in REVIEWS
+]
+
+
+@pytest.fixture(scope="module")
+def real_kernel(smollm2):
+    """Return the kernel of SmolLM2, a real language model."""
+    return CausalLMKernel.from_spec("smollm2", device="cpu")
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("smollm2")
-def test_a_real_language_model():
-    """Fetched, read, batched and one by one, and it knows a capital."""
-    standard = model_kernel.standard_ICL_inference_with_torch_Causal_LM
-    kernel = CausalLMKernel.from_spec("smollm2", device="cpu")
-    identity = kernel.identity()
-    assert (identity.who["files"], identity.who["dtype"]) == (GGUF_SHA256, "float32")
-    demonstrations = "review: a joy to watch sentiment: positive\nreview: dull and long sentiment: negative\n"
-    reviews = ["I loved it", "a waste of two hours", "moving and funny", "the worst film of the year"]
-    labels = ["negative", "positive"]
-    prompts = [f"{demonstrations}review: {review} sentiment: " for review in reviews]
-    rows = kernel.batch(prompts, labels)
-    assert kernel.identity() == identity
-    # Packed weights compute other numbers; whether transformers keeps them depends on other packages.
-    assert getattr(kernel.model.config, "quantization_config", None) is None
-    tokens = [kernel.tokenizer(label)["input_ids"][-1] for label in labels]
-    for prompt, row in zip(prompts, rows, strict=True):
+def test_a_real_model_is_identified_by_its_file_before_and_after_it_is_loaded(real_kernel):
+    before = real_kernel.identity()
+    real_kernel.batch(REVIEW_PROMPTS, REVIEW_LABELS)
+    assert before.who["files"] == GGUF_SHA256
+    assert before.who["dtype"] == "float32"
+    assert real_kernel.identity() == before
+
+
+@pytest.mark.slow
+def test_a_real_model_keeps_no_packed_weights(real_kernel):
+    """They compute other numbers; whether transformers keeps them depends on other packages."""
+    assert getattr(real_kernel.model.config, "quantization_config", None) is None
+
+
+@pytest.mark.slow
+def test_a_batch_of_a_real_model_predicts_what_single_calls_predict(real_kernel):
+    model, tokenizer = real_kernel.model, real_kernel.tokenizer
+    rows = real_kernel.batch(REVIEW_PROMPTS, REVIEW_LABELS)
+
+    label_tokens = [tokenizer(label)["input_ids"][-1] for label in REVIEW_LABELS]
+    for prompt, row in zip(REVIEW_PROMPTS, rows, strict=True):
         with torch.no_grad():
-            logits = kernel.model(**kernel.tokenizer(prompt, return_tensors="pt")).logits[0, -1, tokens]
-        assert row == pytest.approx(torch.softmax(logits.double(), 0).tolist(), abs=1e-4)
-        alone = standard(prompt=prompt, model=kernel.model, tokenizer=kernel.tokenizer, label_space=labels)
-        assert row == pytest.approx(alone, abs=1e-4)
-    assert kernel.generate(["The capital of France is"], 4, ["\n", "."])[0].strip() == "Paris"
+            logits = model(**tokenizer(prompt, return_tensors="pt")).logits[0, -1, label_tokens]
+        assert row == pytest.approx(torch.softmax(logits.double(), 0).tolist(), abs=1e-4), prompt
+
+
+@pytest.mark.slow
+def test_the_function_of_the_release_predicts_what_the_kernel_predicts(real_kernel):
+    function = model_kernel.standard_ICL_inference_with_torch_Causal_LM
+    rows = real_kernel.batch(REVIEW_PROMPTS, REVIEW_LABELS)
+    for prompt, row in zip(REVIEW_PROMPTS, rows, strict=True):
+        alone = function(
+            prompt=prompt, model=real_kernel.model, tokenizer=real_kernel.tokenizer, label_space=REVIEW_LABELS
+        )
+        assert row == pytest.approx(alone, abs=1e-4), prompt
+
+
+@pytest.mark.slow
+def test_a_real_model_knows_a_capital(real_kernel):
+    (text,) = real_kernel.generate(["The capital of France is"], 4, ["\n", "."])
+    assert text.strip() == "Paris"
 
 
 @pytest.mark.parametrize("path", ["./nope", "/nope", "~/nope", "../nope", "a/b/nope"])

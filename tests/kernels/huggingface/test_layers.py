@@ -25,132 +25,260 @@ except ImportError:
 
 LABELS = ["person", "location", "number"]
 PROMPTS = [f"question: who wrote {'good ' * n}{n}? answer: " for n in (3, 0, 5, 1)]
+"""Four prompts of different lengths."""
+LAYERS, WIDTH = 2, 32
+"""The size of the tiny models."""
 
 
-@pytest.mark.parametrize("family", ["Llama", "GPT2", "OPT", "GPTNeoX", "Gemma2"])
-def test_states_are_those_of_single_passes(make_model: Any, tokenizer: Any, family: str) -> None:
-    model = make_model(family)
-    kernel = CausalLMKernel(model, tokenizer, token_budget=64)
-    found = kernel.layer_states(PROMPTS)
-    assert found.shape == (4, 2, 32)
-    for prompt, states in zip(PROMPTS, found, strict=True):
+def close(rows, abs=1e-5):
+    """Return what equals rows of numbers but for rounding."""
+    return [pytest.approx(row, abs=abs) for row in rows]
+
+
+# -- states of layers, and predictions with replaced states
+
+
+@pytest.fixture(params=["Llama", "GPT2", "OPT", "GPTNeoX", "Gemma2"])
+def family_kernel(request: pytest.FixtureRequest, make_model: Any, tokenizer: Any) -> CausalLMKernel:
+    """Return the kernel of a tiny model of a family, which needs several batches for the prompts."""
+    return CausalLMKernel(make_model(request.param), tokenizer, token_budget=64)
+
+
+def test_there_is_one_state_for_each_prompt_and_layer(family_kernel: Any) -> None:
+    assert family_kernel.layer_states(PROMPTS).shape == (len(PROMPTS), LAYERS, WIDTH)
+
+
+def test_the_state_of_a_layer_is_that_of_the_last_token_in_a_single_pass(family_kernel: Any, tokenizer: Any) -> None:
+    """Of the first layer: after the last one, transformers returns states that are normalised."""
+    states = family_kernel.layer_states(PROMPTS)
+
+    for number, prompt in enumerate(PROMPTS):
         ids = torch.tensor([tokenizer(prompt)["input_ids"]])
         with torch.no_grad():
-            hidden = model(ids, output_hidden_states=True).hidden_states  # the last one is normalised
-        assert states[0] == pytest.approx(hidden[1][0, -1].numpy(), abs=1e-4)
-    last = {}
-    for layer in range(2):  # the state of the prompt itself changes nothing
-        rows = [
-            kernel.patched([prompt], LABELS, layer, row[layer])[0] for prompt, row in zip(PROMPTS, found, strict=True)
-        ]
-        assert rows == [pytest.approx(row, abs=1e-5) for row in kernel.batch(PROMPTS, LABELS)]
-        last[layer] = kernel.patched(PROMPTS, LABELS, layer, found[2][layer])
-    expected = kernel.batch(PROMPTS, LABELS)[2]
-    assert last[1] == [pytest.approx(expected, abs=1e-5)] * 4  # after the last layer nothing else is read
-    assert last[0] != last[1]
-    assert kernel.batch(PROMPTS, LABELS)[2] == pytest.approx(expected, abs=1e-6)  # no hook is left
+            _embeddings, after_first_layer, _after_last = family_kernel.model(
+                ids, output_hidden_states=True
+            ).hidden_states
+        assert states[number][0] == pytest.approx(after_first_layer[0, -1].numpy(), abs=1e-4), prompt
 
 
-def steered_by_hand(network: Any, vector: Any, strength: float) -> Any:
-    """Let a feed-forward network return what the paper's formula makes of its output, position by position."""
+@pytest.mark.parametrize("layer", range(LAYERS))
+def test_the_state_of_the_prompt_itself_changes_no_prediction(family_kernel: Any, layer: int) -> None:
+    states = family_kernel.layer_states(PROMPTS)
+    expected = family_kernel.batch(PROMPTS, LABELS)
+
+    for number, prompt in enumerate(PROMPTS):
+        (row,) = family_kernel.patched([prompt], LABELS, layer, states[number][layer])
+        assert row == pytest.approx(expected[number], abs=1e-5), prompt
+
+
+def test_the_state_of_the_last_layer_alone_decides_the_prediction(family_kernel: Any) -> None:
+    """With the state of one prompt there, all prompts have its prediction."""
+    last_layer = LAYERS - 1
+    state = family_kernel.layer_states([PROMPTS[2]])[0][last_layer]
+    expected = family_kernel.batch([PROMPTS[2]], LABELS)
+
+    assert family_kernel.patched(PROMPTS, LABELS, last_layer, state) == close(expected * len(PROMPTS))
+
+
+def test_after_the_state_of_the_first_layer_the_prompt_still_matters(family_kernel: Any) -> None:
+    """The second layer reads the other positions."""
+    state = family_kernel.layer_states([PROMPTS[2]])[0][0]
+    expected = family_kernel.batch([PROMPTS[2]], LABELS)
+
+    assert family_kernel.patched(PROMPTS, LABELS, 0, state) != close(expected * len(PROMPTS))
+
+
+def test_a_replaced_state_leaves_no_hook_in_the_model(family_kernel: Any) -> None:
+    before = family_kernel.batch(PROMPTS, LABELS)
+    state = [1.0] * WIDTH
+    family_kernel.patched(PROMPTS, LABELS, 0, state)
+
+    assert family_kernel.batch(PROMPTS, LABELS) == close(before, 1e-6)
+
+
+# -- steering
+
+
+def steered_vector(x: Any, vector: list[float], strength: float) -> Any:
+    """Return a vector that is turned to another one by the formula of the paper; its length stays."""
+    length = numpy.linalg.norm(x)
+    target = numpy.array(vector) / numpy.linalg.norm(vector)
+    against = max(0.0, -float(x @ target) / length)
+    moved = x / length + strength * (1 + against) * target
+    return length * moved / numpy.linalg.norm(moved)
+
+
+def steer_by_hand(network: Any, vector: list[float], strength: float) -> None:
+    """Let a feed-forward network turn its output to a vector, position by position."""
 
     def hook(module: Any, inputs: Any, output: Any) -> Any:
-        changed = output.clone().double().numpy()
-        target = numpy.array(vector, float) / numpy.linalg.norm(vector)
-        for row in changed:
-            for position, x in enumerate(row):
-                length = numpy.linalg.norm(x)
-                against = max(0.0, -float(x @ target) / length)
-                moved = x / length + strength * (1 + against) * target
-                row[position] = length * moved / numpy.linalg.norm(moved)
-        return torch.tensor(changed, dtype=output.dtype)
+        (sequence,) = output.double().numpy()
+        turned = numpy.stack([steered_vector(x, vector, strength) for x in sequence])
+        return torch.tensor(turned, dtype=output.dtype)[None]
 
-    return network.register_forward_hook(hook)
+    network.register_forward_hook(hook)
 
 
-@pytest.mark.parametrize("family", ["Llama", "GPT2", "GPTNeoX", "Gemma2"])
-def test_steered_models_turn_the_feed_forward_output_at_all_positions(
-    make_model: Any, tokenizer: Any, family: str
-) -> None:
-    model = make_model(family)
-    kernel = CausalLMKernel(model, tokenizer, token_budget=64)
-    usual = kernel.batch(PROMPTS, LABELS)
-    vectors = numpy.random.default_rng(3).normal(size=(2, 32)).tolist()
-    found = kernel.steered(PROMPTS, LABELS, vectors, 0.8)
+def feed_forward_networks(model: Any) -> list[Any]:
+    """Return the feed-forward network of each layer."""
+    return [module for name, module in model.named_modules() if name.endswith(".mlp")]
 
-    networks = [module for name, module in model.named_modules() if name.endswith(".mlp")]
-    handles = [steered_by_hand(network, vector, 0.8) for network, vector in zip(networks, vectors, strict=True)]
-    tokens = kernel.format.deciding(LABELS)[0]
-    for prompt, row in zip(PROMPTS, found, strict=True):
+
+VECTORS = numpy.random.default_rng(3).normal(size=(LAYERS, WIDTH)).tolist()
+"""One for each layer."""
+
+
+@pytest.fixture(params=["Llama", "GPT2", "GPTNeoX", "Gemma2"])
+def steerable_kernel(request: pytest.FixtureRequest, make_model: Any, tokenizer: Any) -> CausalLMKernel:
+    """Return the kernel of a tiny model whose layers have a feed-forward network with the name mlp."""
+    return CausalLMKernel(make_model(request.param), tokenizer, token_budget=64)
+
+
+def test_steered_models_turn_the_feed_forward_output_at_all_positions(steerable_kernel: Any, tokenizer: Any) -> None:
+    steered = steerable_kernel.steered(PROMPTS, LABELS, VECTORS, 0.8)
+
+    model = steerable_kernel.model
+    for network, vector in zip(feed_forward_networks(model), VECTORS, strict=True):
+        steer_by_hand(network, vector, 0.8)
+    label_tokens = [tokenizer(label)["input_ids"][-1] for label in LABELS]
+    for prompt, row in zip(PROMPTS, steered, strict=True):
         ids = torch.tensor([tokenizer(prompt)["input_ids"]])
         with torch.no_grad():
-            logits = model(ids, use_cache=False).logits[0, -1, tokens]
-        assert row == pytest.approx(logits.double().softmax(-1).tolist(), abs=1e-5)
-    for handle in handles:
-        handle.remove()
-
-    assert found != [pytest.approx(row, abs=1e-3) for row in usual]
-    assert kernel.steered(PROMPTS, LABELS, vectors, 0.0) == [pytest.approx(row, abs=1e-5) for row in usual]
-    longer = [[5 * number for number in vector] for vector in vectors]
-    assert kernel.steered(PROMPTS, LABELS, longer, 0.8) == [pytest.approx(row, abs=1e-5) for row in found]
-    assert kernel.batch(PROMPTS, LABELS) == [pytest.approx(row, abs=1e-6) for row in usual]  # no hook is left
+            logits = model(ids, use_cache=False).logits[0, -1, label_tokens]
+        assert row == pytest.approx(logits.double().softmax(-1).tolist(), abs=1e-5), prompt
 
 
-def test_vectors_that_do_not_fit_are_refused(make_model: Any, tokenizer: Any) -> None:
+def test_steering_changes_predictions(steerable_kernel: Any) -> None:
+    usual = steerable_kernel.batch(PROMPTS, LABELS)
+    assert steerable_kernel.steered(PROMPTS, LABELS, VECTORS, 0.8) != close(usual, 1e-3)
+
+
+def test_steering_of_strength_zero_changes_no_prediction(steerable_kernel: Any) -> None:
+    usual = steerable_kernel.batch(PROMPTS, LABELS)
+    assert steerable_kernel.steered(PROMPTS, LABELS, VECTORS, 0.0) == close(usual)
+
+
+def test_the_length_of_a_steering_vector_does_not_matter(steerable_kernel: Any) -> None:
+    longer = [[5 * number for number in vector] for vector in VECTORS]
+    steered = steerable_kernel.steered(PROMPTS, LABELS, VECTORS, 0.8)
+    assert steerable_kernel.steered(PROMPTS, LABELS, longer, 0.8) == close(steered)
+
+
+def test_steering_leaves_no_hook_in_the_model(steerable_kernel: Any) -> None:
+    before = steerable_kernel.batch(PROMPTS, LABELS)
+    steerable_kernel.steered(PROMPTS, LABELS, VECTORS, 0.8)
+    assert steerable_kernel.batch(PROMPTS, LABELS) == close(before, 1e-6)
+
+
+def test_steering_needs_a_vector_for_each_layer(make_model: Any, tokenizer: Any) -> None:
     kernel = CausalLMKernel(make_model("Llama"), tokenizer)
     with pytest.raises(ArgumentError, match=r"vectors: got 1, expected 2, one for each layer"):
         kernel.steered(PROMPTS, LABELS, [[1.0] * 32], 0.1)
+
+
+def test_steering_needs_vectors_as_wide_as_the_states(make_model: Any, tokenizer: Any) -> None:
+    kernel = CausalLMKernel(make_model("Llama"), tokenizer)
     with pytest.raises(ArgumentError, match=r"vector of layer 1: got 31 numbers, expected 32"):
         kernel.steered(PROMPTS, LABELS, [[1.0] * 32, [1.0] * 31], 0.1)
+
+
+def test_steering_needs_layers_with_a_module_mlp(make_model: Any, tokenizer: Any) -> None:
+    kernel = CausalLMKernel(make_model("OPT"), tokenizer)
     with pytest.raises(ArgumentError, match=r"layer 0 of OPTForCausalLM has no module mlp"):
-        CausalLMKernel(make_model("OPT"), tokenizer).steered(PROMPTS, LABELS, [[1.0] * 32] * 2, 0.1)
-    whole = CausalLMKernel(make_model("Llama"), tokenizer, label_scoring="full")
+        kernel.steered(PROMPTS, LABELS, VECTORS, 0.1)
+
+
+def test_steering_needs_labels_of_one_token(make_model: Any, tokenizer: Any) -> None:
+    kernel = CausalLMKernel(make_model("Llama"), tokenizer, label_scoring="full")
     with pytest.raises(ArgumentError, match=r"label_scoring: got 'full'"):
-        whole.steered(PROMPTS, LABELS, [[1.0] * 32] * 2, 0.1)
+        kernel.steered(PROMPTS, LABELS, VECTORS, 0.1)
 
 
 # -- replaced operators return what those of torch return, only where they may; others see NaN or the usual result
 
 
-CHAIN = TrieRow((5, 6, 7), (0, 1, 2), {0: (0, 1, 2)})
+def random_tensor(*shape: int) -> Any:
+    """Return a tensor of normal random numbers, the same for the same shape."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
+QUERY, KEY, VALUE = random_tensor(3, 1, 2, 4, 8)
+"""What attention needs for one sequence, two heads, four positions and a width of eight."""
+
+
+@pytest.fixture
+def nan_mask() -> Any:
+    """Return a mask of four positions that gives NaN wherever it is used, instead of being replaced by segments."""
+    return torch.full((1, 1, 4, 4), torch.nan)
+
+
+WHOLE = [Segment(row_start=0, start=0, end=4, mask=None)]
+"""All four positions are one segment with causal attention."""
+
+
+def attention(query: Any, key: Any, value: Any, mask: Any) -> Any:
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask)
+
+
+def test_attention_by_segments_does_not_use_the_mask(nan_mask: Any) -> None:
+    with segmented_attention(nan_mask, WHOLE):
+        by_segments = attention(QUERY, KEY, VALUE, nan_mask)
+
+    causal = torch.nn.functional.scaled_dot_product_attention(QUERY, KEY, VALUE, is_causal=True)
+    assert torch.allclose(by_segments, causal, atol=1e-6)
+
+
+def test_after_the_context_the_mask_is_used(nan_mask: Any) -> None:
+    with segmented_attention(nan_mask, WHOLE):
+        pass
+    assert attention(QUERY, KEY, VALUE, nan_mask).isnan().all()
+
+
+def test_another_thread_uses_the_mask(nan_mask: Any) -> None:
+    with segmented_attention(nan_mask, WHOLE), ThreadPoolExecutor(1) as other_thread:
+        result = other_thread.submit(attention, QUERY, KEY, VALUE, nan_mask).result()
+    assert result.isnan().all()
+
+
+def test_attention_of_fewer_queries_uses_the_mask(nan_mask: Any) -> None:
+    with segmented_attention(nan_mask, WHOLE):
+        result = attention(QUERY[:, :, :3], KEY, VALUE, nan_mask[:, :, :3])
+    assert result.isnan().all()
+
+
+def test_attention_to_more_keys_uses_the_mask(nan_mask: Any) -> None:
+    keys, values = torch.cat([KEY, KEY], dim=-2), torch.cat([VALUE, VALUE], dim=-2)
+    with segmented_attention(nan_mask, WHOLE):
+        result = attention(QUERY, keys, values, torch.cat([nan_mask, nan_mask], dim=-1))
+    assert result.isnan().all()
+
+
+CHAIN = TrieRow(tokens=(5, 6, 7), depths=(0, 1, 2), picks={0: (0, 1, 2)})
+"""One sequence: 5 6 7."""
 TREE = TrieRow((5, 6, 8, 9, 4, 3), (0, 1, 2, 2, 3, 1), {1: (0, 1, 2), 2: (0, 1, 3, 4), 3: (0, 5)})
+"""Three sequences with the same beginning: 5 6 8, 5 6 9 4 and 5 3."""
 FOREST = TrieRow((5, 6, 7), (0, 0, 1), {4: (0,), 5: (1, 2)})
-"""The second sequence begins anew."""
-
-
-def attention_inputs(size):
-    query, key, value = (torch.randn(1, 2, size, 8) for _ in range(3))
-    return query, key, value, torch.full((1, 1, 1, 1), torch.nan).expand(1, 1, size, size)
-
-
-def test_all_other_uses_of_the_mask_give_nan():
-    """Outside the context, in another thread, or with other sizes."""
-    query, key, value, mask = attention_inputs(4)
-    attention = torch.nn.functional.scaled_dot_product_attention
-    assert attention(query, key, value, mask).isnan().all()
-    with segmented_attention(mask, [Segment(row_start=0, start=0, end=4, mask=None)]), ThreadPoolExecutor(1) as pool:
-        assert pool.submit(attention, query, key, value, mask).result().isnan().all()
-        assert attention(query[:, :, :3], key, value, mask[:, :, :3]).isnan().all()
-        twice = torch.cat([mask, mask], -1)
-        assert attention(query, torch.cat([key, key], -2), torch.cat([value, value], -2), twice).isnan().all()
-        assert attention(query, key, value, mask).isfinite().all()
+"""Two sequences, of which the second one begins anew: 5, and 6 7."""
 
 
 @pytest.mark.parametrize("family", ["GPT2", "Llama", "OPT", "GPTNeoX", "Qwen2", "Gemma", "Mixtral"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, family, dtype):
+@pytest.mark.parametrize(("dtype", "rounding"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])
+def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, family, dtype, rounding):
     forward = capability_trial.examined(Forward(make_model(family).to(dtype)))
-    assert forward.can.flat
+    assert forward.can.flat, forward.can.reason
+
     rows = [CHAIN, TREE, FOREST, TREE, CHAIN]
-    found = forward.flat(rows)
-    assert found.shape[:2] == (1, 21)
-    start = 0
+    (states,) = forward.flat(rows)
+
+    assert len(states) == sum(len(row.tokens) for row in rows)
+    first_of_row = 0
     for row in rows:
         for path in row.picks.values():
-            alone = forward.padded([TrieRow([row.tokens[i] for i in path], range(len(path)), {})])[0]
-            together = found[0, [start + i for i in path]]
-            assert torch.allclose(together, alone, atol=1e-5 if dtype is torch.float32 else 0.1)
-        start += len(row.tokens)
+            sequence = [row.tokens[index] for index in path]
+            (alone,) = forward.padded([TrieRow(sequence, range(len(sequence)), {})])
+            together = states[[first_of_row + index for index in path]]
+            assert torch.allclose(together, alone, atol=rounding), f"the sequence {sequence} of {row}"
+        first_of_row += len(row.tokens)
 
 
 # Matrix products
@@ -164,28 +292,32 @@ def redirected():
     return fast_products()
 
 
+INPUTS, WEIGHT, BIAS = random_tensor(40, 16), random_tensor(24, 16), random_tensor(24)
+
+
 @pytest.mark.parametrize(
     ("inputs", "weight", "bias"),
     [
-        *(
-            (torch.randn(shape), torch.randn(24, 16), torch.randn(24))
-            for shape in ((40, 16), (2, 30, 16), (1, 1, 9, 16))
-        ),
-        (torch.randn(40, 16), torch.randn(24, 16), None),
-        (torch.randn(3, 16), torch.randn(24, 16), None),  # few rows
-        (torch.randn(30, 16, dtype=torch.float64), torch.randn(24, 16, dtype=torch.float64), None),
-        (torch.randn(30, 16).bfloat16(), torch.randn(24, 16).bfloat16(), None),
-        (torch.randn(0, 16), torch.randn(24, 16), None),
-        (torch.randn(16, 30).t(), torch.randn(24, 32)[:, ::2], None),  # strides
+        pytest.param(INPUTS, WEIGHT, BIAS, id="rows"),
+        pytest.param(random_tensor(2, 30, 16), WEIGHT, BIAS, id="rows of two sequences"),
+        pytest.param(random_tensor(1, 1, 9, 16), WEIGHT, BIAS, id="four dimensions"),
+        pytest.param(INPUTS, WEIGHT, None, id="no bias"),
+        pytest.param(INPUTS[:3], WEIGHT, None, id="few rows"),
+        pytest.param(INPUTS[:0], WEIGHT, None, id="no rows"),
+        pytest.param(INPUTS.double(), WEIGHT.double(), None, id="float64"),
+        pytest.param(INPUTS.bfloat16(), WEIGHT.bfloat16(), None, id="bfloat16"),
+        pytest.param(random_tensor(16, 30).t(), random_tensor(24, 32)[:, ::2], None, id="strides"),
     ],
 )
-def test_linear_is_the_same(redirected, inputs, weight, bias):
+def test_redirected_products_are_those_of_torch(redirected, inputs, weight, bias):
     with torch.inference_mode():
         expected = torch.nn.functional.linear(inputs, weight, bias)
         with redirected:
-            found = torch.nn.functional.linear(inputs, weight, bias)
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    assert torch.allclose(found, expected, atol=1e-4)
+            product = torch.nn.functional.linear(inputs, weight, bias)
+
+    assert product.dtype == expected.dtype
+    assert product.shape == expected.shape
+    assert torch.allclose(product, expected, atol=1e-4)
 
 
 # -- compiled layers return what the layers return, and leave the model as it was
@@ -199,53 +331,87 @@ STEM = "who is the good person ? it is "
 TREES = [STEM + end for end in ("the city", "the city of the number", "a number", "", "who who who who")] + [
     "good " * count for count in range(1, 60, 7)
 ]
-"""Trees and chains of many lengths."""
+"""Prompts that share beginnings, and prompts of many lengths."""
 QUERIES = [[f"{label} {text}" for label in WORDS] for text in ("the city is good", "who", "it is the number ?")]
+"""The three prompts of each query of a noisy channel."""
 
 
 @pytest.fixture
-def both(make_model, tokenizer):
+def kernel_pair(make_model, tokenizer):
+    """A function that returns two kernels of one model: without and with compiled layers."""
     torch._dynamo.reset()  # code that other tests compiled for the same class counts towards its limit of versions
 
-    def make(family="Llama", dtype="float32", **options):
-        model = make_model(family).to(getattr(torch, dtype))
+    def make(family="Llama", **options):
+        model = make_model(family)
         return [CausalLMKernel(model, tokenizer, compile=flag, **options) for flag in (False, True)]
 
     return make
 
 
-def close(rows, abs=1e-5):
-    return [pytest.approx(row, abs=abs) for row in rows]
+def compiled_graphs() -> int:
+    """Return how many graphs torch has compiled in this process."""
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
 
-@needs_compiler
-@pytest.mark.parametrize(
+families_to_compile = pytest.mark.parametrize(
     "family",
     ["Llama", "GPT2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("OPT", "GPTNeoX", "Qwen2", "Gemma"))],
 )
-def test_compiled_layers_return_what_the_layers_return(both, family):
-    for scoring in ("last", "full"):
-        plain, compiled = both(family, label_scoring=scoring)
-        for prompts in (TREES, QUERIES, TREES[:1]):
-            assert compiled.batch(prompts, WORDS) == close(plain.batch(prompts, WORDS))
-        assert compiled.hidden_states(TREES).tolist() == close(plain.hidden_states(TREES).tolist(), 1e-4)
-    assert plain.runner().forward.compiled is None
-    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-    for count in range(2, 40):  # other lengths need no other code
-        compiled.batch(["the " * count, "who " * (2 * count)], WORDS)
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before
 
 
 @needs_compiler
-def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused(both, monkeypatch):
-    """Without them, the numbers would not be those of an identity that says compile=True."""
-    plain, compiled = both()
-    monkeypatch.setattr(batching, "_deviation", lambda *_: 9.0)
-    for _ in range(2):
-        with pytest.raises(RunEndingError, match=r"compiled layers .*\(9\.0 times"):
-            compiled.batch(TREES, WORDS)
-        with pytest.raises(RunEndingError):  # again, also for one prompt
-            compiled.batch(TREES[:1], WORDS)
+@families_to_compile
+@pytest.mark.parametrize("scoring", ["last", "full"])
+def test_compiled_layers_return_what_the_layers_return(kernel_pair, family, scoring):
+    plain, compiled = kernel_pair(family, label_scoring=scoring)
+
+    for prompts in (TREES, QUERIES, TREES[:1]):
+        assert compiled.batch(prompts, WORDS) == close(plain.batch(prompts, WORDS)), prompts
+    assert compiled.hidden_states(TREES).tolist() == close(plain.hidden_states(TREES).tolist(), 1e-4)
+
+
+@needs_compiler
+@families_to_compile
+def test_prompts_of_other_lengths_need_no_other_compiled_code(kernel_pair, family):
+    _, compiled = kernel_pair(family)
+    compiled.batch(TREES, WORDS)
+
+    before = compiled_graphs()
+    for count in range(2, 40):
+        compiled.batch(["the " * count, "who " * (2 * count)], WORDS)
+    assert compiled_graphs() == before
+
+
+@needs_compiler
+def test_a_compiled_kernel_leaves_the_other_kernel_of_its_model_as_it_was(kernel_pair):
+    plain, compiled = kernel_pair()
+    compiled.batch(TREES, WORDS)
     plain.batch(TREES, WORDS)
+    assert plain.runner().forward.compiled is None
+
+
+@pytest.fixture
+def batches_that_differ(monkeypatch):
+    """Let each comparison of a batch with a single call find nine times what rounding explains."""
+    monkeypatch.setattr(batching, "_deviation", lambda *_: 9.0)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("batches_that_differ")
+def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused_each_time(kernel_pair):
+    """Without them, the numbers would not be those of an identity that says compile=True."""
+    _, compiled = kernel_pair()
+    for prompts in (TREES, TREES[:1], TREES):
+        with pytest.raises(RunEndingError, match=r"compiled layers .*\(9\.0 times"):
+            compiled.batch(prompts, WORDS)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("batches_that_differ")
+def test_a_model_whose_batches_differ_without_compilation_cannot_be_compiled(kernel_pair):
+    plain, _ = kernel_pair()
+    plain.batch(TREES, WORDS)  # finds that batches of the model differ
+
+    compiled = CausalLMKernel(plain.model, plain.tokenizer, compile=True)
     with pytest.raises(RunEndingError, match=r"cannot be compiled here \(batches differ"):
-        CausalLMKernel(plain.model, plain.tokenizer, compile=True).batch(TREES, WORDS)
+        compiled.batch(TREES, WORDS)

@@ -28,19 +28,21 @@ TEMPLATE = TURNS + "{% if add_generation_prompt %}<assistant>{% endif %}"
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    made = train_tokenizer(["text: a film label: positive\n"] * 3, 600)
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+    """Return a tokenizer that keeps every text, with a chat template of one turn a message."""
+    trained = train_tokenizer(["text: a film label: positive\n"] * 3, 600)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=trained)
     fast.chat_template = TEMPLATE
     return fast
 
 
 @pytest.fixture(scope="module")
 def model(tokenizer: Any) -> Any:
+    """Return a tiny model that reads long prompts."""
     return random_llama(tokenizer, max_position_embeddings=131072, bos_token_id=None, eos_token_id=None)
 
 
-def conversation(parts: PromptParts) -> str:
-    """The turns of a prompt, written here again from its parts."""
+def in_turns(parts: PromptParts) -> str:
+    """Return the turns of a prompt, written here again from its parts."""
     text, before = "", parts.instruction
     for shown in parts.demonstrations:
         text += f"<user>{before}{shown.before}</user><assistant>{shown.label}</assistant>"
@@ -48,77 +50,117 @@ def conversation(parts: PromptParts) -> str:
     return f"{text}<user>{before}{parts.question}</user><assistant>"
 
 
-def check_read(kernel: Any, queries: Any, style: str) -> int:
-    """Compare what the model reads with the parts of each query; return the number of prompts."""
-    prompts = [query.prompt for query in queries]
-    reading = kernel._read([[prompt] for prompt in prompts])
+def expected_text(parts: PromptParts, style: str) -> str:
+    """Return what a model should read of a prompt in a format."""
+    if style == "plain":
+        return parts.text
+    if style == "chat":
+        return f"<user>{parts.text}</user><assistant>"
+    return in_turns(parts)
+
+
+def assert_model_reads_the_parts(kernel: Any, queries: Any, style: str) -> None:
+    """Compare what the model reads of each query, as text and as tokens, with the parts of its prompt."""
+    assert len(queries) > 0
+    reading = kernel._read([[query.prompt] for query in queries])
     for query, (text,), (ids,) in zip(queries, reading.texts, reading.ids, strict=True):
-        if style == "chat":
-            expected = f"<user>{query.parts.text}</user><assistant>"
-        else:
-            expected = conversation(query.parts) if style == "chat-turns" else query.parts.text
-        assert text == expected
-        assert kernel.tokenizer.decode(ids) == expected
-    return len(prompts)
+        assert text == expected_text(query.parts, style)
+        assert kernel.tokenizer.decode(ids) == expected_text(query.parts, style)
+
+
+def prompt_sizes(tokenizer: Any, queries: Any) -> list[int]:
+    """Return the number of tokens of each query's prompt."""
+    return [len(tokenizer(str(query.prompt)).input_ids) for query in queries]
+
+
+def limited_kernel(model: Any, tokenizer: Any, limit: int, **options: Any) -> Any:
+    """Return a kernel that drops demonstrations of prompts with more tokens than the limit."""
+    return CausalLMKernel(model, tokenizer, max_length=limit, on_too_long="drop-demonstrations", **options)
 
 
 @pytest.mark.parametrize("style", ["plain", "chat", "chat-turns"])
 @pytest.mark.parametrize("kind", LABEL_KINDS)
-def test_every_kind_of_label(tokenizer: Any, model: Any, kind: str, style: Any) -> None:
+@pytest.mark.parametrize("benchmark_class", [StaICC.Normal, StaICC.GLER])
+def test_every_kind_of_label_is_read_as_the_parts_say(
+    tokenizer: Any, model: Any, kind: str, style: Any, benchmark_class: Any
+) -> None:
     kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
-    data = own_data(LABEL_KINDS[kind])
-    for benchmark in (StaICC.Normal(k=3, datasets=data, limit=4), StaICC.GLER(k=3, datasets=data, limit=2)):
-        queries = benchmark[0].all_queries()
-        assert check_read(kernel, queries, style) == len(queries)
-        shown = queries[0].parts.demonstrations
-        assert [own for own in shown if own.label not in LABEL_KINDS[kind]] == []
+    benchmark = benchmark_class(k=3, datasets=own_data(LABEL_KINDS[kind]), limit=2)
+    assert_model_reads_the_parts(kernel, benchmark[0].all_queries(), style)
 
 
 @pytest.mark.parametrize("kind", LABEL_KINDS)
-def test_every_kind_of_label_where_demonstrations_are_dropped(tokenizer: Any, model: Any, kind: str) -> None:
+@pytest.mark.parametrize("benchmark_class", [StaICC.Normal, StaICC.GLER])
+def test_every_kind_of_label_is_that_of_a_demonstration(kind: str, benchmark_class: Any) -> None:
+    benchmark = benchmark_class(k=3, datasets=own_data(LABEL_KINDS[kind]), limit=2)
+    for query in benchmark[0].all_queries():
+        for demonstration in query.parts.demonstrations:
+            assert demonstration.label in LABEL_KINDS[kind]
+
+
+@pytest.mark.parametrize("kind", LABEL_KINDS)
+def test_the_first_demonstrations_of_too_long_prompts_are_dropped_whatever_the_labels(
+    tokenizer: Any, model: Any, kind: str
+) -> None:
     queries = StaICC.Normal(k=3, datasets=own_data(LABEL_KINDS[kind]), limit=4)[0].all_queries()
-    sizes = [len(tokenizer(str(query.prompt)).input_ids) for query in queries]
-    limit = sorted(sizes)[len(sizes) // 2]
-    kernel = CausalLMKernel(model, tokenizer, max_length=limit, on_too_long="drop-demonstrations")
-    reading = kernel._read([[query.prompt] for query in queries])
+    sizes = prompt_sizes(tokenizer, queries)
+    limit = sorted(sizes)[len(sizes) // 2]  # some prompts are longer
+    reading = limited_kernel(model, tokenizer, limit)._read([[query.prompt] for query in queries])
+
     for query, size, (text,), dropped in zip(queries, sizes, reading.texts, reading.dropped, strict=True):
-        assert query.parts is not None
-        assert (
-            text
-            == query.parts.instruction
-            + "".join(shown.text for shown in query.parts.demonstrations[dropped:])
-            + query.parts.question
-        )
+        kept = "".join(shown.text for shown in query.parts.demonstrations[dropped:])
+        assert text == query.parts.instruction + kept + query.parts.question
         assert (dropped > 0) is (size > limit)
 
 
 @pytest.mark.parametrize("style", ["plain", "chat", "chat-turns"])
-def test_long_icl(tmp_path: Path, tokenizer: Any, model: Any, style: Any) -> None:
+def test_long_icl_is_read_as_the_parts_say(tmp_path: Path, tokenizer: Any, model: Any, style: Any) -> None:
     benchmark = make(write_small(tmp_path), rounds=(2,), limit=2)
     kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
     for experimentor in benchmark:
-        queries = [query for condition in experimentor.conditions() for query in condition.queries]
-        assert check_read(kernel, queries, style) == len(queries) > 0
-        assert queries[0].parts.instruction == experimentor.card.template.plain
-        assert len(queries[0].parts.demonstrations) > 1
+        for condition in experimentor.conditions():
+            assert_model_reads_the_parts(kernel, condition.queries, style)
 
 
-def test_dropped_demonstrations_are_recorded(tokenizer: Any, model: Any, tmp_path: Path) -> None:
+def test_a_prompt_of_long_icl_has_the_instruction_of_its_task_and_demonstrations(tmp_path: Path) -> None:
+    for experimentor in make(write_small(tmp_path), rounds=(2,), limit=2):
+        (condition,) = experimentor.conditions()
+        parts = condition.queries[0].parts
+        assert parts.instruction == experimentor.card.template.plain
+        assert len(parts.demonstrations) > 1
+
+
+@pytest.fixture
+def shortened(tokenizer: Any, model: Any) -> Any:
+    """Return a benchmark, a kernel that is too small for some of its prompts, and the number of these prompts."""
     benchmark = StaICC.Normal(k=3, datasets=[own_data(["good", "bad"])], limit=8)
-    sizes = [len(tokenizer(str(query.prompt)).input_ids) for query in benchmark[0].all_queries()]
+    sizes = prompt_sizes(tokenizer, benchmark[0].all_queries())
     limit = sorted(sizes)[len(sizes) // 2]
-    options: dict[str, Any] = {"max_length": limit, "on_too_long": "drop-demonstrations"}
-    kernel = CausalLMKernel(model, tokenizer, **options)
-    shortened = sum(size > limit for size in sizes)
+    too_long = sum(size > limit for size in sizes)
+    return benchmark, limited_kernel(model, tokenizer, limit), too_long
+
+
+def test_dropped_demonstrations_are_counted_in_the_result(shortened: Any) -> None:
+    benchmark, kernel, too_long = shortened
+    result = benchmark(kernel)
+
+    prompts, demonstrations = result.details["hostile"].dropped["normal"]
+    assert prompts == too_long
+    assert demonstrations >= too_long, "each of these prompts lost at least one"
+    assert f"{too_long} of 16 prompts were longer than the model reads" in str(result)
+
+
+def test_dropped_demonstrations_are_stored(shortened: Any, tmp_path: Path) -> None:
+    benchmark, kernel, _ = shortened
     with PredictionStore(tmp_path / "store.db") as store:
-        result = benchmark(kernel, store=store)
+        first = benchmark(kernel, store=store)
         again = benchmark(kernel, store=store)
-    for run in (result, again):
-        prompts, demonstrations = run.details["hostile"].dropped["normal"]
-        assert prompts == shortened
-        assert demonstrations >= prompts
-        assert f"{shortened} of {len(sizes)} prompts were longer than the model reads" in str(run)
-    assert again.details == result.details
+    assert again.details == first.details
+
+
+def test_dropped_demonstrations_are_saved(shortened: Any, tmp_path: Path) -> None:
+    benchmark, kernel, _ = shortened
+    result = benchmark(kernel)
     result.save(tmp_path / "result.json")
     loaded = StaICC.load(tmp_path / "result.json")
     assert loaded.details["hostile"].dropped == result.details["hostile"].dropped
@@ -127,47 +169,72 @@ def test_dropped_demonstrations_are_recorded(tokenizer: Any, model: Any, tmp_pat
 def test_long_icl_states_what_was_sent(tmp_path: Path, tokenizer: Any, model: Any) -> None:
     benchmark = make(write_small(tmp_path), ["banking77"], (2,), 3, unparsed="wrong")
     experimentor = benchmark[0]
-    size = max(len(tokenizer(str(prompt)).input_ids) for prompt in experimentor.prompt_set())
-    options: dict[str, Any] = {"max_length": size // 2, "on_too_long": "drop-demonstrations"}
-    result = benchmark(text_inference(CausalLMKernel(model, tokenizer, **options), 4))
+    context, items = experimentor.contexts[2], experimentor.test_items
+    longest = max(len(tokenizer(str(prompt)).input_ids) for prompt in experimentor.prompt_set())
+
+    result = benchmark(text_inference(limited_kernel(model, tokenizer, longest // 2), 4))
+
     (of_round,) = result.divided["banking77"]["rounds"].values()
-    whole = experimentor.contexts[2]
+    dropped_per_prompt = of_round["dropped"] / len(items)
     assert of_round["dropped"] > 0
-    assert of_round["demonstrations"] == pytest.approx(whole.demonstrations - of_round["dropped"] / 3)
-    assert of_round["labels_shown"] < whole.coverage([item.gold for item in experimentor.test_items])["labels_shown"]
+    assert of_round["demonstrations"] == pytest.approx(context.demonstrations - dropped_per_prompt)
+    assert of_round["labels_shown"] < context.coverage([item.gold for item in items])["labels_shown"]
     assert "prompts were longer than the model reads" in str(result)
 
 
-def test_predictions_record_the_label_mass(tokenizer: Any, model: Any) -> None:
-    kernel = CausalLMKernel(model, tokenizer)
-    (row,) = kernel.batch(["text: a label: "], ["good", "bad"])
+@pytest.fixture(scope="module")
+def next_token_probabilities(tokenizer: Any, model: Any) -> Any:
+    """Return the probabilities of all tokens after "text: a label: ", from one call of the model."""
+    with torch.inference_mode():
+        ids = tokenizer("text: a label: ", return_tensors="pt").input_ids
+        return model(ids).logits[0, -1].double().softmax(0)
+
+
+def test_predictions_record_the_label_mass(tokenizer: Any, model: Any, next_token_probabilities: Any) -> None:
+    (row,) = CausalLMKernel(model, tokenizer).batch(["text: a label: "], ["yes", "no"])
+
+    label_tokens = [tokenizer(label).input_ids[-1] for label in ("yes", "no")]
+    assert label_tokens[0] != label_tokens[1]
     assert isinstance(row, ScoredLabels)
-    logits = torch.from_numpy(kernel.full_vocabulary_logits(["text: a label: "]))[0].double().softmax(0)
-    tokens = {tokenizer(label).input_ids[-1] for label in ("good", "bad")}
-    assert row.label_mass == pytest.approx(sum(logits[token].item() for token in tokens), rel=1e-4)
-    best = kernel.likely_tokens("text: a label: ", 3)
-    assert [share for _, share in best] == pytest.approx(logits.topk(3).values.tolist(), rel=1e-4)
-    (reply,) = kernel.generate(["text: a label: "], max_new_tokens=2)
+    assert row.label_mass == pytest.approx(next_token_probabilities[label_tokens].sum().item(), rel=1e-4)
+
+
+def test_likely_tokens_have_their_probabilities(tokenizer: Any, model: Any, next_token_probabilities: Any) -> None:
+    likely = CausalLMKernel(model, tokenizer).likely_tokens("text: a label: ", 3)
+    three_highest = next_token_probabilities.topk(3).values.tolist()
+    assert [probability for _, probability in likely] == pytest.approx(three_highest, rel=1e-4)
+
+
+def test_replies_record_that_no_demonstration_was_dropped(tokenizer: Any, model: Any) -> None:
+    (reply,) = CausalLMKernel(model, tokenizer).generate(["text: a label: "], max_new_tokens=2)
     assert isinstance(reply, Text)
     assert reply.dropped == 0
 
 
-@pytest.mark.parametrize("scoring", ["last", "first", "full"])
-def test_turns_are_scored_where_the_reply_starts(tokenizer: Any, model: Any, scoring: Any) -> None:
+def log_probabilities_after(model: Any, start: list[int], tokens: list[int]) -> list[float]:
+    """Return the log-probability of each token after others, from one call of the model."""
+    with torch.inference_mode():
+        logs = model(torch.tensor([[*start, *tokens]])).logits[0].log_softmax(-1)
+    return [logs[len(start) - 1 + index, token].item() for index, token in enumerate(tokens)]
+
+
+@pytest.mark.parametrize(
+    ("scoring", "scored"),
+    [("last", slice(-1, None)), ("first", slice(0, 1)), ("full", slice(None))],
+    ids=["last", "first", "full"],
+)
+def test_turns_are_scored_where_the_reply_starts(tokenizer: Any, model: Any, scoring: Any, scored: slice) -> None:
     kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns", label_scoring=scoring)
     labels = ["good", "bad film"]
     queries = StaICC.Normal(k=2, datasets=[own_data(labels)], limit=2)[0].all_queries()
     rows = kernel.batch([query.prompt for query in queries], labels)
+
     for query, row in zip(queries, rows, strict=True):
-        assert query.parts is not None
-        start = tokenizer(conversation(query.parts), add_special_tokens=False).input_ids
+        start = tokenizer(in_turns(query.parts), add_special_tokens=False).input_ids
         scores = []
         for label in labels:
-            tokens = tokenizer(label, add_special_tokens=False).input_ids
-            tokens = {"last": tokens[-1:], "first": tokens[:1], "full": tokens}[scoring]
-            with torch.inference_mode():
-                logs = model(torch.tensor([[*start, *tokens]])).logits[0].log_softmax(-1)
-            scores.append(sum(logs[len(start) - 1 + n, token].item() for n, token in enumerate(tokens)))
+            scored_tokens = tokenizer(label, add_special_tokens=False).input_ids[scored]
+            scores.append(sum(log_probabilities_after(model, start, scored_tokens)))
         assert row == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5)
 
 
@@ -196,53 +263,71 @@ def test_every_other_method_sends_turns(tokenizer: Any, model: Any, name: str, t
     assert again.divided == first.divided
 
 
+def prompt_texts(benchmark: Any) -> list[str]:
+    """Return the texts of the prompts of the first data set of a benchmark."""
+    return [str(query.prompt) for query in benchmark[0].all_queries()]
+
+
 def test_the_store_distinguishes_parts(tokenizer: Any, model: Any, tmp_path: Path) -> None:
+    """Two benchmarks whose prompts have the same text: a line feed ends the instruction, or begins the question."""
     kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns", label_scoring="first")
-    benchmark = StaICC.Normal(k=2, datasets=[own_data(["yes", "no"])], limit=2)
-    shifted = StaICC.Normal(k=2, datasets=[own_data(["yes", "no"])], limit=2)
-    benchmark[0].prompt_former.change_instruction("\n")
-    shifted[0].prompt_former.change_input_text_prefixes(["\ntext: "])
-    shifted[0].prompt_former.change_label_affix("")
-    texts = [[str(query.prompt) for query in own[0].all_queries()] for own in (benchmark, shifted)]
-    assert texts[0] == texts[1]
+    ends_instruction = StaICC.Normal(k=2, datasets=[own_data(["yes", "no"])], limit=2)
+    ends_instruction[0].prompt_former.change_instruction("\n")
+    begins_question = StaICC.Normal(k=2, datasets=[own_data(["yes", "no"])], limit=2)
+    begins_question[0].prompt_former.change_input_text_prefixes(["\ntext: "])
+    begins_question[0].prompt_former.change_label_affix("")
+    assert prompt_texts(ends_instruction) == prompt_texts(begins_question)
+
     with PredictionStore(tmp_path / "store.db") as store:
-        benchmark(kernel, store=store)
-        mixed = shifted(kernel, store=store)
-    assert mixed.divided == shifted(kernel).divided
-    assert [predictor.reused for predictor in mixed.provenance.predictors] == [0]
+        ends_instruction(kernel, store=store)
+        with_store = begins_question(kernel, store=store)
+
+    assert with_store.divided == begins_question(kernel).divided
+    assert [predictor.reused for predictor in with_store.provenance.predictors] == [0]
 
 
 def test_methods_say_that_demonstrations_were_dropped(tokenizer: Any, model: Any) -> None:
     benchmark = StaICC.Normal(k=3, datasets=own_data(["good", "bad"]), limit=4)
-    sizes = [len(tokenizer(str(query.prompt)).input_ids) for query in benchmark[0].all_queries()]
-    limit = sorted(sizes)[len(sizes) // 2]
-    options: dict[str, Any] = {"max_length": limit, "on_too_long": "drop-demonstrations", "label_scoring": "first"}
-    result = StaICC.Method("batch_calibration", CausalLMKernel(model, tokenizer, **options)).run(benchmark)
-    assert any("were longer than the model reads and were sent without" in warning for warning in result.warnings), (
-        f"got {result.warnings}"
-    )
+    sizes = prompt_sizes(tokenizer, benchmark[0].all_queries())
+    kernel = limited_kernel(model, tokenizer, sorted(sizes)[len(sizes) // 2], label_scoring="first")
+
+    result = StaICC.Method("batch_calibration", kernel).run(benchmark)
+
+    assert "were longer than the model reads and were sent without" in " ".join(result.warnings)
 
 
 def test_rendered_prompts_are_those_that_are_sent(tokenizer: Any, model: Any) -> None:
     queries = StaICC.Normal(k=3, datasets=own_data(["good", "bad"]), limit=4)[0].all_queries()
     prompts = [query.prompt for query in queries]
-    limit = min(len(tokenizer(str(prompt)).input_ids) for prompt in prompts) - 1
-    options: dict[str, Any] = {"max_length": limit, "on_too_long": "drop-demonstrations"}
-    kernel = CausalLMKernel(model, tokenizer, **options)
+    kernel = limited_kernel(model, tokenizer, min(prompt_sizes(tokenizer, queries)) - 1)
+
     reading = kernel._read([[prompt] for prompt in prompts])
+
     assert kernel.rendered(prompts) == [text for (text,) in reading.texts]
     assert 0 not in reading.dropped, "each prompt loses some demonstrations"
 
 
-def test_rendered_prompts_have_room_for_the_labels_whose_tokens_are_all_scored(tokenizer: Any, model: Any) -> None:
-    (query, *_) = StaICC.Normal(k=3, datasets=own_data(["good", "bad"]), limit=1)[0].all_queries()
-    limit = len(tokenizer(str(query.prompt)).input_ids)  # it fits, but not with a label
-    options: dict[str, Any] = {"max_length": limit, "on_too_long": "drop-demonstrations"}
-    one_token = CausalLMKernel(model, tokenizer, **options)
-    all_tokens = CausalLMKernel(model, tokenizer, label_scoring="full", **options)
-    assert one_token.rendered([query.prompt], query.label_space) == [query.prompt]
-    (rendered,) = all_tokens.rendered([query.prompt], query.label_space)
-    ((sent,),) = all_tokens._read([[query.prompt]], query.label_space).texts
+@pytest.fixture(scope="module")
+def query() -> Any:
+    """Return a query with three demonstrations."""
+    return StaICC.Normal(k=3, datasets=own_data(["good", "bad"]), limit=1)[0].all_queries()[0]
+
+
+def test_a_rendered_prompt_that_fits_is_whole(tokenizer: Any, model: Any, query: Any) -> None:
+    (size,) = prompt_sizes(tokenizer, [query])
+    kernel = limited_kernel(model, tokenizer, size)
+    assert kernel.rendered([query.prompt], query.label_space) == [query.prompt]
+
+
+def test_a_rendered_prompt_has_room_for_labels_whose_tokens_are_all_scored(
+    tokenizer: Any, model: Any, query: Any
+) -> None:
+    (size,) = prompt_sizes(tokenizer, [query])  # it fits, but not with a label
+    kernel = limited_kernel(model, tokenizer, size, label_scoring="full")
+
+    (rendered,) = kernel.rendered([query.prompt], query.label_space)
+
+    ((sent,),) = kernel._read([[query.prompt]], query.label_space).texts
     assert rendered == sent
     assert len(rendered) < len(query.prompt)
 
@@ -264,32 +349,44 @@ def test_a_template_that_ends_with_the_end_token_is_refused(tokenizer: Any, mode
         kernel._read([["text: a label: "]])
 
 
-def test_an_end_token_that_is_the_unknown_token_is_found(tokenizer: Any, model: Any) -> None:
-    both = transformers.PreTrainedTokenizerFast(
+def test_an_end_token_that_is_also_the_unknown_token_is_found(tokenizer: Any, model: Any) -> None:
+    one_token_for_both = transformers.PreTrainedTokenizerFast(
         tokenizer_object=train_tokenizer(["text: a film"] * 3, 400, ["<|end|>"]),
         eos_token="<|end|>",
         unk_token="<|end|>",
     )
-    both.backend_tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single="$A <|end|>", special_tokens=[("<|end|>", both.eos_token_id)]
+    one_token_for_both.backend_tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A <|end|>", special_tokens=[("<|end|>", one_token_for_both.eos_token_id)]
     )
     with pytest.raises(StaICC.StaICCError, match="ends with the special token"):
-        CausalLMKernel(model, both)._read([["text: a"]])
+        CausalLMKernel(model, one_token_for_both)._read([["text: a"]])
 
 
-@pytest.mark.parametrize("facts", [(5.0, 0), (-1.0, 0), (float("nan"), 0), (0.5, -1), (0.5, 2**40)])
-def test_impossible_facts_of_a_prediction_are_refused(facts: Any) -> None:
-    with pytest.raises(StaICC.OutputError, match=r"label mass|dropped demonstrations"):
-        StaICC.Normal(datasets=["mini"], limit=2)(
-            lambda prompt, label_space: ScoredLabels([1.0, *[0.0] * (len(label_space) - 1)], *facts)
-        )
+@pytest.mark.parametrize("label_mass", [5.0, -1.0, float("nan")])
+def test_an_impossible_label_mass_is_refused(label_mass: float) -> None:
+    def predict(prompt: str, label_space: list[str]) -> ScoredLabels:
+        return ScoredLabels([1.0] + [0.0] * (len(label_space) - 1), label_mass, 0)
+
+    with pytest.raises(StaICC.OutputError, match="label mass"):
+        StaICC.Normal(datasets=["mini"], limit=2)(predict)
 
 
-def test_the_unit_of_dropped_demonstrations_is_that_of_the_benchmark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dropped", [-1, 2**40])
+def test_an_impossible_number_of_dropped_demonstrations_is_refused(dropped: int) -> None:
+    def predict(prompt: str, label_space: list[str]) -> ScoredLabels:
+        return ScoredLabels([1.0] + [0.0] * (len(label_space) - 1), 0.5, dropped)
+
+    with pytest.raises(StaICC.OutputError, match="dropped demonstrations"):
+        StaICC.Normal(datasets=["mini"], limit=2)(predict)
+
+
+def test_a_dropped_demonstration_is_a_pair_of_a_dialogue_and_otherwise_a_text(tmp_path: Path) -> None:
     """Of merged dialogues, demonstrations are the pairs; of sentences with several entities, the sentences."""
     for experimentor in make(write_small(tmp_path), rounds=(2,), limit=2):
         contexts = experimentor.contexts[2]
-        shown = contexts.shown_labels(0)
-        left = contexts.sent([1] * len(experimentor.test_items)).demonstrations
-        lost = len(shown[0]) if experimentor.name == "dialogre" else 1
-        assert left == contexts.demonstrations - lost, experimentor.name
+        first_shown_labels = contexts.shown_labels(0)[0]
+        lost = len(first_shown_labels) if experimentor.name == "dialogre" else 1
+
+        without_first = contexts.sent([1] * len(experimentor.test_items))
+
+        assert without_first.demonstrations == contexts.demonstrations - lost, experimentor.name

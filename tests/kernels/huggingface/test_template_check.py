@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from typing import Any
 
 import pytest
@@ -107,16 +106,17 @@ def tokenizer(make_tokenizer: Any) -> Any:
 
 
 def rendered(tokenizer: Any, template: str, prompt: str = PROMPT, **options: Any) -> str:
+    """Return a prompt as a template writes it; by default as turns, with a system text."""
     tokenizer.chat_template = template
     options = {"prompt_format": "chat-turns", "system": SYSTEM, **options}
     return PromptFormat(tokenizer, KernelOptions(**options)).render(prompt)
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_a_sound_template_writes_all_messages(tokenizer: Any, name: str) -> None:
+def test_a_sound_template_writes_all_messages_in_order(tokenizer: Any, name: str) -> None:
     text = rendered(tokenizer, SOUND[name])
-    places = [text.index(content.strip()) for content in PROMPT.parts.turns()]
-    assert places == sorted(places)
+    starts = [text.index(content.strip()) for content in PROMPT.parts.turns()]
+    assert starts == sorted(starts)
     assert SYSTEM in text
 
 
@@ -127,11 +127,17 @@ def test_a_hostile_template_is_refused(tokenizer: Any, name: str) -> None:
         rendered(tokenizer, template)
 
 
+DROPS_SYSTEM_TEXT = turns("m.content", "if m.role != 'system' ")
+
+
 def test_a_template_that_only_drops_the_system_text_is_used_without_one(tokenizer: Any) -> None:
-    template = HOSTILE["drops the system text"][0]
-    assert rendered(tokenizer, template, "one", prompt_format="chat", system="") == "[user]one\n[assistant]"
+    text = rendered(tokenizer, DROPS_SYSTEM_TEXT, "one", prompt_format="chat", system="")
+    assert text == "[user]one\n[assistant]"
+
+
+def test_a_template_that_drops_the_system_text_is_refused_with_advice(tokenizer: Any) -> None:
     with pytest.raises(RunEndingError, match="Leave out the option system"):
-        rendered(tokenizer, template, "one", prompt_format="chat")
+        rendered(tokenizer, DROPS_SYSTEM_TEXT, "one", prompt_format="chat", system="Be kind.")
 
 
 def test_the_refusal_of_a_template_is_shown(tokenizer: Any) -> None:
@@ -169,18 +175,26 @@ def test_a_content_that_nothing_but_a_line_end_follows_is_described(written: str
     assert _change_of_content("a good film", after, written + after, "turn 1").startswith(message)
 
 
-def test_blanks_at_the_ends_of_contents_may_be_missing_one_by_one() -> None:
-    layout = find_layout(lambda messages: "".join(f"<{m['content']}>" for m in messages), ["user"])
-    message = {"role": "user", "content": " \n a  b \n"}
-    for text in ("< \n a  b \n>", "<\n a  b>", "<a  b >", "<a  b>"):
-        layout.check([message], text)
-    for text in ("<a b>", "<  a  b>", "<a  b  >", "<a  b>>", "<a  b"):
-        with pytest.raises(RunEndingError):
-            layout.check([message], text)
+def between_angles(messages: Any) -> str:
+    """Write the contents of messages, each in angle brackets."""
+    return "".join(f"<{message['content']}>" for message in messages)
+
+
+@pytest.mark.parametrize("text", ["< \n a  b \n>", "<\n a  b>", "<a  b >", "<a  b>"])
+def test_blanks_at_the_ends_of_a_content_may_be_missing(text: str) -> None:
+    layout = find_layout(between_angles, ["user"])
+    layout.check([{"role": "user", "content": " \n a  b \n"}], text)
+
+
+@pytest.mark.parametrize("text", ["<a b>", "<  a  b>", "<a  b  >", "<a  b>>", "<a  b"])
+def test_other_changes_of_a_content_are_refused(text: str) -> None:
+    layout = find_layout(between_angles, ["user"])
+    with pytest.raises(RunEndingError):
+        layout.check([{"role": "user", "content": " \n a  b \n"}], text)
 
 
 def test_a_content_of_blanks_may_be_missing() -> None:
-    layout = find_layout(lambda messages: "".join(f"<{m['content']}>" for m in messages), ["system", "user"])
+    layout = find_layout(between_angles, ["system", "user"])
     layout.check([{"role": "system", "content": " "}, {"role": "user", "content": ""}], "<><>")
 
 
@@ -192,23 +206,24 @@ def test_a_run_ends_with_the_prompt_and_the_part(make_model: Any, tokenizer: Any
         kernel.batch(["short", "a" * 25], ["good", "bad"])
 
 
-def test_what_a_template_adds_is_shown_once(tokenizer: Any, caplog: pytest.LogCaptureFixture) -> None:
-    template = "[system]Be very kind.\n" + turns("m.content")
+def log_of_two_prompts(tokenizer: Any, template: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the messages of the log about a template that writes two prompts."""
     with caplog.at_level(logging.WARNING):
         for prompt in ("one", "two"):
             rendered(tokenizer, template, prompt, prompt_format="chat", system="")
-    shown = [record.getMessage() for record in caplog.records]
-    expected = r"[system]Be very kind.\n[user][turn 1 of the user]\n[assistant]"
-    assert [re.sub(r"^.* as ", "", message) for message in shown] == [repr(expected).replace("\\\\", "\\")]
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_what_a_template_adds_is_shown_once(tokenizer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    template = "[system]Be very kind.\n" + turns("m.content")
+    (message,) = log_of_two_prompts(tokenizer, template, caplog)
+    assert message.endswith(r" as '[system]Be very kind.\n[user][turn 1 of the user]\n[assistant]'")
 
 
 def test_a_reply_that_begins_within_reasoning_is_shown_once(tokenizer: Any, caplog: pytest.LogCaptureFixture) -> None:
-    template = turns("m.content") + "<think>"
-    with caplog.at_level(logging.WARNING):
-        for prompt in ("one", "two"):
-            rendered(tokenizer, template, prompt, prompt_format="chat", system="")
-    (shown,) = [record.getMessage() for record in caplog.records if "is to reply" in record.getMessage()]
-    assert r"[assistant]<think>' where the model is to reply, and '\n[assistant]' before a reply" in shown
+    messages = log_of_two_prompts(tokenizer, turns("m.content") + "<think>", caplog)
+    (message,) = [message for message in messages if "is to reply" in message]
+    assert r"[assistant]<think>' where the model is to reply, and '\n[assistant]' before a reply" in message
 
 
 def test_changed_special_tokens_are_another_template(tokenizer: Any) -> None:

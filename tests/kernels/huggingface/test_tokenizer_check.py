@@ -21,6 +21,7 @@ PROMPT = "text: Rain and Snow\nlabel: good\ntext: Wind\nlabel: "
 LABELS = ["good", "bad"]
 CHAT = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
 CHANNEL = [["good text", "bad text"]]
+"""The prompts of one query for a noisy channel, one for each label."""
 SCORED: dict[str, tuple[dict[str, Any], Callable[[CausalLMKernel], Any]]] = {
     "last": ({"label_scoring": "last"}, lambda kernel: kernel.batch([PROMPT], LABELS)),
     "first": ({"label_scoring": "first"}, lambda kernel: kernel.batch([PROMPT], LABELS)),
@@ -32,7 +33,8 @@ SCORED: dict[str, tuple[dict[str, Any], Callable[[CausalLMKernel], Any]]] = {
 }
 
 
-def appending(make_tokenizer: Any, template: str) -> Any:
+def tokenizer_with_template(make_tokenizer: Any, template: str) -> Any:
+    """Return a tokenizer that writes the special tokens of a template around each text (``$A``)."""
     tokenizer = make_tokenizer(bos_token="<s>", eos_token="</s>")
     ids = [(name, tokenizer.convert_tokens_to_ids(name)) for name in ("<s>", "</s>")]
     processor = tokenizers.processors.TemplateProcessing(single=template, special_tokens=ids)
@@ -43,23 +45,25 @@ def appending(make_tokenizer: Any, template: str) -> Any:
 @pytest.mark.parametrize("template", ["$A </s>", "<s> $A </s>"])
 @pytest.mark.parametrize("scored", SCORED)
 def test_an_appended_end_token_is_refused(make_model: Any, make_tokenizer: Any, template: str, scored: str) -> None:
-    options, call = SCORED[scored]
-    tokenizer = appending(make_tokenizer, template)
+    options, compute = SCORED[scored]
+    tokenizer = tokenizer_with_template(make_tokenizer, template)
+    kernel = CausalLMKernel(make_model("Llama", vocab_size=400), tokenizer, **options)
     with pytest.raises(RunEndingError, match=r"prompt 0 ends with the special token '</s>'.*\"add_eos_token\": false"):
-        call(CausalLMKernel(make_model("Llama", vocab_size=400), tokenizer, **options))
+        compute(kernel)
 
 
 @pytest.mark.parametrize("scored", SCORED)
 def test_without_special_tokens_the_end_token_changes_nothing(
     make_model: Any, make_tokenizer: Any, scored: str
 ) -> None:
-    options, call = SCORED[scored]
+    options, compute = SCORED[scored]
     model = make_model("Llama", vocab_size=400)
-    rows = []
-    for template in ("$A", "$A </s>"):
-        tokenizer = appending(make_tokenizer, template)
-        rows.append(call(CausalLMKernel(model, tokenizer, add_special_tokens=False, **options)))
-    assert repr(rows[0]) == repr(rows[1])
+
+    def result_with(template: str) -> Any:
+        tokenizer = tokenizer_with_template(make_tokenizer, template)
+        return compute(CausalLMKernel(model, tokenizer, add_special_tokens=False, **options))
+
+    assert repr(result_with("$A </s>")) == repr(result_with("$A"))
 
 
 def test_an_end_token_in_the_text_stays(make_tokenizer: Any) -> None:
@@ -123,18 +127,22 @@ def test_what_a_tokenizer_always_loses_is_a_warning(make_model: Any, make_tokeni
 
 
 def test_unknown_words_are_a_warning(make_model: Any) -> None:
-    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, "a": 1, "good": 2, "bad": 3}, "[UNK]"))
+    words = {"[UNK]": 0, "a": 1, "good": 2, "bad": 3}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "[UNK]"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]")
+    prompts = ["a good unseen", "a"]
+
     kernel = CausalLMKernel(make_model("Llama"), tokenizer)
-    kernel.batch(["a good unseen", "a"], LABELS)
-    warnings = kernel.prompt_warnings(["a good unseen", "a"], LABELS)
-    assert any("1 of 2 prompts" in warning for warning in warnings), f"got {warnings}"
+    kernel.batch(prompts, LABELS)
+
+    assert "1 of 2 prompts" in " ".join(kernel.prompt_warnings(prompts, LABELS))
 
 
 def test_a_faithful_tokenizer_has_no_warning(make_model: Any, tokenizer: Any) -> None:
     kernel = CausalLMKernel(make_model("Llama"), tokenizer)
-    assert [text for text in kernel.prompt_warnings([PROMPT, "é ü \t x"], LABELS) if "loses" in text] == []
+    warnings = kernel.prompt_warnings([PROMPT, "é ü \t x"], LABELS)
+    assert "loses" not in " ".join(warnings)
 
 
 def test_the_beginning_token_is_demanded_only_where_the_tokenizer_was_to_add_it(make_tokenizer: Any) -> None:
@@ -152,15 +160,21 @@ def test_the_beginning_token_is_demanded_only_where_the_tokenizer_was_to_add_it(
 
 
 @pytest.mark.parametrize("scoring", ["last", "first", "full"])
-@pytest.mark.parametrize("where", ["prompt", "label"])
+@pytest.mark.parametrize(
+    ("prompt", "labels"),
+    [
+        pytest.param("a<|new|> b", ["good", "bad"], id="in the prompt"),
+        pytest.param("a b", ["<|new|>", "bad"], id="in a label"),
+    ],
+)
 def test_a_token_that_the_model_does_not_know_is_named(
-    make_model: Any, make_tokenizer: Any, scoring: str, where: str
+    make_model: Any, make_tokenizer: Any, scoring: str, prompt: str, labels: list[str]
 ) -> None:
     tokenizer = make_tokenizer()
     model = make_model("Llama", vocab_size=len(tokenizer))
     tokenizer.add_tokens(["<|new|>"])
-    prompt, labels = ("a<|new|> b", LABELS) if where == "prompt" else ("a b", ["<|new|>", "bad"])
-    with pytest.raises(RunEndingError, match=f"the number {len(tokenizer) - 1}, but the model knows"):
+    new_token = len(tokenizer) - 1
+    with pytest.raises(RunEndingError, match=f"the number {new_token}, but the model knows"):
         CausalLMKernel(model, tokenizer, label_scoring=scoring).batch([prompt], labels)
 
 

@@ -34,18 +34,27 @@ RIGHT = wrong.answering(label_of)
 
 
 class Fault(NamedTuple):
-    """A fault, what it makes of its query (or of the run), and what the error says."""
+    """A fault of a server.
 
-    fault: object
+    Attributes:
+        answer: How the server answers with it.
+        kind: What it makes of its query: "query" (the query fails), "unparsed" (its reply is unparsed), "retried" and
+            "passes" (it has a right prediction, after a retry or without one); or "ends": it ends the run.
+        says: What the error or the reason says.
+    """
+
+    answer: object
     kind: str
     says: str = ""
 
 
 def refused(code, message, status=400):
+    """Refuse a request with an error in the form of OpenAI."""
     return wrong.status(status, body={"error": {"message": message, "code": code}})
 
 
 def content(text, reason="stop"):
+    """Reply with one text to all requests."""
     return wrong.answering(lambda body: text, reason)
 
 
@@ -131,62 +140,149 @@ def server():
         running.close()
 
 
-def run(server, path, way="kernel", **more):
-    """Run once, and return the result and the kernel's usage."""
+def run(server, path, way="kernel"):
+    """Run once with a store, collecting failures, and return the result and the kernel's usage."""
     kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text", api="chat", backoff=0.01)
     function = kernel if way == "kernel" else text_inference(kernel)
-    settings = {"unparsed": "excluded", "on_error": "collect", "recheck": False, "store": str(path), **more}
+    benchmark = Normal(datasets=["mini"], limit=20, unparsed="excluded")
     try:
-        return Normal(datasets=["mini"], limit=20, unparsed=settings.pop("unparsed"))(
-            function, **settings
-        ), kernel.usage
+        return benchmark(function, on_error="collect", recheck=False, store=path), kernel.usage
     finally:
         kernel.close()
 
 
 @pytest.fixture(scope="module")
-def truth(server, tmp_path_factory):
+def right_result(server, tmp_path_factory):
+    """Return the result of a run without a fault."""
     server.wrong, server.always = [], RIGHT
     result, usage = run(server, tmp_path_factory.mktemp("faults") / "s.sqlite")
     assert usage.requests == result.details["mini"].distinct + 1  # one asks for the edition
     return result
 
 
-TEXTS = ["truncated reply", "dropped connection", "wrong key", "a bad request"]
+def names_of(*kinds):
+    """Return the names of the faults of some kinds."""
+    return [name for name, fault in FAULTS.items() if fault.kind in kinds]
 
 
-@pytest.mark.parametrize(
-    ("name", "way"), [*((name, "kernel") for name in FAULTS), *((name, "generate") for name in TEXTS)]
-)
-def test_a_fault_costs_its_own_query_only(server, truth, tmp_path, name, way):
-    fault, kind, says = FAULTS[name]
-    queries, path = truth.details["mini"].distinct, tmp_path / "s.sqlite"
-    server.always, server.wrong = RIGHT, ([RIGHT] * BETWEEN + [fault]) * 3
+def with_three_faults(server, fault):
+    """Let the server have a fault three times, each after eight right answers, and forget its requests."""
+    server.wrong = ([RIGHT] * BETWEEN + [fault.answer]) * 3
+    server.always = RIGHT
     server.requests.clear()
-    if kind == "ends":
-        server.always, server.wrong = fault, [RIGHT] * BETWEEN
-        with pytest.raises(OutputError, match=says):
-            run(server, path, way)
-        assert len(server.requests) <= BETWEEN + 8  # those in flight
-        received = BETWEEN - 1
-    else:
-        result, usage = run(server, path, way)
-        details, own = result.details["mini"], details_of_three(result)
-        longer = sum(request.get("max_tokens") == 8192 for request in server.requests)
-        assert longer == 3 * (name == "reasoning cut")
-        assert usage.requests == len(server.requests) == queries + 1 + usage.retries + longer
-        assert usage.retries == (3 if kind == "retried" else 0)
-        assert (len(details.failures), len(details.unparsed)) == {"query": (3, 0), "unparsed": (0, 3)}.get(kind, (0, 0))
-        for reason in own:
-            assert re.search(says, reason), reason
-        if kind in ("passes", "retried"):
-            assert result.divided == truth.divided
-        received = queries - 3 * (kind == "query" or "filtered" in name)
-    server.always, server.wrong = RIGHT, []
-    again, usage = run(server, path, way)
-    assert usage.requests == (queries - received + 1 if received < queries else 0)  # what was received is not lost
-    if kind != "unparsed" or "filtered" in name:
-        assert again.divided == truth.divided
+
+
+def run_without_fault(server, path, way="kernel"):
+    """Run again with the same store and a server without a fault."""
+    server.wrong, server.always = [], RIGHT
+    return run(server, path, way)
+
+
+STORED_REPLIES = [name for name in names_of("unparsed") if "filtered" not in name]
+"""Faults whose replies are texts, which are stored and not requested again."""
+
+
+@pytest.mark.parametrize("way", ["kernel", "generate"])
+@pytest.mark.parametrize("name", names_of("query"))
+def test_a_fault_of_a_query_fails_that_query_only(server, right_result, tmp_path, name, way):
+    with_three_faults(server, FAULTS[name])
+    result, usage = run(server, tmp_path / "s.sqlite", way)
+
+    details = result.details["mini"]
+    assert len(details.failures) == 3
+    assert not details.unparsed
+    for failure in details.failures:
+        assert re.search(FAULTS[name].says, failure.reason), failure.reason
+    assert usage.retries == 0
+    assert usage.requests == len(server.requests) == right_result.details["mini"].distinct + 1
+
+
+@pytest.mark.parametrize("way", ["kernel", "generate"])
+@pytest.mark.parametrize("name", names_of("unparsed"))
+def test_a_reply_without_a_label_is_unparsed(server, right_result, tmp_path, name, way):
+    with_three_faults(server, FAULTS[name])
+    result, usage = run(server, tmp_path / "s.sqlite", way)
+
+    details = result.details["mini"]
+    assert len(details.unparsed) == 3
+    assert not details.failures
+    for unparsed in details.unparsed:
+        assert re.search(FAULTS[name].says, unparsed.reason), unparsed.reason
+    assert usage.requests == len(server.requests) == right_result.details["mini"].distinct + 1
+
+
+@pytest.mark.parametrize("way", ["kernel", "generate"])
+@pytest.mark.parametrize("name", names_of("retried"))
+def test_a_fault_that_passes_costs_a_retry(server, right_result, tmp_path, name, way):
+    with_three_faults(server, FAULTS[name])
+    result, usage = run(server, tmp_path / "s.sqlite", way)
+
+    assert result.divided == right_result.divided
+    assert usage.retries == 3
+    assert usage.requests == len(server.requests) == right_result.details["mini"].distinct + 1 + 3
+
+
+def test_reasoning_before_a_label_changes_nothing(server, right_result, tmp_path):
+    with_three_faults(server, FAULTS["reasoning text"])
+    result, usage = run(server, tmp_path / "s.sqlite")
+    assert result.divided == right_result.divided
+    assert usage.requests == right_result.details["mini"].distinct + 1
+
+
+def test_a_reply_whose_reasoning_is_cut_is_requested_with_more_tokens(server, right_result, tmp_path):
+    with_three_faults(server, FAULTS["reasoning cut"])
+    result, usage = run(server, tmp_path / "s.sqlite")
+
+    longer = [request for request in server.requests if request.get("max_tokens") == 8192]
+    assert len(longer) == 3
+    assert usage.requests == right_result.details["mini"].distinct + 1 + 3
+    assert result.divided == right_result.divided
+
+
+@pytest.mark.parametrize("way", ["kernel", "generate"])
+@pytest.mark.parametrize("name", names_of("ends"))
+def test_a_fault_of_the_server_ends_the_run_with_few_requests(server, tmp_path, name, way):
+    server.wrong, server.always = [RIGHT] * BETWEEN, FAULTS[name].answer
+    server.requests.clear()
+    with pytest.raises(OutputError, match=FAULTS[name].says):
+        run(server, tmp_path / "s.sqlite", way)
+    in_flight = 8
+    assert len(server.requests) <= BETWEEN + in_flight
+
+
+@pytest.mark.parametrize("name", [*names_of("query"), "filtered reply", "filtered prompt"])
+def test_the_next_run_requests_only_what_failed(server, right_result, tmp_path, name):
+    with_three_faults(server, FAULTS[name])
+    run(server, tmp_path / "s.sqlite")
+
+    result, usage = run_without_fault(server, tmp_path / "s.sqlite")
+
+    assert usage.requests == 3 + 1  # one asks for the edition
+    assert result.divided == right_result.divided
+
+
+@pytest.mark.parametrize("name", [*STORED_REPLIES, *names_of("retried", "passes")])
+def test_the_next_run_requests_no_reply_again(server, tmp_path, name):
+    with_three_faults(server, FAULTS[name])
+    first, _ = run(server, tmp_path / "s.sqlite")
+
+    result, usage = run_without_fault(server, tmp_path / "s.sqlite")
+
+    assert usage.requests == 0
+    assert result.divided == first.divided
+
+
+@pytest.mark.parametrize("name", names_of("ends"))
+def test_what_was_received_before_the_end_of_a_run_is_stored(server, right_result, tmp_path, name):
+    server.wrong, server.always = [RIGHT] * BETWEEN, FAULTS[name].answer
+    with pytest.raises(OutputError):
+        run(server, tmp_path / "s.sqlite")
+
+    result, usage = run_without_fault(server, tmp_path / "s.sqlite")
+
+    received = BETWEEN - 1  # one of these requests asked for the edition
+    assert usage.requests == right_result.details["mini"].distinct - received + 1
+    assert result.divided == right_result.divided
 
 
 @pytest.mark.parametrize("name", WRONG_FIELDS)
@@ -210,16 +306,12 @@ def test_a_refusal_that_names_no_field_costs_its_query(server, tmp_path, paramet
     assert not isinstance(caught.value, UnusableEndpointError)
 
 
-def details_of_three(result):
-    details = result.details["mini"]
-    return [one.reason for one in (*details.failures, *details.unparsed)]
-
-
 def test_a_run_that_stops_at_the_first_failure_sends_one_query_alone(server):
     server.wrong, server.always = [], wrong.status(422)
     server.requests.clear()
     kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text")
+    queries = [Query(f"film {row}", ("no", "yes"), 0, row, 0) for row in range(20)]
     with pytest.raises(OutputError, match="status 422"):
-        predict_queries(kernel, [Query(f"film {row}", ("no", "yes"), 0, row, 0) for row in range(20)], "x")
+        predict_queries(kernel, queries, "x")
     kernel.close()
     assert len(server.requests) == 1

@@ -26,12 +26,22 @@ WORDS = {
 
 
 class TokenCounter:
-    """Counts tokens as a server does that pieces words with a tokenizer, writes a template, caches and cuts."""
+    """Counts the tokens of texts as a server does, which may write a template, cut, and cache.
 
-    def __init__(self, limit=None, *, keeps="limit", template=0, cached="included", replicas=1, piece=4, noise=None):
+    Args:
+        limit: The most tokens that it reads; of longer texts it reads the end.
+        keeps: Whether it then reads ``"limit"`` tokens, or ``"half"`` of them.
+        template: The tokens of its chat template.
+        cached: Whether tokens in its cache are ``"included"`` in the count or ``"left out"``.
+        replicas: How many servers share the requests, each with a cache of its own.
+        piece: The longest token in characters.
+        draw: What chooses the replica.
+    """
+
+    def __init__(self, limit=None, *, keeps="limit", template=0, cached="included", replicas=1, piece=4, draw=None):
         self.limit, self.keeps, self.template, self.cached, self.piece = limit, keeps, template, cached, piece
         self.caches = [[] for _ in range(replicas)]
-        self.noise = noise or random.Random(0)
+        self.draw = draw or random.Random(0)
         self.requests = 0
 
     def tokens(self, text):
@@ -44,13 +54,16 @@ class TokenCounter:
         if self.limit is not None and len(tokens) > self.limit:
             kept = self.limit if self.keeps == "limit" else self.limit // 2 + 2
             tokens = tokens[-kept:]
-        cache = self.noise.choice(self.caches)
+        cache = self.draw.choice(self.caches)
         in_cache = max((common_prefix(tokens, other) for other in cache), default=0)
         cache.append(tokens)
-        return len(tokens) - (in_cache if self.cached == "left out" else 0)
+        if self.cached == "left out":
+            return len(tokens) - in_cache
+        return len(tokens)
 
 
 def common_prefix(tokens, other):
+    """Return how many tokens two lists share at their beginning."""
     length = 0
     for token, other_token in zip(tokens, other, strict=False):
         if token != other_token:
@@ -60,11 +73,22 @@ def common_prefix(tokens, other):
 
 
 def text_of(size, language="English", seed=0, separator=" "):
+    """Return a random text of about so many bytes, the same for the same arguments."""
     draw = random.Random(seed)
     text = ""
     while len(text.encode()) < size:
         text += draw.choice(WORDS[language]) + separator
     return text
+
+
+def check_all(prompts, count):
+    """Check prompts as a run does: it announces them, and measures those that are not known to be read."""
+    check = PromptCheck()
+    check.announce(prompts)
+    for prompt in prompts:
+        if not check.is_known_to_be_read(prompt):
+            check.refuse_if_cut(prompt, count)
+        yield check
 
 
 @pytest.mark.parametrize("keeps", ["limit", "half"])
@@ -80,53 +104,64 @@ def test_a_server_that_cuts_is_noticed_with_and_without_a_cache(keeps, cached, t
         PromptCheck().refuse_if_cut(prompt, count)
 
 
+def random_server(cached, draw):
+    """Return the counter of a server that reads all of any prompt."""
+    return TokenCounter(
+        template=draw.choice([0, 3, 40]),
+        cached=cached,
+        replicas=draw.choice([1, 1, 2]),
+        piece=draw.choice([1, 2, 4, 12]),
+        draw=draw,
+    )
+
+
+def random_prompts(language, seed, draw):
+    """Return four prompts with a common beginning of 3 to 4,000 bytes, which may have no blanks, as in Chinese."""
+    size = int(10 ** draw.uniform(0.5, 3.6))
+    beginning = text_of(size, language, seed, draw.choice([" ", "\n", ""]))
+    return [beginning + text_of(draw.randrange(5, 100), language, number) for number in range(4)]
+
+
 @pytest.mark.parametrize("cached", ["included", "left out"])
 @pytest.mark.parametrize("language", WORDS)
 def test_a_server_that_reads_all_is_never_suspected(cached, language):
-    """2,000 simulated runs in all, from one word to 4,000 bytes, of several tokenizers, templates and replicas."""
+    """In 250 simulated runs, each of a random server; the check raises if it suspects one."""
     draw = random.Random(language + cached)
     for run in range(250):
-        count = TokenCounter(
-            template=draw.choice([0, 3, 40]),
-            cached=cached,
-            replicas=draw.choice([1, 1, 2]),
-            piece=draw.choice([1, 2, 4, 12]),
-            noise=draw,
-        )
-        size = int(10 ** draw.uniform(0.5, 3.6))
-        shared = text_of(size, language, run, draw.choice([" ", "\n", ""]))  # without blanks, as in Chinese
-        check = PromptCheck()
-        prompts = [shared + text_of(draw.randrange(5, 100), language, number) for number in range(4)]
-        check.announce(prompts)
-        for prompt in prompts:
-            if not check.is_known_to_be_read(prompt):
-                check.refuse_if_cut(prompt, count)
+        count, prompts = random_server(cached, draw), random_prompts(language, run, draw)
+        for prompt, _ in zip(prompts, check_all(prompts, count), strict=True):
             count(prompt)
         assert count.requests <= len(prompts) + 8
 
 
-def test_only_prompts_that_are_longer_than_all_measured_ones_are_measured():
-    count, check = TokenCounter(), PromptCheck()
-    prompts = [text_of(size) for size in (900, 3_000, 1_000, 2_000)]
-    check.announce(prompts)
-    for prompt in prompts:
-        if not check.is_known_to_be_read(prompt):
-            check.refuse_if_cut(prompt, count)
-    assert count.requests == 4  # of the longest; they hold for all
-    assert pickle.loads(pickle.dumps(check)).is_known_to_be_read(prompts[1])
+def test_the_longest_prompt_alone_is_measured():
+    """What holds for it holds for all that are shorter; a measurement has four requests."""
+    count = TokenCounter()
+    *_, check = check_all([text_of(size) for size in (900, 3_000, 1_000, 2_000)], count)
+    assert count.requests == 4
+    assert check.is_known_to_be_read(text_of(3_000))
+
+
+def test_a_copy_of_a_check_knows_what_was_measured():
+    check = PromptCheck()
+    check.refuse_if_cut(text_of(3_000), TokenCounter())
+    assert pickle.loads(pickle.dumps(check)).is_known_to_be_read(text_of(3_000))
+
+
+def test_prompts_that_no_server_cuts_are_not_measured():
     assert PromptCheck().is_known_to_be_read("x" * NEVER_CUT)
 
 
-def test_short_prompts_of_a_server_that_cuts_long_ones_have_predictions():
+def test_of_a_server_that_cuts_only_long_prompts_are_refused():
+    """It reads 400 tokens, about 1,600 bytes of these words."""
     count, check = TokenCounter(400), PromptCheck()
-    prompts = {size: text_of(size) for size in (600, 1_000, 4_000, 4_100, 9_000)}
-    check.announce([*prompts.values()])
-    for size, prompt in prompts.items():
-        if size < 2_000:
+    short, long = [text_of(600), text_of(1_000)], [text_of(4_000), text_of(4_100), text_of(9_000)]
+    check.announce(short + long)
+    for prompt in short:
+        check.refuse_if_cut(prompt, count)
+    for prompt in long:
+        with pytest.raises(PromptCutError):
             check.refuse_if_cut(prompt, count)
-        else:
-            with pytest.raises(PromptCutError):
-                check.refuse_if_cut(prompt, count)
 
 
 def test_a_longest_prompt_that_the_server_refuses_is_no_fault_of_the_others():
@@ -151,12 +186,19 @@ def test_a_server_that_does_not_count_is_not_measured_again(stated):
     assert not check.is_unmeasured("a short prompt, which no server cuts")
 
 
-@pytest.mark.parametrize("text", ["a" * 500, "one two " * 70, "x" * 999, "日本語" * 300, "a " * 5000])
+TEXTS = ["a" * 500, "one two " * 70, "x" * 999, "日本語" * 300, "a " * 5000]
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_chunks_make_the_text(text):
+    assert "".join(chunks(text)) == text
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_has_at_least_two_chunks_which_are_short(text):
     parts = chunks(text)
-    assert "".join(parts) == text
     assert len(parts) >= 2
-    assert len(max(parts, key=len)) <= 1250
+    assert max(map(len, parts)) <= 1250
 
 
 def test_a_measured_prompt_has_about_the_tokens_of_its_halves():
@@ -182,8 +224,10 @@ def cutting_to(limit):
 @pytest.mark.parametrize("scoring", ["top-logprobs", "text"])
 def test_the_kernel_fails_long_queries_of_a_server_that_cuts(make, server, scoring):
     server.always = cutting_to(200)
-    outcomes = make(scoring).batch([text_of(600), text_of(3_000), "short: "], LABELS)
-    assert [isinstance(outcome, PromptCutError) for outcome in outcomes] == [False, True, False]
+    medium, long, short = make(scoring).batch([text_of(600), text_of(3_000), "short: "], LABELS)
+    assert isinstance(long, PromptCutError)
+    assert not isinstance(medium, PromptCutError)
+    assert not isinstance(short, PromptCutError)
 
 
 def test_a_run_ends_with_the_limit_and_what_to_do(make, server):

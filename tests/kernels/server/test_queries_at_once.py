@@ -22,8 +22,6 @@ from StaICC.kernels.text_inference import text_inference
 from StaICC.prompting.prompt_writer import Query
 
 LABELS = ("negative", "positive")
-SLOW = "query 5 "
-"""The prompt whose response takes long."""
 
 
 @pytest.fixture
@@ -36,122 +34,154 @@ def server(monkeypatch):
     running.close()
 
 
-def slow_at(prompt, is_over):
-    """Answer one prompt when a condition holds (or after some seconds), all others at once."""
-
-    def answer(handler, right):
-        end = time.monotonic() + 20
-        while handler.body["prompt"].startswith(prompt) and not is_over() and time.monotonic() < end:
-            time.sleep(0.05)
-        wrong.answering(lambda body: "positive")(handler, right)
-
-    return answer
+def queries(count):
+    """Return queries whose prompts begin with "query 0 ", "query 1 ", ..."""
+    return [Query(f"query {number} of the list: ", LABELS, 0, number, 0) for number in range(count)]
 
 
-def queries(number):
-    return [Query(f"query {place} of the list: ", LABELS, 0, place, 0) for place in range(number)]
-
-
-def predict(kernel, number, store, **settings):
-    with RunContext(False, store=store, progress=settings.pop("progress", False), **settings) as context:
+def predict(kernel, count, store, progress=False, **settings):
+    """Return the predictions of so many queries, of a run with a store."""
+    with RunContext(False, store=store, progress=progress, **settings) as context:
         context.start([kernel])
-        return predict_queries(kernel, queries(number), "Test", context.options_for(kernel))
+        return predict_queries(kernel, queries(count), "Test", context.options_for(kernel))
 
 
 def stored_in(path):
+    """Return the number of predictions in a store."""
     with PredictionStore(path, read_only=True) as store:
         return store.info().answers
 
 
-def test_replies_are_stored_while_a_slow_one_is_awaited(server, tmp_path):
-    seen = []
+@pytest.fixture
+def kernel_for(server):
+    """A function that returns a kernel for the server of the test."""
+    kernels = []
 
-    def all_others_are_stored():
-        seen.append(stored_in(tmp_path / "s"))
-        return seen[-1] == 39
+    def make(scoring="text", **options):
+        kernel = EndpointKernel(server.url, wrong.MODEL, scoring=scoring, **options)
+        kernels.append(kernel)
+        return kernel
 
-    server.always = slow_at(SLOW, all_others_are_stored)
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text", concurrency=2)
-    predict(kernel, 40, tmp_path / "s")
-    kernel.close()
-    assert seen[-1] == 39
-    assert len(server.requests) == 40 + 1  # one asks for the edition
-
-
-def test_a_query_that_waits_for_a_retry_keeps_no_other_one_waiting(server, tmp_path):
-    answer = wrong.answering(lambda body: "positive")
-    server.wrong = [answer, answer, wrong.status(500)]  # for the edition, the first query, the second one
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text", concurrency=1, backoff=2.0)
-    predict(kernel, 10, tmp_path / "s")
-    kernel.close()
-    asked = [request["prompt"] for request in server.requests]
-    assert len(asked) == 1 + 10 + 1
-    assert asked[-1] == asked[2]  # all others were answered before it was asked again
+    yield make
+    for kernel in kernels:
+        kernel.close()
 
 
-@pytest.mark.posix
-def test_after_ctrl_c_replies_in_flight_are_stored_and_nothing_more_is_requested(server, tmp_path):
+def test_replies_are_stored_while_a_slow_one_is_awaited(kernel_for, server, tmp_path):
+    """The server answers query 5 only after all others are stored (or after a minute, for the test to fail)."""
+    reply = wrong.answering(lambda body: "positive")
+    stored = []
+
+    def answer(handler, right):
+        if handler.body["prompt"].startswith("query 5 "):
+            end = time.monotonic() + 60
+            while stored_in(tmp_path / "s") < 39 and time.monotonic() < end:
+                time.sleep(0.05)
+            stored.append(stored_in(tmp_path / "s"))
+        reply(handler, right)
+
+    server.always = answer
+    predict(kernel_for(concurrency=2), 40, tmp_path / "s")
+    assert stored == [39]
+
+
+def test_a_query_that_waits_for_a_retry_keeps_no_other_one_waiting(kernel_for, server, tmp_path):
+    reply = wrong.answering(lambda body: "positive")
+    server.wrong = [reply, reply, wrong.status(500)]  # for the edition, the first query, the second one
+    predict(kernel_for(concurrency=1, backoff=2.0), 10, tmp_path / "s")
+
+    prompts = [request["prompt"] for request in server.requests]
+    failed = prompts[2]
+    assert len(prompts) == 1 + 10 + 1
+    assert prompts[-1] == failed, "all others had their replies before it was requested again"
+
+
+@pytest.fixture
+def interrupted_run(kernel_for, server, tmp_path):
+    """Interrupt a run of 40 queries when ten are done, and return the kernel; four requests are then in flight."""
     server.delay = 0.4
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text", concurrency=4)
-
+    kernel = kernel_for(concurrency=4)
     signals = iter([signal.SIGINT])
 
-    def interrupt_at_ten(progress):
-        if progress.done == 10:
+    def interrupt_once(progress):
+        if progress.done >= 10:
             for number in signals:
                 os.kill(os.getpid(), number)
 
     with pytest.raises(KeyboardInterrupt):
-        predict(kernel, 40, tmp_path / "s", progress=interrupt_at_ten)
-    requested = len(server.requests) - 1
-    assert 10 <= requested <= 10 + 4 + 4
+        predict(kernel, 40, tmp_path / "s", progress=interrupt_once)
+    return kernel
+
+
+@pytest.mark.posix
+def test_after_ctrl_c_replies_in_flight_are_stored(interrupted_run, server, tmp_path):
+    requested = len(server.requests) - 1  # one asked for the edition
+    assert 10 <= requested < 40
+    assert stored_in(tmp_path / "s") == requested
+
+
+@pytest.mark.posix
+def test_after_ctrl_c_nothing_more_is_requested(interrupted_run, server):
+    requested = len(server.requests)
     time.sleep(1)
-    kernel.close()
-    assert len(server.requests) - 1 == requested == stored_in(tmp_path / "s")
+    assert len(server.requests) == requested
 
 
-@pytest.mark.parametrize("on_error", ["raise", "collect"])
-def test_predictions_of_a_server_whose_scores_are_all_ties_are_not_stored(on_error, server, tmp_path):
-    def tie(answer):
-        if answer["choices"][0]["logprobs"] is not None:  # none for the request for the edition
-            (listed,) = answer["choices"][0]["logprobs"]["top_logprobs"]
-            listed.clear()
-            listed.update({"negative": -1.0, "positive": -1.0, "other": -2.0})
+def with_listed_tokens(answer, tokens):
+    """Put next tokens into an answer, unless it is the one to the request for the edition, which lists none."""
+    logprobs = answer["choices"][0]["logprobs"]
+    if logprobs is not None:
+        logprobs["top_logprobs"] = [tokens]
 
-    server.always = wrong.changed(tie)
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="top-logprobs")
-    if on_error == "raise":
-        with pytest.raises(OutputError, match="exactly the same score"):
-            predict(kernel, 30, tmp_path / "s", on_error=on_error)
-    else:
-        predict(kernel, 30, tmp_path / "s", on_error=on_error)
-    kernel.close()
-    sent_alone = 1 if on_error == "raise" else 0  # before the eight that are compared
+
+TIE = {"negative": -1.0, "positive": -1.0, "other": -2.0}
+
+
+@pytest.fixture
+def tying_server(server):
+    """Return a server whose labels have the same score for each prompt."""
+    server.always = wrong.changed(lambda answer: with_listed_tokens(answer, TIE))
+    return server
+
+
+def test_a_server_whose_scores_are_all_ties_ends_a_run(kernel_for, tying_server, tmp_path):
+    with pytest.raises(OutputError, match="exactly the same score"):
+        predict(kernel_for("top-logprobs"), 30, tmp_path / "s", on_error="raise")
+    sent_alone = 1  # before the eight that are compared
     assert stored_in(tmp_path / "s") == sent_alone
 
 
+def test_predictions_of_a_server_whose_scores_are_all_ties_are_not_stored(kernel_for, tying_server, tmp_path):
+    predict(kernel_for("top-logprobs"), 30, tmp_path / "s", on_error="collect")
+    assert stored_in(tmp_path / "s") == 0
+
+
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_a_server_that_told_labels_apart_may_have_any_number_of_ties(concurrency, server, tmp_path):
-    def tie_but_for_query_three(handler, right):
-        def answer(body):
-            if body["choices"][0]["logprobs"] is not None:
-                (listed,) = body["choices"][0]["logprobs"]["top_logprobs"]
-                listed.clear()
-                positive = -1.5 if handler.body["prompt"].startswith("query 3 ") else -1.0
-                listed.update({"negative": -1.0, "positive": positive, "other": -2.0})
+def test_a_server_that_told_labels_apart_once_may_have_any_number_of_ties(kernel_for, concurrency, server, tmp_path):
+    def answer(handler, right):
+        is_third = handler.body["prompt"].startswith("query 3 ")
+        with_listed_tokens(right, {**TIE, "positive": -1.5} if is_third else TIE)
+        wrong.send(handler, right)
 
-        wrong.changed(answer)(handler, right)
+    server.always = answer
+    rows = predict(kernel_for("top-logprobs", concurrency=concurrency), 30, tmp_path / "s")
 
-    server.always = tie_but_for_query_three
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="top-logprobs", concurrency=concurrency)
-    rows = predict(kernel, 30, tmp_path / "s")
-    kernel.close()
-    assert [number for number, row in enumerate(rows) if row[0] != row[1]] == [3]
+    without_tie = [number for number, (negative, positive) in enumerate(rows) if negative != positive]
+    assert without_tie == [3]
 
 
-def test_a_reply_of_a_served_model_is_given_to_threads_as_its_scores_are(server):
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="top-logprobs", concurrency=3)
-    assert queries_at_once(kernel) == queries_at_once(text_inference(kernel)) == 6
+def test_twice_the_concurrency_of_a_served_model_are_queried_at_once(kernel_for):
+    """For its scores as for its replies."""
+    kernel = kernel_for("top-logprobs", concurrency=3)
+    assert queries_at_once(kernel) == 6
+    assert queries_at_once(text_inference(kernel)) == 6
+
+
+def test_a_function_that_is_no_served_model_has_no_queries_at_once():
+    assert queries_at_once(len) is None
+
+
+def test_scores_of_a_served_model_are_compared_in_a_first_batch_of_eight_and_replies_are_not(kernel_for):
+    kernel = kernel_for("top-logprobs", concurrency=3)
     assert first_batch(kernel) == 8
     assert first_batch(text_inference(kernel)) == 1
-    assert queries_at_once(len) is None

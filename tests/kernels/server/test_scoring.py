@@ -33,12 +33,12 @@ def echo_body(tokens, values, generated=(), front=()):
     return {"choices": [choice], "usage": {"completion_tokens": len(generated)}}
 
 
-def read(prompt, labels, splits, **more):
-    """Scores of labels whose echo is split so, with log-probabilities -1, -2, -4, ... counted from the text's start."""
+def scores_of(prompt, labels, splits, **more):
+    """Return the scores of labels whose texts the server splits so; the tokens after the first have -1, -2, -4, ..."""
     echoes = []
     for label, tokens in zip(labels, splits, strict=True):
         assert "".join(tokens) == prompt + label
-        values = [None, *(-(2.0 ** (i - 1)) for i in range(1, len(tokens)))]
+        values = [None, *(-(2.0**index) for index in range(len(tokens) - 1))]
         echoes.append(echoed_tokens(echo_body(tokens, values, **more), prompt + label))
     return joint_log_probabilities(echoes, prompt, labels)
 
@@ -47,23 +47,24 @@ def read(prompt, labels, splits, **more):
 @pytest.mark.parametrize("front", [(), ("<s>",), ("<|begin|>", "x")])
 def test_a_label_is_the_sum_over_its_tokens(generated, front):
     splits = [["a ", "b ", "no"], ["a ", "b ", "ma", "y", "be"]]
-    assert read("a b ", ["no", "maybe"], splits, generated=generated, front=front) == [-2.0, -2.0 - 4 - 8]
+    scores = scores_of("a b ", ["no", "maybe"], splits, generated=generated, front=front)
+    assert scores == [-2.0, -2.0 - 4.0 - 8.0]
 
 
 def test_a_space_that_goes_with_the_label_counts_for_all_labels():
-    # " no" holds the prompt's last space, "#" does not: both are scored from the border before the space.
+    """The last space of the prompt is in " no" but not in "#": both are scored from before the space."""
     splits = [["a", " b:", " no"], ["a", " b:", " ", "#"]]
-    assert read("a b: ", ["no", "#"], splits) == [-2.0, -2.0 - 4]
+    assert scores_of("a b: ", ["no", "#"], splits) == [-2.0, -2.0 - 4.0]
 
 
 def test_labels_that_change_the_prompts_last_word_are_scored_from_before_it():
     splits = [["a", " b", "c", "d"], ["a", " bc", "e"], ["a", " b", "cf"]]
-    assert read("a bc", ["d", "e", "f"], splits) == [-1 - 2 - 4.0, -1 - 2.0, -1 - 2.0]
+    assert scores_of("a bc", ["d", "e", "f"], splits) == [-1.0 - 2.0 - 4.0, -1.0 - 2.0, -1.0 - 2.0]
 
 
 def test_a_first_token_without_log_probability_cannot_be_part_of_a_label():
     with pytest.raises(EndpointError, match="no log-probability of the token 'no' of the label 'no'"):
-        read("", ["no", "yes"], [["no"], ["yes"]])
+        scores_of("", ["no", "yes"], [["no"], ["yes"]])
 
 
 def test_a_label_begun_inside_a_character_is_refused():
@@ -76,11 +77,20 @@ def test_a_label_begun_inside_a_character_is_refused():
 def test_equal_scores_of_three_labels_are_no_scores():
     splits = [["a ", "x"], ["a ", "y"], ["a ", "z"]]
     with pytest.raises(EndpointError, match=r"all 3 labels exactly the same log-probability, -1.0"):
-        read("a ", ["x", "y", "z"], splits)
-    assert read("a ", ["x", "y"], splits[:2]) == [-1.0, -1.0]  # two may tie, in 16 bits
+        scores_of("a ", ["x", "y", "z"], splits)
+
+
+def test_two_labels_may_have_equal_scores():
+    """In sixteen bits that happens by chance."""
+    assert scores_of("a ", ["x", "y"], [["a ", "x"], ["a ", "y"]]) == [-1.0, -1.0]
 
 
 GOOD = echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -3.0], generated=(" so",))
+
+
+def listed(body):
+    """Return the tokens and their log-probabilities."""
+    return body["choices"][0]["logprobs"]
 
 
 def without_choices(body):
@@ -133,11 +143,6 @@ def with_numbers_of_tokens(body):
     listed(body)["tokens"] = ["token_id:7"] * 5
 
 
-def listed(body):
-    """The tokens and their log-probabilities."""
-    return body["choices"][0]["logprobs"]
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -162,67 +167,86 @@ def test_a_wrong_echo_is_an_error(spoil, message):
         echoed_tokens(body, "a b: no")
 
 
-@pytest.mark.parametrize("value", [None, "x", True, 0.5, math.nan, -math.inf, math.inf, [-1.0], 2e-4])
-def test_what_is_no_log_probability_is_an_error_but_rounding_is_allowed(value):
-    echoes = [echoed_tokens(echo_body(["a", " no"], [None, value]), "a no")]
-    if value == 2e-4:
-        assert joint_log_probabilities(echoes, "a", [" no"]) == [0.0]
-    else:
-        with pytest.raises(EndpointError, match="of the token ' no' of the label"):
-            joint_log_probabilities(echoes, "a", [" no"])
+def score_of_one_token(value):
+    """Return the score of a label with one token that has this log-probability."""
+    echo = echoed_tokens(echo_body(["a", " no"], [None, value]), "a no")
+    (score,) = joint_log_probabilities([echo], "a", [" no"])
+    return score
+
+
+@pytest.mark.parametrize("value", [None, "x", True, 0.5, math.nan, -math.inf, math.inf, [-1.0]])
+def test_what_is_no_log_probability_is_an_error(value):
+    with pytest.raises(EndpointError, match="of the token ' no' of the label"):
+        score_of_one_token(value)
+
+
+def test_a_log_probability_may_be_above_zero_by_rounding():
+    assert score_of_one_token(2e-4) == 0.0
 
 
 BROKEN = [None, "x", "", "a b: no", "\ufffd", "<s>", 3.0, math.nan, -math.inf, True, {}, [], [None]]
 """What a value becomes; no valid log-probability, because a wrong one looks like a right one."""
 
 
+def with_damage(body, draw):
+    """Return a body with one value, at a random place, that is cut or replaced by a random one."""
+    path, value = draw.choice([*every_place(body)])
+    shorter = value[:-1] if isinstance(value, (list, str)) else None
+    return edited(body, path, draw.choice([shorter, *BROKEN]))
+
+
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
-def test_whatever_is_broken_the_score_is_right_or_refused(draw: random.Random, times):
-    """Damage an echo in random places: what comes out is the true score, or an error of ours."""
-    truth = [-5.0, -6.25]
-    bodies = [
-        echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -5.0], generated=(" so",)),
-        echo_body(["a", " b", ":", " y", "es"], [None, -1.0, -2.0, -6.0, -0.25], generated=(" so",)),
-    ]
+def test_scores_of_a_damaged_echo_are_right_or_refused(draw: random.Random, times):
+    no = echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -5.0], generated=(" so",))
+    yes = echo_body(["a", " b", ":", " y", "es"], [None, -1.0, -2.0, -6.0, -0.25], generated=(" so",))
     for _ in range(times):
-        number = draw.randrange(2)
-        path, value = draw.choice([*every_place(bodies[number])])
-        shorter = value[:-1] if isinstance(value, (list, str)) else None
-        bodies[number] = edited(bodies[number], path, draw.choice([shorter, *BROKEN]))
+        if draw.random() < 0.5:
+            no = with_damage(no, draw)
+        else:
+            yes = with_damage(yes, draw)
     try:
-        echoes = [echoed_tokens(body, text) for body, text in zip(bodies, ["a b: no", "a b: yes"], strict=True)]
+        echoes = [echoed_tokens(no, "a b: no"), echoed_tokens(yes, "a b: yes")]
         scores = joint_log_probabilities(echoes, "a b:", [" no", " yes"])
     except EndpointError:
         return
-    assert scores == truth
+    assert scores == [-5.0, -6.0 - 0.25]
 
 
 # -- top log-probabilities ------------------------------------------------------------------------------------------
 
 
 def plain(**tokens):
+    """Return a completion that lists these next tokens."""
     return {"choices": [{"logprobs": {"tokens": ["x"], "token_logprobs": [-1.0], "top_logprobs": [tokens]}}]}
 
 
 def chat(*pairs):
-    listed = [{"token": token, "logprob": value} for token, value in pairs]
-    return {"choices": [{"logprobs": {"content": [{"token": "x", "logprob": -1.0, "top_logprobs": listed}]}}]}
+    """Return a chat completion that lists next tokens with their log-probabilities."""
+    listed_tokens = [{"token": token, "logprob": value} for token, value in pairs]
+    return {"choices": [{"logprobs": {"content": [{"token": "x", "logprob": -1.0, "top_logprobs": listed_tokens}]}}]}
 
 
-@pytest.mark.parametrize(("value", "total"), [(math.log(0.25), math.log(0.5)), (-9999.0, -9999.0 + math.log(2))])
-def test_two_tokens_with_one_text_add_up(value, total):
-    listed = next_tokens(chat(("a", value), ("a", value), ("b", -3.0)), 5)
-    assert listed["a"] == pytest.approx(total)
+@pytest.mark.parametrize("value", [math.log(0.25), -9999.0])
+def test_two_tokens_with_one_text_add_up(value):
+    tokens = next_tokens(chat(("a", value), ("a", value), ("b", -3.0)), 5)
+    assert tokens["a"] == pytest.approx(value + math.log(2))
 
 
-@pytest.mark.parametrize("most", [2, 3, 5])
-@pytest.mark.parametrize("form", ["plain", "chat"])
-def test_of_a_longer_list_the_most_probable_tokens_count(most, form):
+UNSORTED = {"d": -4.0, "a": -1.0, "c": -3.0, "b": -2.0, "drawn": -9.0}
+
+
+@pytest.mark.parametrize("body", [plain(**UNSORTED), chat(*UNSORTED.items())], ids=["completion", "chat"])
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (2, [("a", -1.0), ("b", -2.0)]),
+        (3, [("a", -1.0), ("b", -2.0), ("c", -3.0)]),
+        (5, [("a", -1.0), ("b", -2.0), ("c", -3.0), ("d", -4.0), ("drawn", -9.0)]),
+    ],
+)
+def test_of_a_longer_list_the_most_probable_tokens_count(body, most, expected):
     """Servers may list one token more, the drawn one. With it, the same prompt would have other scores each time."""
-    listed = {"d": -4.0, "a": -1.0, "c": -3.0, "b": -2.0, "drawn": -9.0}
-    body = plain(**listed) if form == "plain" else chat(*listed.items())
-    expected = dict(sorted(listed.items(), key=lambda item: -item[1])[:most])
-    assert list(next_tokens(body, most).items()) == list(expected.items())
+    assert list(next_tokens(body, most).items()) == expected
 
 
 @pytest.mark.parametrize(
@@ -247,15 +271,21 @@ def test_a_wrong_list_is_an_error(body, message):
         next_tokens(body, 20)
 
 
-def logs(**masses):
-    return {name.replace("_", " "): math.log(mass) for name, mass in masses.items()}
+def logs(**probabilities):
+    """Return the log-probabilities of tokens; an underscore is a blank."""
+    return {name.replace("_", " "): math.log(probability) for name, probability in probabilities.items()}
+
+
+def probabilities_of(tokens, labels, unlisted="refuse"):
+    """Return the probability that the listed next tokens give to each label."""
+    return [math.exp(score) for score in next_token_scores(tokens, labels, unlisted)]
 
 
 def test_a_label_is_the_mass_of_the_tokens_that_begin_it():
     tokens = logs(_positive=0.3, pos=0.2, negative=0.1, the=0.2, Positive=0.05)
-    scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
-    assert [round(math.exp(score), 12) for score in scores] == [0.1, 0.55]
-    assert [round(p, 12) for p in label_probabilities(scores)] == [round(2 / 13, 12), round(11 / 13, 12)]
+    negative, positive = probabilities_of(tokens, ["negative", "positive"])
+    assert negative == pytest.approx(0.1)
+    assert positive == pytest.approx(0.3 + 0.2 + 0.05)
 
 
 def test_a_token_that_goes_beyond_the_label_is_not_the_label():
@@ -263,24 +293,31 @@ def test_a_token_that_goes_beyond_the_label_is_not_the_label():
         next_token_scores(logs(positive=0.6, neg=0.3), ["pos", "neg"], "refuse")
 
 
-def test_an_unlisted_label_is_no_match_or_gets_the_most_it_can_have():
+def test_an_unlisted_label_is_no_match():
     tokens = logs(positive=0.5, the=0.3, a=0.15)
     advice = r"raise top_n \(--top-n\), or take the bound with unlisted='bound' \(--unlisted bound\)"
     with pytest.raises(NoMatch, match=rf"'negative' not among the 3 .* {advice}"):
         next_token_scores(tokens, ["negative", "positive"], "refuse")
-    low, high = next_token_scores(tokens, ["negative", "positive"], "bound")
-    assert math.isclose(math.exp(high), 0.5)
-    assert math.isclose(math.exp(low), 0.05)  # what the list leaves over is less than the last listed
-    low, _ = next_token_scores(logs(positive=0.5, the=0.1), ["negative", "positive"], "bound")
-    assert math.isclose(math.exp(low), 0.1)  # the least that is listed is less than what is left over
+
+
+def test_the_bound_of_an_unlisted_label_is_what_the_list_leaves_over():
+    tokens = logs(positive=0.5, the=0.3, a=0.15)
+    negative, positive = probabilities_of(tokens, ["negative", "positive"], "bound")
+    assert negative == pytest.approx(1 - 0.5 - 0.3 - 0.15)
+    assert positive == pytest.approx(0.5)
+
+
+def test_the_bound_of_an_unlisted_label_is_at_most_the_last_listed_token():
+    tokens = logs(positive=0.5, the=0.1)  # which leaves over 0.4
+    negative, _ = probabilities_of(tokens, ["negative", "positive"], "bound")
+    assert negative == pytest.approx(0.1)
 
 
 def test_the_bound_is_finite_when_nothing_is_left_over():
-    low, high = next_token_scores(
-        {"positive": math.log(0.75), "the": math.log(0.25)}, ["negative", "positive"], "bound"
-    )
-    assert low < -700 < high
-    assert label_probabilities([low, high]) == [pytest.approx(0, abs=1e-300), 1.0]
+    scores = next_token_scores(logs(positive=0.75, the=0.25), ["negative", "positive"], "bound")
+    negative, positive = scores
+    assert negative < -700 < positive
+    assert label_probabilities(scores) == [pytest.approx(0, abs=1e-300), 1.0]
 
 
 def test_probabilities_that_underflow_are_still_scored():
@@ -288,15 +325,26 @@ def test_probabilities_that_underflow_are_still_scored():
     scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
     assert scores == [-9999.0, pytest.approx(-900.0 + math.log(2))]
     assert label_probabilities(scores) == [0.0, 1.0]
-    assert next_token_scores({"positive": -1e-9, "other": -9999.0}, ["negative", "positive"], "bound")[0] == -9999.0
+
+
+def test_the_bound_of_an_unlisted_label_may_underflow():
+    tokens = {"positive": -1e-9, "other": -9999.0}
+    negative, _ = next_token_scores(tokens, ["negative", "positive"], "bound")
+    assert negative == -9999.0
 
 
 @pytest.mark.parametrize("unlisted", ["refuse", "bound"])
-def test_a_beginning_that_labels_share_tells_nothing(unlisted):
+def test_a_beginning_that_labels_share_is_refused_where_it_outweighs_a_label(unlisted):
+    labels = ["very bad", "very good", "good", "bad"]
     with pytest.raises(NoMatch, match="does not tell the label 'very bad' from others that begin alike"):
-        next_token_scores(logs(very=0.8, good=0.1, bad=0.02), ["very bad", "very good", "good", "bad"], unlisted)
-    scores = next_token_scores(logs(n=0.01, ne=0.5, no=0.25), ["neutral", "no"], unlisted)
-    assert [round(math.exp(score), 12) for score in scores] == [0.5, 0.25]
+        next_token_scores(logs(very=0.8, good=0.1, bad=0.02), labels, unlisted)
+
+
+@pytest.mark.parametrize("unlisted", ["refuse", "bound"])
+def test_a_beginning_that_labels_share_counts_for_none_where_it_is_less_than_each(unlisted):
+    neutral, no = probabilities_of(logs(n=0.01, ne=0.5, no=0.25), ["neutral", "no"], unlisted)
+    assert neutral == pytest.approx(0.5)
+    assert no == pytest.approx(0.25)
 
 
 # -- spellings of a label -------------------------------------------------------------------------------------------
@@ -305,8 +353,9 @@ def test_a_beginning_that_labels_share_tells_nothing(unlisted):
 @pytest.mark.parametrize("blank", [" ", "\t", "▁", "Ġ", "\n", "Ċ", "\u200b", ""])
 @pytest.mark.parametrize("unlisted", ["refuse", "bound"])
 def test_a_token_without_visible_text_is_left_out(blank, unlisted):
-    """It was taken for a beginning of every label, and the query was refused."""
-    assert next_token_scores({blank: -0.1, "yes": -3.0, "no": -4.0}, ["yes", "no"], unlisted) == [-3.0, -4.0]
+    """It begins no label, although it is a beginning of every text."""
+    tokens = {blank: -0.1, "yes": -3.0, "no": -4.0}
+    assert next_token_scores(tokens, ["yes", "no"], unlisted) == [-3.0, -4.0]
 
 
 def test_only_blanks_in_the_list_leave_every_label_unlisted_and_the_message_says_so():
@@ -327,16 +376,16 @@ def test_what_else_is_in_front_of_labels_is_no_unknown_mark(token):
 
 @pytest.mark.parametrize("spelling", ["Food", "FOOD", " Food", "▁food", "Ġfood", "▁Food", "foo", "Fo"])
 def test_all_spellings_of_a_label_are_added_up(spelling):
-    """The first spelling has nearly all of the probability, and was not counted."""
     tokens = {spelling: math.log(0.82), "food": math.log(0.018), "travel": math.log(0.02)}
-    food, travel = next_token_scores(tokens, ["food", "travel"], "refuse")
-    assert (math.exp(food), math.exp(travel)) == (pytest.approx(0.838), pytest.approx(0.02))
+    food, travel = probabilities_of(tokens, ["food", "travel"])
+    assert food == pytest.approx(0.82 + 0.018)
+    assert travel == pytest.approx(0.02)
 
 
 def test_case_tells_labels_apart_that_differ_in_nothing_else():
-    tokens = {"US": math.log(0.5), "us": math.log(0.25), "Us": math.log(0.125)}
-    scores = next_token_scores(tokens, ["US", "us"], "refuse")
-    assert [math.exp(score) for score in scores] == [pytest.approx(0.5), pytest.approx(0.25)]
+    capitals, small = probabilities_of(logs(US=0.5, us=0.25, Us=0.125), ["US", "us"])
+    assert capitals == pytest.approx(0.5)
+    assert small == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
@@ -344,24 +393,40 @@ def test_case_tells_labels_apart_that_differ_in_nothing_else():
     [
         ("N", ["Negative", "neutral"]),  # N begins the one, or the other in capitals
         ("No", ["no", "North"]),
-        ("Ġa", ["Ġa", "a"]),  # the letter itself, or a blank
         ("A", ["animal", "plant"]),  # an article, or the letter of an option
     ],
 )
-def test_a_token_with_two_readings_counts_for_none_and_refuses_where_it_outweighs(token, labels):
+def test_a_token_with_two_readings_counts_for_none_where_it_is_less_than_each(token, labels):
     first, second = labels
-    light = {first: math.log(0.5), second: math.log(0.25), token: math.log(0.125)}
-    if token != first:
-        scores = next_token_scores(light, labels, "refuse")
-        assert [math.exp(score) for score in scores] == [pytest.approx(0.5), pytest.approx(0.25)]
-    heavy = {first: math.log(0.05), second: math.log(0.02), token: math.log(0.9)}
+    tokens = {first: math.log(0.5), second: math.log(0.25), token: math.log(0.125)}
+    assert probabilities_of(tokens, labels) == [pytest.approx(0.5), pytest.approx(0.25)]
+
+
+@pytest.mark.parametrize(
+    ("token", "labels"),
+    [
+        ("N", ["Negative", "neutral"]),
+        ("No", ["no", "North"]),
+        ("A", ["animal", "plant"]),
+        ("Ġa", ["Ġa", "a"]),  # the first label, or the second one with a blank before it
+    ],
+)
+def test_a_token_with_two_readings_is_refused_where_it_outweighs_a_label(token, labels):
+    first, second = labels
+    tokens = {first: math.log(0.05), second: math.log(0.02), token: math.log(0.9)}
     with pytest.raises(NoMatch, match="does not tell the label"):
-        next_token_scores(heavy, labels, "refuse")
+        next_token_scores(tokens, labels, "refuse")
 
 
 def test_the_bound_of_an_unlisted_label_includes_what_may_begin_it():
-    tokens = {"plant": math.log(0.5), "A": math.log(0.2), "the": math.log(0.1)}
-    animal, plant = next_token_scores(tokens, ["animal", "plant"], "bound")
-    assert (math.exp(animal), math.exp(plant)) == (pytest.approx(0.3), pytest.approx(0.5))
+    """Left over are 0.2, of which 0.1 (the last listed one) bounds a single token; "A" may begin the label."""
+    tokens = logs(plant=0.5, A=0.2, the=0.1)
+    animal, plant = probabilities_of(tokens, ["animal", "plant"], "bound")
+    assert animal == pytest.approx(0.1 + 0.2)
+    assert plant == pytest.approx(0.5)
+
+
+def test_an_unlisted_label_that_an_unclear_token_may_begin_is_refused_where_that_outweighs_the_others():
+    tokens = logs(plant=0.3, A=0.55, the=0.1)
     with pytest.raises(NoMatch, match="does not tell the label 'animal'"):
-        next_token_scores({**tokens, "A": math.log(0.55), "plant": math.log(0.3)}, ["animal", "plant"], "bound")
+        next_token_scores(tokens, ["animal", "plant"], "bound")

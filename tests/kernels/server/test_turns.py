@@ -29,64 +29,83 @@ TURNS = [
 ]
 
 
-def sent(request: Any) -> list[tuple[str, Any]]:
+def turns_of(request: Any) -> list[tuple[str, Any]]:
+    """Return the role and the content of each message of a request."""
     return [(message["role"], message["content"]) for message in request.get("messages", ())]
 
 
+def expected_turns(parts: PromptParts) -> list[tuple[str, str]]:
+    """Return the messages of a prompt with two demonstrations."""
+    roles = ["user", "assistant", "user", "assistant", "user"]
+    return list(zip(roles, parts.turns(), strict=True))
+
+
 def test_a_server_gets_the_parts_as_messages(make: Any, server: Any) -> None:
-    pytest.importorskip("openai")
-    kernel = make("text", api="chat", turns=True, system="Be brief.")
-    kernel.batch([PROMPT], ["good", "bad"])
-    assert [("system", "Be brief."), *TURNS] in list(map(sent, server.requests))
+    make("text", api="chat", turns=True, system="Be brief.").batch([PROMPT], ["good", "bad"])
+    assert [("system", "Be brief."), *TURNS] in [turns_of(request) for request in server.requests]
 
 
 def test_whole_benchmarks_send_turns(make: Any, server: Any) -> None:
-    pytest.importorskip("openai")
-    kernel = make("text", api="chat", turns=True)
     benchmark = StaICC.Normal(k=2, datasets=["mini"], limit=2, unparsed="wrong")
-    benchmark(kernel)
-    expected = []
+    benchmark(make("text", api="chat", turns=True))
+
+    received = [turns_of(request) for request in server.requests]
     for query in benchmark[0].all_queries():
-        assert query.parts is not None
-        roles = ("user", "assistant", "user", "assistant", "user")
-        expected.append(list(zip(roles, query.parts.turns(), strict=True)))
-    received = list(map(sent, server.requests))
-    assert [turns for turns in expected if turns not in received] == []
+        assert expected_turns(query.parts) in received, query
 
 
 @pytest.mark.parametrize("kind", LABEL_KINDS)
 def test_every_kind_of_label_is_sent_as_it_is(make: Any, server: Any, kind: str) -> None:
-    pytest.importorskip("openai")
-    kernel = make("text", api="chat", turns=True)
-    queries = StaICC.Normal(k=2, datasets=own_data(LABEL_KINDS[kind]), limit=2)[0].all_queries()
-    kernel.batch([query.prompt for query in queries], LABEL_KINDS[kind])
-    received = list(map(sent, server.requests))
+    labels = LABEL_KINDS[kind]
+    queries = StaICC.Normal(k=2, datasets=own_data(labels), limit=2)[0].all_queries()
+    make("text", api="chat", turns=True).batch([query.prompt for query in queries], labels)
+
+    received = [turns_of(request) for request in server.requests]
     for query in queries:
-        assert query.parts is not None
-        turns = query.parts.turns()
-        assert list(zip(("user", "assistant") * 2 + ("user",), turns, strict=True)) in received
+        assert expected_turns(query.parts) in received, query
 
 
-def test_turns_are_another_identity_and_are_needed_for_a_marked_cache() -> None:
-    url, model = "http://localhost:1/v1", "m"
-    kernels = [EndpointKernel(url, model, scoring="text", api="chat", turns=turns) for turns in (False, True)]
-    assert kernels[0].identity() != kernels[1].identity()
-    marked = EndpointKernel(url, model, scoring="text", api="chat", turns=True, cache_control=True)
-    assert marked.identity() == kernels[1].identity()  # it changes no prediction
-    *_, last, question = marked.messages(PROMPT)
-    assert last["content"] == [{"type": "text", "text": "bad", "cache_control": {"type": "ephemeral"}}]
+def chat_kernel(**options: Any) -> EndpointKernel:
+    """Return a kernel of a chat for a server that is not there."""
+    return EndpointKernel("http://localhost:1/v1", "m", scoring="text", api="chat", **options)
+
+
+def test_turns_are_in_the_identity() -> None:
+    assert chat_kernel(turns=True).identity() != chat_kernel(turns=False).identity()
+
+
+def test_a_marked_cache_is_not_in_the_identity() -> None:
+    """It changes no prediction."""
+    assert chat_kernel(turns=True, cache_control=True).identity() == chat_kernel(turns=True).identity()
+
+
+def test_the_last_demonstration_is_marked_for_the_cache() -> None:
+    *_, last_demonstration, question = chat_kernel(turns=True, cache_control=True).messages(PROMPT)
+    assert last_demonstration["content"] == [
+        {"type": "text", "text": "bad", "cache_control": {"type": "ephemeral"}},
+    ]
     assert question == {"role": "user", "content": "text: c label: "}
+
+
+def test_a_marked_cache_needs_turns() -> None:
     with pytest.raises(StaICC.ArgumentError, match="cache_control marks the last demonstration"):
         LiteLLMKernel("m", cache_control=True)
+
+
+def test_turns_need_a_chat() -> None:
     with pytest.raises(StaICC.ArgumentError, match="expected api='chat'"):
-        EndpointKernel(url, model, scoring="text", turns=True)
+        EndpointKernel("http://localhost:1/v1", "m", scoring="text", turns=True)
+
+
+def test_turns_need_a_prompt_with_its_parts() -> None:
     with pytest.raises(StaICC.PromptError, match="turns=True needs a prompt with its parts"):
-        kernels[1].messages("text: c label: ")
+        chat_kernel(turns=True).messages("text: c label: ")
 
 
-def test_the_word_of_the_other_kernels() -> None:
+def test_the_prompt_format_chat_turns_sends_turns() -> None:
     kernel = EndpointKernel.from_spec("openai:http://localhost:1/v1#m;scoring=text;prompt_format=chat-turns")
-    assert (kernel.api, kernel.turns) == ("chat", True)
+    assert kernel.api == "chat"
+    assert kernel.turns is True
 
 
 def test_batch_files_have_turns() -> None:
@@ -96,10 +115,12 @@ def test_batch_files_have_turns() -> None:
     assert messages[-2]["content"][0]["cache_control"] == {"type": "ephemeral"}
 
 
-def test_prompts_are_measured_with_as_many_messages_as_they_have(make: Any, server: Any) -> None:
-    pytest.importorskip("openai")
-    kernel = make("text", api="chat", turns=True)
-    kernel.batch([PromptText(replace(PROMPT.parts, instruction="a long text " * 100))], ["good", "bad"])
-    roles = [[role for role, _ in sent(request)] for request in server.requests]
-    assert len(roles) > 1
-    assert [each for each in roles if each != [role for role, _ in TURNS]] == []
+def test_requests_that_measure_a_long_prompt_have_its_messages(make: Any, server: Any) -> None:
+    """More than one request: some ask how many tokens the server reads."""
+    long_prompt = PromptText(replace(PROMPT.parts, instruction="a long text " * 100))
+    make("text", api="chat", turns=True).batch([long_prompt], ["good", "bad"])
+
+    assert len(server.requests) > 1
+    for request in server.requests:
+        roles = [role for role, _ in turns_of(request)]
+        assert roles == ["user", "assistant", "user", "assistant", "user"]
