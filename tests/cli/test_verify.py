@@ -168,7 +168,10 @@ def test_a_model_with_other_options_proves_nothing(staicc: Cli) -> None:
     assert "give the options of the run" in out
 
 
-def test_a_model_of_another_kind_is_named_and_not_only_its_options(staicc: Cli, tmp_path: Path) -> None:
+def test_a_model_of_another_kind_is_named_and_not_only_its_options(
+    staicc: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "other_model.py").write_text("def predict(prompt, label_space):\n    return 0\n", "utf-8")
     status, out, _ = staicc("verify", "r.json", "--rerun", "2", "--model", "other_model:predict")
     assert status == 3
