@@ -43,6 +43,7 @@ import itertools
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -560,9 +561,23 @@ QUESTIONS = {  # each with the pages that answer it
     "Which runs can be compared with each other?": ("comparing.html",),
     "What do I write in the paper?": ("comparing.html",),
     "Why is a comparison untested?": ("comparing.html",),
+    "Can I stop early when one model is clearly better?": ("early_stopping.html",),
+    "How do I read the logs of inspect or HELM?": ("logs.html",),
+    "How do I move from version 0.1.1 to 1.0?": ("migration.html",),
+    "How do I write my own benchmark?": ("adding_a_benchmark.html",),
+    "What is the difference between Normal and GLER?": ("benchmarks.html",),
+    "license": ("index.html", "data_sets.html"),  # the page writes "licence"
+    "irt": ("mixed_models.html",),
+    "speed": ("performance.html",),
 }
 NAMES = ("values_equal", "PPMKernel", "split_runs", "EndpointKernel")
 INTERNALS = ("api/", "changelog.html", "contributing.html", "architecture.html")
+
+
+def test_every_guide_has_keywords_for_the_search() -> None:
+    keywords = runpy.run_path(str(ROOT / "docs" / "hooks" / "search_words.py"))["KEYWORDS"]
+    guides = {path.name for path in (ROOT / "docs").glob("*.md")} | {"index.md"}
+    assert {*keywords} == guides - {"architecture.md"}  # internals are found by their names
 
 
 LONGEST_SEARCH = 600

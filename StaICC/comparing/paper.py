@@ -223,19 +223,29 @@ class _Section:
         return latex_cell(method) + _citation(_known_works([_name_of_method(method)], self._more_works))
 
     def _scores(self) -> Iterator[str]:
-        """Yield the sentence about the mean score of each run, after that about the direction of the score."""
+        """Yield the sentence about the mean score of each run, after that about the direction of the score.
+
+        Baselines that all runs share are in a sentence of their own.
+        """
         if self._is_lower_better:
             yield f"Lower values of the score, {self._metric_in_words}, are better."
+        baselines = {self._baselines_in_words(self._records[name].get(None)) for name in self._runs}
+        baselines_are_shared = len(self._runs) > 1 and len(baselines) == 1
         for name, result in self._runs.items():
             mean = self._records[name].get(None)
             model = latex_cell(result.provenance.label_without_digests)
             sentence = f"{latex_cell(name)} ({model}{self._own_settings(result)}) has {self._value_in_words(mean)}"
+            if not baselines_are_shared and self._baselines_in_words(mean):
+                sentence += f", where {self._baselines_in_words(mean)}"
             if mean is not None and mean["left_out"]:
                 left_out = _counted(mean["left_out"], "query", "queries")
                 sentence += f"; {left_out} without a score are left out"
             if result.stopping is not None:
                 sentence += "; the run stopped early"
             yield f"{sentence}."
+        if baselines_are_shared:
+            for words in filter(None, baselines):  # one, or none if no run has baselines
+                yield f"In the mean, {words}."
 
     def _own_settings(self, result: Result) -> str:
         """Return the settings of a run that not all runs share, without digests, such as ``", k 4, method topk"``."""
@@ -277,7 +287,7 @@ class _Section:
         return ";".join(differing)
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
-        """Return the mean score of a run in words, with its interval and its baselines, if these are known.
+        """Return the mean score of a run in words, with its interval, if one is known.
 
         Args:
             record: The record of the mean; ``None`` if the run has no mean.
@@ -288,10 +298,17 @@ class _Section:
         if record["low"] is not None:
             level = f"{100 * record['level']:g}"
             text += rf" ({level}\,\% confidence interval ${record['low']:.3f}$ to ${record['high']:.3f}$)"
-        if record["random"] is not None:
-            text += f", where random guessing has ${record['random']:.3f}$"
-            text += f" and the majority label ${record['majority']:.3f}$"
         return text
+
+    def _baselines_in_words(self, record: Mapping[str, Any] | None) -> str:
+        """Return the baselines of a mean score in words; empty without a mean or baselines.
+
+        Args:
+            record: The record of the mean; ``None`` if the run has no mean.
+        """
+        if record is None or record["value"] is None or record["random"] is None:
+            return ""
+        return f"random guessing has ${record['random']:.3f}$ and the majority label ${record['majority']:.3f}$"
 
     def _tests(self) -> Iterator[str]:
         """Yield the sentences about the tests of pairs of runs, and about what limits tests and intervals."""

@@ -52,12 +52,16 @@ class EngineKernel(TokenKernel):
     def __init__(self, spec: str, **options: Any) -> None:
         """Divide the options into those of scoring and the engine's own arguments, and check both; nothing is loaded.
 
+        Args:
+            spec: The model: ``"smollm2"``, ``"hf:NAME"``, the path of a folder or file, or a name of the hub.
+            **options: The options.
+
         Raises:
             ArgumentError: The model's name has no meaning, or an option has an illegal value.
             UnknownNameError: Neither the kernel nor the engine has an option of this name.
         """
-        all_option_names = {field.name for field in dataclasses.fields(self.option_record)}
-        scoring_names = all_option_names - NOT_TAKEN
+        names_of_record = {field.name for field in dataclasses.fields(self.option_record)}
+        scoring_names = names_of_record - NOT_TAKEN  # without those that say how the torch kernel computes
         scoring_options = {}
         self.engine_arguments: dict[str, Any] = {}
         for name, value in options.items():
@@ -87,9 +91,10 @@ class EngineKernel(TokenKernel):
         if not self.engine_arguments:
             return  # the package that knows the names may not be installed
         known_arguments = set(self._known_arguments())
+        all_names = known_arguments | scoring_names
         for name in self.engine_arguments:
             if name not in known_arguments:
-                raise unknown_option(f"{self.kind}:", name, known_arguments | scoring_names)
+                raise unknown_option(f"{self.kind}:", name, all_names)
 
     def _read_content(self) -> dict[str, str]:
         """Return facts about the files as they are now."""
@@ -144,8 +149,12 @@ class EngineKernel(TokenKernel):
             arguments[name] = value
             for reason in _why_unidentified(value):
                 unidentified.add(f"engine argument {name!r} {reason}")
-        # What JSON does not have is named by its class.
-        arguments_text = json.dumps(arguments, sort_keys=True, default=lambda value: type(value).__qualname__)
+
+        def class_name(value: object) -> str:
+            """Return what takes the place of a value that JSON does not have."""
+            return type(value).__qualname__
+
+        arguments_text = json.dumps(arguments, sort_keys=True, default=class_name)
         content = self._content or self._read_content()
         who = {**content, **engine_facts, "kernel": type(self).__name__, "engine arguments": arguments_text}
         return Identity(who, self.options.settings(), tuple(sorted(unidentified)))

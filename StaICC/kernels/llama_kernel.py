@@ -85,7 +85,14 @@ class Vocabulary:
         self.chat_template = model.metadata.get("tokenizer.chat_template")
 
     def __call__(self, texts: Sequence[str], add_special_tokens: bool = True) -> dict[str, list[list[int]]]:
-        """Return the tokens of texts; names of special tokens in them are these tokens."""
+        """Return the tokens of texts, as a tokenizer of transformers does.
+
+        A name of a special token that is in a text, such as ``<|im_start|>``, becomes that token.
+
+        Args:
+            texts: The texts.
+            add_special_tokens: Whether the token that begins a text is added.
+        """
         rows = []
         for text in texts:
             encoded = text.encode("utf-8", "surrogatepass")
@@ -207,7 +214,16 @@ class LlamaKernel(EngineKernel):
         return {"model": "GGUF", "files": " ".join(digest_of_file(file) for file in files)}
 
     def engine(self, positions: int = SMALLEST) -> LlamaEngine:
-        """Return the engine with a context of at least some positions; loads it, again if its context is smaller."""
+        """Return the engine with a context of at least some positions.
+
+        It is loaded when it is first needed, and once more if its context is smaller.
+
+        Args:
+            positions: The number of positions.
+
+        Raises:
+            StaICCError: llama.cpp cannot load the model, or its file changed while it was loaded.
+        """
         with self._lock:
             if self._engine is None or self._engine.model.n_ctx() < positions:
                 content = self._read_content()
@@ -216,8 +232,8 @@ class LlamaKernel(EngineKernel):
                 if self._read_content() != content:
                     raise StaICCError("the file of the model changed while it was loaded; load it again")
                 self._engine = LlamaEngine(model, Vocabulary(model))
-                self._content = content
-                self._held = ()
+                self._content = content  # what was loaded, for the identity
+                self._held = ()  # the new engine has computed no tokens
             engine: LlamaEngine = self._engine
             return engine
 
@@ -255,8 +271,8 @@ class LlamaKernel(EngineKernel):
         """Return the maximum number of tokens of a prompt: the given ``max_length``, or the model's own context."""
         if self.options.max_length:
             return self.options.max_length
-        model = self.engine().model
-        return int(_library().llama_model_n_ctx_train(model.model))
+        llama = self.engine().model
+        return int(_library().llama_model_n_ctx_train(llama.model))  # the pointer to the model in C
 
     def _reader(self) -> TokenKernel:
         """Return what reads prompts: this kernel, or if it is not loaded a reader of the vocabulary alone."""
@@ -326,10 +342,13 @@ class LlamaKernel(EngineKernel):
             return 0
         return kept_positions
 
-    def _count_and_sort(self, sequences: Sequence[Tokens]) -> list[int]:
-        """Count the tokens of sequences; return the numbers of the sequences in the order of their prefixes."""
+    def _in_order_of_prefixes(self, sequences: Sequence[Tokens]) -> list[int]:
+        """Return the indexes of sequences in the order in which they are computed; their tokens are counted as read.
+
+        In sorted order, a sequence follows the one with which it shares its longest prefix.
+        """
         self._count(sequences)
-        return sorted(range(len(sequences)), key=lambda number: sequences[number])
+        return sorted(range(len(sequences)), key=lambda index: sequences[index])
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
         """Return the logits of tokens after each sequence, and if ``totals`` those of the vocabulary added up.
@@ -341,11 +360,11 @@ class LlamaKernel(EngineKernel):
         """
         rows: list[list[float]] = [[] for _ in sequences]
         log_totals = [0.0] * len(sequences)
-        for number in self._count_and_sort(sequences):
-            sequence = sequences[number]
+        for index in self._in_order_of_prefixes(sequences):
+            sequence = sequences[index]
             (logits,) = self._logits(sequence, first_wanted=len(sequence) - 1)
-            rows[number] = logits[list(tokens)].tolist()
-            log_totals[number] = _log_sum(logits)
+            rows[index] = logits[list(tokens)].tolist()
+            log_totals[index] = _log_sum(logits)
         if not totals:
             return TokenLogits(rows, log_totals=None)
         return TokenLogits(rows, log_totals)
@@ -360,13 +379,13 @@ class LlamaKernel(EngineKernel):
         """
         computed = self._computed(sequences, starts, labels)
         logs: list[list[float]] = [[] for _ in sequences]
-        for number in self._count_and_sort(computed):
-            start = starts[number]
-            scored_tokens = sequences[number][start + 1 :]
+        for index in self._in_order_of_prefixes(computed):
+            start = starts[index]
+            scored_tokens = sequences[index][start + 1 :]
             # The logits after a position are those of the token at the next position.
-            logits_of_tokens = self._logits(computed[number], first_wanted=start)
+            logits_of_tokens = self._logits(computed[index], first_wanted=start)
             for token, logits in zip(scored_tokens, logits_of_tokens, strict=True):
-                logs[number].append(float(logits[token]) - _log_sum(logits))
+                logs[index].append(float(logits[token]) - _log_sum(logits))
         return logs
 
     def _continued(
@@ -389,10 +408,10 @@ class LlamaKernel(EngineKernel):
         vocabulary = self.tokenizer
         ending = Ending(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(sequences)
-        for number in self._count_and_sort(sequences):
-            new_tokens = self._continuation(sequences[number], max_new_tokens, ending, sampling)
+        for index in self._in_order_of_prefixes(sequences):
+            new_tokens = self._continuation(sequences[index], max_new_tokens, ending, sampling)
             finish_reason = "stop" if ending.complete(new_tokens) else "length"
-            texts[number] = Text(ending.text(new_tokens), finish_reason)
+            texts[index] = Text(ending.text(new_tokens), finish_reason)
         return texts
 
     def _continuation(

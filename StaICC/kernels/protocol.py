@@ -93,8 +93,9 @@ class LoadedKernel(Kernel, Protocol):
 def can_call_directly(kernel: Any, method: str) -> bool:
     """Return whether a method of a kernel may be called instead of ``batch`` or ``__call__``.
 
-    It may not if that could bypass code of the user: if the object, or a subclass of the class that defines the method,
-    overrides something, or if the object is a wrapper that passes the method on.
+    It may not if that could bypass code of the user, which may change scores. There is such code if a subclass of the
+    class that defines the method overrides a member of it, if a method of the object was replaced, or if the object is
+    a wrapper that passes the method on.
 
     Args:
         kernel: A kernel or any inference function.
@@ -102,8 +103,8 @@ def can_call_directly(kernel: Any, method: str) -> bool:
     """
     if replaced_methods(kernel):
         return False
-    classes = type(kernel).__mro__
-    defining_classes = [base for base in classes if method in vars(base)]
+    classes = type(kernel).__mro__  # the class of the kernel, then its base classes
+    defining_classes = [cls for cls in classes if method in vars(cls)]
     if not defining_classes:  # a wrapper passes the method on
         return False
 
@@ -121,7 +122,7 @@ def can_call_directly(kernel: Any, method: str) -> bool:
 
 
 def _can_change_scores(name: str) -> bool:
-    """Return whether predictions may be others where a subclass overrides a member of a kernel."""
+    """Return whether a subclass that overrides this member of a kernel can change its scores."""
     if name == "__call__":
         return True
     is_special_method = name.startswith("__")

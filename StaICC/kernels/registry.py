@@ -251,24 +251,32 @@ def _docstrings(record: type[Any]) -> Mapping[str, str]:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
         assert isinstance(definition, ast.ClassDef)
         # A docstring of an attribute is the constant in the statement after it.
-        for statement, following in itertools.pairwise(definition.body):
+        for statement, next_statement in itertools.pairwise(definition.body):
             if not isinstance(statement, ast.AnnAssign):
                 continue
-            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-                docstring = " ".join(str(following.value.value).split())
+            if isinstance(next_statement, ast.Expr) and isinstance(next_statement.value, ast.Constant):
+                docstring = " ".join(str(next_statement.value.value).split())
                 first_sentence, _, _ = docstring.partition(". ")
-                sentences[ast.unparse(statement.target)] = without_references(first_sentence.rstrip("."))
+                attribute = ast.unparse(statement.target)
+                sentences[attribute] = without_references(first_sentence.rstrip("."))
     return sentences
 
 
 def option_types(record: type, *left_out: str) -> dict[str, str]:
-    """Return the annotated type of each field of a dataclass with a default, without those left out."""
+    """Return the annotated types of the options of a dataclass, as texts by name: of its fields that have a default.
+
+    Args:
+        record: The dataclass.
+        *left_out: Names of fields that are no options.
+    """
     types = {}
     for field in fields(record):
-        if field.default is not MISSING and field.name not in left_out:
-            # The type is a text where the module of the dataclass postpones annotations.
-            postponed = isinstance(field.type, str)
-            types[field.name] = str(field.type) if postponed else inspect.formatannotation(field.type)
+        if field.default is MISSING or field.name in left_out:
+            continue
+        if isinstance(field.type, str):  # the module of the dataclass postpones annotations
+            types[field.name] = field.type
+        else:
+            types[field.name] = inspect.formatannotation(field.type)
     return types
 
 
@@ -442,24 +450,27 @@ def _read_factory(name: str, value: Any) -> KernelFactory:
 
 
 def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], argument: str) -> LoadedKernel:
-    """Return the kernel ``factory(text, **options)``, or an inference function itself if the name is of one.
+    """Return the kernel ``factory(text, **options)``; of a name of an inference function, that function.
+
+    For ``"hf:gpt2;dtype=float32"``, the name is ``"hf"``, the argument ``"gpt2"``, and the text
+    ``"hf:gpt2;dtype=float32"``.
 
     Args:
         name: What the user wrote to name the factory, such as ``"hf"`` or ``"package.module:name"``.
-        factory: Makes the kernel. It may be an inference function, which predicts and makes nothing.
-        text: The text that the factory is called with, such as ``"hf:gpt2"``.
+        factory: Makes the kernel. Where the user named an inference function, it is that function.
+        text: The text that the factory is called with.
         options: The options that it is called with.
-        argument: What the user wrote after the name, such as ``"gpt2"``; empty for nothing. It is part of the text, and
-            is given in addition because an inference function must have none.
+        argument: What the user wrote after the name; empty for nothing. An inference function must have none.
 
     Raises:
         ArgumentError: An inference function got an argument or options, or what was named makes no kernel.
     """
     if _is_inference_function(factory):
-        given = [argument] if argument else []
-        given += options  # their names
-        if given:
-            got = ", ".join(given)
+        unexpected = list(options)  # their names
+        if argument:
+            unexpected.insert(0, argument)
+        if unexpected:
+            got = ", ".join(unexpected)
             raise ArgumentError(f"{name!r} is an inference function: got {got}, expected no argument and no option")
         return cast("LoadedKernel", factory)
     # Checked before the call, so that an error within the factory is not taken for wrong arguments.

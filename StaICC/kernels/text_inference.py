@@ -81,7 +81,7 @@ class ReplySettings:
             object.__setattr__(self, "stop", tuple(self.stop))
 
     def reply_settings(self) -> dict[str, str]:
-        """Return the settings that are sent, as text, for the identity."""
+        """Return the settings of replies for the identity: JSON texts by name, without those that are not sent."""
         settings = self.reply_request(None, ())
         settings["stop"] = self.stop
         settings["system"] = self.system or None
@@ -118,7 +118,9 @@ class ReplySettings:
             stop: Texts before which the reply ends.
         """
         limit_option = self._limit_option()
-        limit = getattr(self, limit_option) if max_new_tokens is None else max_new_tokens
+        limit = max_new_tokens
+        if limit is None:
+            limit = getattr(self, limit_option)
         fields: dict[str, Any] = {
             limit_option: limit,
             "temperature": self.temperature,
@@ -145,15 +147,17 @@ class ReplySettings:
         if not self.turns:
             messages.append({"role": "user", "content": str(prompt)})
             return messages
-        # Text, label, text, label, ..., text of the query.
-        turns = parts_of(prompt, "turns=True").turns()
-        number_of_last_label = len(turns) - 2  # the end of the demonstrations, which prompts may have in common
+        parts = parts_of(prompt, "turns=True")  # an error about this option if the prompt has no parts
+        turns = parts.turns()  # text, label, text, label, ..., text of the query
+        number_of_last_label = len(turns) - 2
         for number, turn in enumerate(turns):
             is_label = number % 2 == 1
+            role = "assistant" if is_label else "user"
             content: Any = turn
             if self.cache_control and is_label and number == number_of_last_label:
+                # The provider may cache what comes before: the demonstrations, which prompts have in common.
                 content = [{"type": "text", "text": turn, "cache_control": {"type": "ephemeral"}}]
-            messages.append({"role": "assistant" if is_label else "user", "content": content})
+            messages.append({"role": role, "content": content})
         return messages
 
 
@@ -184,19 +188,19 @@ def reply(body: Mapping[str, Any]) -> Text:
         raise WithheldReplyError("the server withheld the reply (content filter)")
 
     message = choice.get("message")
-    if isinstance(message, Mapping):
+    if isinstance(message, Mapping):  # of a chat
         text = _message_text(message)
-        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        fields = message
     else:
         text = choice.get("text")
-        reasoning = choice.get("reasoning_content") or choice.get("reasoning")
+        fields = choice
+    reasoning = fields.get("reasoning_content") or fields.get("reasoning")
 
     ending_is_known = reason is not None
-    if ending_is_known and text in (None, ""):
-        is_all_reasoning = bool(reasoning or token_counts(body).get("reasoning_tokens"))
-        if is_all_reasoning:
-            text = f"<think>{reasoning or ''}"
-    # Null is no reply. An empty text is one, in which there was nothing to say.
+    has_reasoning = bool(reasoning or token_counts(body).get("reasoning_tokens"))
+    if ending_is_known and has_reasoning and text in (None, ""):
+        text = f"<think>{reasoning or ''}"  # all tokens were those of the reasoning
+    # An empty text is a reply, too, but null is none.
     if not isinstance(text, str):
         raise EndpointError(f"the server's reply holds no text (finish reason {clip(choice.get('finish_reason'))})")
     return Text(text, reason)
@@ -210,9 +214,9 @@ def _message_text(message: Mapping[str, Any]) -> object:
         ``None``, is returned unchanged.
     """
     content = message.get("content")
-    if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, Mapping)]
-        texts = [part for part in parts if isinstance(part, str)]
+    if isinstance(content, list):  # of parts such as {"type": "text", "text": "food"}
+        values = [part.get("text") for part in content if isinstance(part, Mapping)]
+        texts = [value for value in values if isinstance(value, str)]
         content = "".join(texts) if texts else None
     arguments = tool_call_text(message)
     if arguments is not None:

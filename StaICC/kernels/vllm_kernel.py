@@ -137,7 +137,11 @@ class VLLMKernel(EngineKernel):
 
     @property
     def engine(self) -> Any:
-        """The ``vllm.LLM``; starts it."""
+        """The engine of vLLM (``vllm.LLM``), which is started when it is first needed.
+
+        Raises:
+            StaICCError: The files of the model changed while it was loaded, so it is not known what was loaded.
+        """
         with self._lock:
             if self._engine is None:
                 vllm = _vllm()
@@ -157,7 +161,7 @@ class VLLMKernel(EngineKernel):
                         f"the files of the model {checkpoint.name!r} changed while it was loaded; load it again"
                     )
                 self._engine = engine
-                self._content = content
+                self._content = content  # what was loaded, for the identity
             return self._engine
 
     @property
@@ -260,8 +264,8 @@ class VLLMKernel(EngineKernel):
         """Return for each sequence the log-probabilities of some tokens after it, by token.
 
         A sequence needs several requests if more than :data:`TOKENS_PER_REQUEST` tokens are wanted after it. All
-        requests must name the same number of tokens, since vLLM fills shorter lists with token 0 at a probability of 0.
-        So they are filled up with tokens whose log-probabilities are not needed.
+        requests name the same number of tokens: shorter lists are filled up with tokens that are not needed, since vLLM
+        would fill them with token 0 at a probability of 0.
 
         Args:
             sequences: The token sequences.
@@ -284,8 +288,9 @@ class VLLMKernel(EngineKernel):
         log_probabilities: list[dict[int, float]] = [{} for _ in sequences]
         for request, setting, output in zip(requests, settings, outputs, strict=True):
             (logprob_by_token,) = output.outputs[0].logprobs  # of the one position that was generated
+            logs_of_sequence = log_probabilities[request.sequence_index]
             for token in setting["logprob_token_ids"]:
-                log_probabilities[request.sequence_index][token] = float(logprob_by_token[token].logprob)
+                logs_of_sequence[token] = float(logprob_by_token[token].logprob)
         return log_probabilities
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:

@@ -28,6 +28,7 @@ import data_set_pages  # noqa: E402
 import logged_metric_tables  # noqa: E402
 import repository  # noqa: E402
 import result_file_tables  # noqa: E402
+import search_words  # noqa: E402
 
 __all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "on_post_page", "on_post_template"]
 
@@ -168,34 +169,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-INTERNALS = ("api/", "changelog.md", "contributing.md", "architecture.md")
-"""Readers look for guides, and for internals by their names."""
-
-DETAILS = (
-    *("examples/", "data_sets/", "adding_a_benchmark.md", "adding_a_method.md", "adding_a_metric.md"),
-    *("lm_eval_runs.md", "error_rates.md", "migration.md", "published_figures.md", "long_icl.md"),
-)
-"""Pages that have the words of the guides for users, with more details."""
-
-GUIDES = ("concepts.md", "metrics.md", "kernels.md", "methods.md", "adding_a_data_set.md")
-"""The pages that most questions are about."""
-
-
-def _search_boost(place: str) -> float:
-    """Return the weight of a page in the site's search."""
-    if place.startswith(INTERNALS):
-        return 0.0002
-    if place.startswith(DETAILS):
-        return 0.2
-    if place == "faq.md":
-        return 3.0
-    if place in GUIDES:
-        return 2.5
-    if place == "comparing.md":  # long: it has the words of many questions that are not about it
-        return 1.6
-    return 1.0
-
-
 def _folder_of_links(place: str) -> str:
     """Return the folder of the repository that the links of a page start from.
 
@@ -211,7 +184,8 @@ def _folder_of_links(place: str) -> str:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Called by MkDocs before a page is read: puts tables in, and weighs the page for the search."""
-    page.meta["search"] = {"boost": _search_boost(page.file.src_uri)}
+    page.meta["search"] = {"boost": search_words.boost(page.file.src_uri)}
+    page.meta["tags"] = search_words.keywords(page.file.src_uri)
     LINKS.page = page.file.src_uri
     LINKS.folder = _folder_of_links(page.file.src_uri)
 

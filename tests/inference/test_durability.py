@@ -324,18 +324,29 @@ def test_a_disk_that_is_full_in_mid_run_loses_nothing(tmp_path, expected):
     assert len(calls_of(calls)) - asked == QUERIES - stored, "calls of the second run"
 
 
+def interrupt_after(calls, count):
+    """Interrupt the main thread when so many calls were made (or after a minute, for the test to fail)."""
+
+    def watch():
+        end = time.monotonic() + 60
+        while len(calls_of(calls)) < count and time.monotonic() < end:
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=watch).start()
+
+
 def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tmp_path):
-    path, calls = tmp_path / "run.sqlite", tmp_path / "calls"
+    store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
     kernel = Deterministic(str(calls), seconds=0.05)
-    threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
-    with ThreadPoolExecutor(3) as executor:
-        with pytest.raises(KeyboardInterrupt):
-            normal(kernel, store=path, executor=executor, chunk_size=50)
-        interrupted = time.monotonic()
-    assert time.monotonic() - interrupted < 0.5, "the threads are still busy with their chunks"
-    asked = len(calls_of(calls))
-    assert 10 <= asked < 100
-    assert predictions_in(path) == asked, "a prediction is lost"
+    threads, chunk_size = 3, 50
+    interrupt_after(calls, count=10)
+    with ThreadPoolExecutor(threads) as executor, pytest.raises(KeyboardInterrupt):
+        normal(kernel, store=store, executor=executor, chunk_size=chunk_size)
+
+    calls_made = len(calls_of(calls))
+    assert 10 <= calls_made < threads * chunk_size, "the threads went on with their chunks"
+    assert predictions_in(store) == calls_made, "a prediction is lost"
 
 
 def test_a_pool_that_is_closed_in_a_hurry_kills_its_processes():

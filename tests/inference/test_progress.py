@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from StaICC.progress import LOADING, Progress, ProgressLine, drawn_progress
 
 
 class Late(LoadsModel):
-    """A kernel whose model is loaded when it is first needed."""
+    """A kernel whose model is loaded when it is first needed; it counts how often."""
 
     def __init__(self) -> None:
         self.loaded = 0
@@ -37,14 +38,31 @@ class Late(LoadsModel):
         return 0
 
 
-def test_loading_is_a_phase_before_the_first_prediction(tmp_path: Any) -> None:
+@pytest.fixture
+def reports() -> list[Progress]:
+    """Return the progress reports of a run whose model is loaded late."""
     reports: list[Progress] = []
-    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
+    StaICC.Normal(datasets=["mini"], limit=4)(Late(), progress=reports.append)
+    return reports
+
+
+def test_a_model_is_loaded_once(tmp_path: Path) -> None:
     kernel = Late()
-    benchmark(kernel, progress=reports.append, store=tmp_path / "run.sqlite")
+    StaICC.Normal(datasets=["mini"], limit=4)(kernel, store=tmp_path / "run.sqlite")
+    assert kernel.loaded == 1
+
+
+def test_loading_is_reported_once_before_the_first_prediction(reports: list[Progress]) -> None:
+    (loading,) = [number for number, report in enumerate(reports) if report.phase == LOADING]
+    first_prediction = min(number for number, report in enumerate(reports) if report.done > 0)
+    assert loading < first_prediction
+
+
+def test_after_the_loading_the_prediction_is_reported(reports: list[Progress]) -> None:
     phases = [report.phase for report in reports]
-    assert phases.index(LOADING) < [report.done > 0 for report in reports].index(True)
-    assert phases.count(LOADING) == kernel.loaded == 1
+    after_loading = reports[phases.index(LOADING) + 1]
+    assert after_loading.phase == ""
+    assert after_loading.done == 0
 
 
 class Wrapper:
@@ -78,14 +96,6 @@ def test_the_users_own_load_model_is_not_called(load_model: Any) -> None:
     assert StaICC.Normal(datasets=["mini"], limit=2)(Own(load_model)).complete
 
 
-def test_after_the_loading_the_log_says_prediction(tmp_path: Path) -> None:
-    reports: list[Progress] = []
-    StaICC.Normal(datasets=["mini"], limit=2)(Late(), progress=reports.append)
-    phases = [report.phase for report in reports]
-    assert phases[phases.index(LOADING) + 1] == ""
-    assert reports[phases.index(LOADING) + 1].done == 0
-
-
 def test_the_loading_is_drawn_at_once_on_a_terminal() -> None:
     stream, now = io.StringIO(), 0.0
     line = ProgressLine(stream, clock=lambda: now)
@@ -95,29 +105,59 @@ def test_the_loading_is_drawn_at_once_on_a_terminal() -> None:
     assert stream.getvalue().rstrip().endswith("Normal, mini, loading: 2 s")
 
 
-def test_a_log_file_gets_a_line_each_minute_also_without_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def wait_for_lines(stream: io.StringIO, count: int) -> None:
+    """Wait until a stream has so many lines; a minute at most, for the test to fail."""
+    end = time.monotonic() + 60
+    while stream.getvalue().count("\n") < count and time.monotonic() < end:
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def loading_line(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ProgressLine, io.StringIO, Clock]]:
+    """Return the progress of a run in a log file that reported once, at second 0, that it loads; its file and clock."""
     monkeypatch.setattr(module, "_TICK_SECONDS", 0.005)
-    now = 0.0
-    stream = io.StringIO()
-    line = ProgressLine(stream, lines=True, clock=lambda: now)
+    stream, clock = io.StringIO(), Clock()
+    line = ProgressLine(stream, lines=True, clock=clock)
     line(Progress(0, 0, "Normal, mini", 0, 1, phase=LOADING))
-    time.sleep(0.05)
-    assert stream.getvalue() == ""  # less than a minute
-    for minute in (1, 2, 3):
-        now = 60.0 * minute
-        for _ in range(400):
-            time.sleep(0.005)
-            if stream.getvalue().count("\n") == minute:
-                break
+    yield line, stream, clock
     line.close()
+
+
+def test_a_log_file_gets_no_line_in_the_first_minute(loading_line: Any) -> None:
+    _, stream, clock = loading_line
+    clock.seconds = 59.0
+    time.sleep(0.05)
+    assert stream.getvalue() == ""
+
+
+def test_a_log_file_gets_a_line_each_minute_also_without_a_report(loading_line: Any) -> None:
+    _, stream, clock = loading_line
+    for minute in (1, 2, 3):
+        clock.seconds = 60.0 * minute
+        wait_for_lines(stream, minute)
     assert stream.getvalue().splitlines() == [
         "Normal, mini, loading: 60 s",
         "Normal, mini, loading: 2 min",
         "Normal, mini, loading: 3 min",
     ]
-    now = 1000.0
+
+
+def test_a_log_file_gets_no_line_after_the_end(loading_line: Any) -> None:
+    line, stream, clock = loading_line
+    line.close()
+    clock.seconds = 1000.0
     time.sleep(0.05)
-    assert stream.getvalue().count("\n") == 3  # nothing after the end
+    assert stream.getvalue() == ""
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_a_checkpoint_does_not_wait_for_a_process_that_reads(tmp_path: Path) -> 
         store.put_many("model", [(b"b" * 32, 1)])
         began = time.monotonic()
         store.checkpoint()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30, "it waited for the timeout of the store, a minute"
         assert store.info().answers == 2
         reader.close()
         store.checkpoint()

@@ -334,42 +334,91 @@ def test_a_second_run_computes_nothing(variant: str, together: bool, tmp_path: P
         assert result.timing["reused_prompts"] > 0
 
 
-def test_a_store_of_another_model_is_found_out(tmp_path: Path) -> None:
-    """Cached features are rechecked as predictions are."""
+@pytest.fixture
+def store_of_first_model(tmp_path: Path) -> Path:
+    """A prediction store with the features of three test rows, from the model ``Kernel()``."""
     path = tmp_path / "store.sqlite"
-    ms.Method("hidden_calibration", Kernel(), calibration_number=12).run(bench(3), store=path)
+    Method("hidden_calibration", Kernel(), calibration_number=12).run(bench(limit=3), store=path)
+    return path
+
+
+def test_a_store_of_another_model_is_refused(store_of_first_model: Path) -> None:
+    """Cached features are computed again now and then, as predictions are; those of ``Kernel(1.0)`` differ."""
+    other_model = Method("hidden_calibration", Kernel(1.0), calibration_number=12)
+
     with pytest.raises(IdentityError, match="computed again"):
-        ms.Method("hidden_calibration", Kernel(1.0), calibration_number=12).run(bench(4), store=path)
-    free = ms.Method("hidden_calibration", Kernel(1.0), calibration_number=12)
-    assert free.run(bench(5), store=path, recheck=False).complete
+        other_model.run(bench(limit=4), store=store_of_first_model)
+
+
+def test_without_recheck_a_store_of_another_model_is_used(store_of_first_model: Path) -> None:
+    other_model = Method("hidden_calibration", Kernel(1.0), calibration_number=12)
+
+    assert other_model.run(bench(limit=5), store=store_of_first_model, recheck=False).complete
 
 
 # -- rows that name their method, cost, small parts
 
 
-def test_features_are_exact_and_checked() -> None:
-    cache, direct, keys = FeatureCache(Kernel()), Kernel(), prompt_keys(["one", "two"], ["a", "b"])
-    prompts = ["one", "two"]
-    named = {"hidden": direct.hidden_states, "vocabulary": direct.full_vocabulary_logits, "losses": direct.losses}
-    for feature, compute in named.items():
-        assert numpy.array_equal(cache.rows([Request(feature, keys)])[0], compute(prompts))
-    assert cache.rows([Request("probabilities", keys)]) == [direct.batch(prompts, ["a", "b"])]
+PROMPTS = ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("feature", "compute"),
+    [
+        ("hidden", Kernel().hidden_states),
+        ("vocabulary", Kernel().full_vocabulary_logits),
+        ("losses", Kernel().losses),
+    ],
+    ids=["hidden", "vocabulary", "losses"],
+)
+def test_cached_features_are_those_of_the_kernel(feature: str, compute: Any) -> None:
+    cache = FeatureCache(Kernel())
+
+    (rows_of_cache,) = cache.rows([Request(feature, prompt_keys(PROMPTS, ["a", "b"]))])
+
+    assert numpy.array_equal(rows_of_cache, compute(PROMPTS))
+
+
+def test_cached_probabilities_are_those_of_each_label_space() -> None:
+    cache = FeatureCache(Kernel())
+    for labels in (["a", "b"], ["a", "b", "c"]):
+        (found,) = cache.rows([Request("probabilities", prompt_keys(PROMPTS, labels))])
+        assert found == Kernel().batch(PROMPTS, labels)
+
+
+def test_a_cache_counts_what_it_computed_and_reused() -> None:
+    cache = FeatureCache(Kernel())
+    keys = prompt_keys(PROMPTS, ["a", "b"])
+
+    cache.rows([Request("hidden", keys)])
     cache.rows([Request("hidden", keys * 3)])
-    assert (cache.computed, cache.reused) == (8, 2)
-    others = cache.rows([Request("probabilities", prompt_keys(prompts, ["a", "b", "c"]))])[0]
-    assert others == direct.batch(prompts, ["a", "b", "c"])  # another label space has other rows
 
-    call = ChannelScores("paper")
-    for labels in (["a", "b"], ["a", "b", "c"], ["b", "a"]):
-        pairs = prompt_keys([("one", "two"), ("three", "four")], labels)
-        rows_of_call = cache.rows([Request(call, pairs), Request(call, pairs)])
-        assert rows_of_call == [direct.batch([pair for pair, _ in pairs], labels)] * 2
+    assert (cache.computed, cache.reused) == (2, 2)
 
-    class Odd(Kernel):
-        def hidden_states(self, prompts: Sequence[str]) -> Any:
-            return [[1.0, 2.0], [[1.0]], [], [float("nan")], ["x"], [1 / 3]][: len(prompts)]
 
-    rows = FeatureFunction(Odd(), {"hidden"}).batch(list("abcdef"), [])
-    assert [isinstance(row, Exception) for row in rows] == [False, True, True, True, True, False]
+@pytest.mark.parametrize("labels", [["a", "b"], ["a", "b", "c"], ["b", "a"]])
+def test_cached_calls_of_a_kernel_are_those_of_each_label_space(labels: list[str]) -> None:
+    cache = FeatureCache(Kernel())
+    prompts: list[Any] = [("one", "two"), ("three", "four")]
+    request = Request(ChannelScores("paper"), prompt_keys(prompts, labels))
+
+    assert cache.rows([request, request]) == [Kernel().batch(prompts, labels)] * 2
+
+
+class OddHiddenStates(Kernel):
+    """A model of which only the first and the last of six prompts have hidden states."""
+
+    def hidden_states(self, prompts: Sequence[str]) -> Any:
+        return [[1.0, 2.0], [[1.0]], [], [float("nan")], ["x"], [1 / 3]][: len(prompts)]
+
+
+def test_features_that_are_no_list_of_numbers_are_errors() -> None:
+    rows_of_model = FeatureFunction(OddHiddenStates(), {"hidden"}).batch(list("abcdef"), [])
+
+    are_errors = [isinstance(row, Exception) for row in rows_of_model]
+    assert are_errors == [False, True, True, True, True, False]
+
+
+def test_the_first_query_with_unusable_features_is_named() -> None:
     with pytest.raises(OutputError, match="query 1"):
-        FeatureCache(Odd()).rows([Request("hidden", prompt_keys(list("abcdef")))])
+        FeatureCache(OddHiddenStates()).rows([Request("hidden", prompt_keys(list("abcdef")))])

@@ -29,15 +29,35 @@ PROBABILITIES = [[0.75, 0.25], [0.25, 0.75], [0.625, 0.375]]
 @pytest.mark.parametrize("name", ["standard", "0.1.1"])
 def test_the_sets_have_the_published_metrics_and_no_others(name):
     found = metric_set(name)
+
     assert found.name == name
     assert [metric.name for metric in found.metrics] == PUBLISHED
-    assert {metric.range for metric in found.metrics} == {(0.0, 1.0) if name == "standard" else None}
     assert metric_set(found) is found
+
+
+def test_the_metrics_of_the_standard_set_are_between_0_and_1():
+    assert {metric.range for metric in metric_set("standard").metrics} == {(0.0, 1.0)}
+
+
+def test_the_metrics_of_the_released_set_have_no_range():
+    assert {metric.range for metric in metric_set("0.1.1").metrics} == {None}
+
+
+def test_two_metrics_of_one_name_in_a_set_are_refused():
+    found = metric_set("standard")
+
     with pytest.raises(ArgumentError, match="two metrics of one name"):
         replace(found, metrics=found.metrics * 2)
+
+
+@pytest.mark.parametrize("name", ["standard", "0.1.1"])
+def test_a_metric_can_be_deleted_from_the_table_of_a_benchmark(name):
     table = StaICC.Normal(datasets=["mini"], metrics=name).metrics
+
     del table["macro_F1"]
-    assert [*table] == [*dict(table)] == [metric for metric in PUBLISHED if metric != "macro_F1"]
+
+    assert list(table) == ["accuracy", "averaged_truelabel_likelihood", "expected_calibration_error_1"]
+    assert list(dict(table)) == list(table)
 
 
 @pytest.mark.parametrize("name", METRICS_OF_LIBRARY)
@@ -328,28 +348,73 @@ def test_a_mean_of_query_scores_is_tested_as_the_same_scores_by_hand(brier_runs:
     assert not compare(first, second, "brier").higher_is_better
 
 
-def test_query_scores_are_saved_verified_and_edits_of_them_are_found(brier_runs: list[StaICC.Result]) -> None:
-    benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": BRIER})
-    loaded = StaICC.Result.from_dict(json.loads(json.dumps(brier_runs[0].to_dict())))
-    assert loaded == brier_runs[0]
-    assert compare(loaded, brier_runs[1], "brier") == compare(*brier_runs, "brier")
-    assert status_of(verify(loaded, benchmark)) == Recomputed()
-    scores = loaded.query_scores["brier"].values["mini"]["normal"]
+@pytest.fixture
+def loaded_run(brier_runs: list[StaICC.Result]) -> StaICC.Result:
+    """The first run, saved and loaded, so that a test can change it."""
+    return StaICC.Result.from_dict(json.loads(json.dumps(brier_runs[0].to_dict())))
+
+
+def set_query_scores(result: StaICC.Result, scores: tuple[float | None, ...]) -> None:
+    """Replace the Brier score of each query of a run."""
+    result.query_scores["brier"] = replace(result.query_scores["brier"], values={"mini": {"normal": scores}})
+
+
+def query_scores_of(result: StaICC.Result) -> tuple[float | None, ...]:
+    """Return the Brier score of each query of a run: 20 rows in two repeats."""
+    scores = result.query_scores["brier"].values["mini"]["normal"]
     assert scores is not None
-    changed = replace(loaded.query_scores["brier"], values={"mini": {"normal": (scores[0] or 0.5, *scores[:-1])}})
-    loaded.query_scores["brier"] = changed
-    assert isinstance(status_of(verify(loaded, benchmark)), Contradicted)
-    loaded.query_scores["brier"] = replace(changed, values={"mini": {"normal": scores[1:]}})
+    assert len(scores) == 40
+    return scores
+
+
+def verification_of(result: StaICC.Result) -> object:
+    """Return the status of a run after it is verified with its metric."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": BRIER})
+    return status_of(verify(result, benchmark))
+
+
+def test_query_scores_are_saved(brier_runs: list[StaICC.Result], loaded_run: StaICC.Result) -> None:
+    assert loaded_run == brier_runs[0]
+    assert compare(loaded_run, brier_runs[1], "brier") == compare(*brier_runs, "brier")
+
+
+def test_query_scores_are_verified(loaded_run: StaICC.Result) -> None:
+    assert verification_of(loaded_run) == Recomputed()
+
+
+def test_an_edited_query_score_is_contradicted(loaded_run: StaICC.Result) -> None:
+    first, *others = query_scores_of(loaded_run)
+    assert first is not None
+
+    set_query_scores(loaded_run, (first / 2, *others))
+
+    assert isinstance(verification_of(loaded_run), Contradicted)
+
+
+def test_a_missing_query_score_is_refused(brier_runs: list[StaICC.Result], loaded_run: StaICC.Result) -> None:
+    set_query_scores(loaded_run, query_scores_of(loaded_run)[1:])
+
     with pytest.raises(ArgumentError, match="39 queries, expected 40"):
-        compare(loaded, brier_runs[1], "brier")
-    loaded.query_scores["brier"] = replace(changed, values={"mini": {"normal": (1e308, *scores[1:])}})
+        compare(loaded_run, brier_runs[1], "brier")
+
+
+def test_a_saved_query_score_outside_its_range_is_refused(
+    brier_runs: list[StaICC.Result], loaded_run: StaICC.Result
+) -> None:
+    set_query_scores(loaded_run, (1e308, *query_scores_of(loaded_run)[1:]))
+
     with pytest.raises(ArgumentError, match="outside its range"):
-        compare(loaded, brier_runs[1], "brier")
+        compare(loaded_run, brier_runs[1], "brier")
 
 
 def test_a_query_score_outside_its_range_is_refused():
+    metrics = metric_set({"brier": MeanOf(lambda label, row: 1.5)})
+
     with pytest.raises(ArgumentError, match=r"query 0 is 1\.5, expected 0 to 1"):
-        metric_set({"brier": MeanOf(lambda label, row: 1.5)}).score(TRUTH, PROBABILITIES)
+        metrics.score(TRUTH, PROBABILITIES)
+
+
+def test_an_empty_range_of_query_scores_is_refused():
     with pytest.raises(ArgumentError, match="range"):
         MeanOf(brier, 1.0, 1.0)
 
@@ -371,16 +436,22 @@ def test_a_metric_without_a_direction_is_not_compared():
         compare(benchmark(noisy), benchmark(noisy), "brier")
 
 
-def test_query_scores_of_runs_with_labels_in_another_order_are_compared():
+def brier_run_with_labels(labels: list[str]) -> StaICC.Result:
+    """Return a run on rows with the labels good and bad, in which the first label always has 0.75."""
     rows = [(f"a text with the number {number}", "bad" if number % 3 else "good") for number in range(60)]
-    runs = [
-        StaICC.Normal(datasets=[dataset], limit=20, metrics={"brier": BRIER})(lambda prompt, label_space: [0.75, 0.25])
-        for labels in (["bad", "good"], ["good", "bad"])
-        for dataset in [StaICC.Dataset.from_rows(rows, name="own", label_space=labels)]
-    ]
-    values = tuple(run["Averaged results"]["brier"] for run in runs)
-    assert values[0] != values[1]
-    assert compare(*runs, "brier").overall.values == pytest.approx(values)
+    dataset = StaICC.Dataset.from_rows(rows, name="own", label_space=labels)
+    benchmark = StaICC.Normal(datasets=[dataset], limit=20, metrics={"brier": BRIER})
+    return benchmark(lambda prompt, label_space: [0.75, 0.25])
+
+
+def test_query_scores_of_runs_with_labels_in_another_order_are_compared():
+    bad_first = brier_run_with_labels(["bad", "good"])
+    good_first = brier_run_with_labels(["good", "bad"])
+
+    compared = compare(bad_first, good_first, "brier").overall
+
+    assert bad_first.averaged["brier"] != good_first.averaged["brier"]
+    assert compared.values == pytest.approx((bad_first.averaged["brier"], good_first.averaged["brier"]))
 
 
 def mean_interval_of(metric: MeanOf) -> tuple[float, float]:

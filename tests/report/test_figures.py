@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from StaICC import Generalisation, Normal
-from StaICC.comparing.comparison import compare
+from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.errors import ArgumentError
 from StaICC.report.colours import DARK, LIGHT
 from StaICC.report.figures.accuracy_plot import accuracy_by_dataset
@@ -393,6 +393,19 @@ def test_the_colour_of_a_difference_is_that_of_the_better_run_where_lower_is_bet
     assert compared.overall.outcome.significant
     (panel,) = differences([compared]).panels
     assert {shape.series for shape in panel.shapes if shape.kind == "mark"} == {series}
+
+
+def test_the_legend_of_differences_has_the_names_of_the_runs() -> None:
+    """The title is shortened if the names are long."""
+    sure, doubting = run_with_confidence(0.98), run_with_confidence(0.4)
+    (pair,) = compare_runs({"the sure run": sure, "the doubting run": doubting}, "accuracy").comparisons
+    texts = [key.text for key in differences([pair]).legend]
+    assert texts == [f"{run} is better, significantly" for run in (pair.first, pair.second)]
+    assert {pair.first, pair.second} == {"the sure run", "the doubting run"}
+    runs = {"a": sure, "b": doubting, "c": doubting}
+    with_one_first = compare_runs(runs, "accuracy", reference="a").comparisons
+    texts = [key.text for key in differences(with_one_first).legend]
+    assert texts == ["a is better, significantly", "second is better, significantly"]
 
 
 def test_points_of_label_noise_are_the_accuracies_by_the_share_of_correct_labels(suite: ResultGroup) -> None:

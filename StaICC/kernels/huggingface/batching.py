@@ -85,6 +85,19 @@ class _ModelCall:
     compute: Callable[[Sequence[TrieRow]], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _WantedStates:
+    """The hidden states of a batch from which results are read.
+
+    Attributes:
+        picks: By the number of a sequence, the indexes of its states among these, in order.
+        states: The states, a tensor (states, width).
+    """
+
+    picks: Picks
+    states: Any
+
+
 class BatchRunner:
     """Runs token sequences through a model within a budget.
 
@@ -246,9 +259,9 @@ class BatchRunner:
         for call in self._calls(rows, share):
             hidden = call.compute(call.rows)
             self.computed += sum(len(row.tokens) for row in call.rows)
-            picks, states = self._select(call.rows, hidden)
-            read(states, picks)
-            yield from picks  # its keys, the numbers of the sequences that were read
+            wanted = self._select(call.rows, hidden)
+            read(wanted.states, wanted.picks)
+            yield from wanted.picks  # its keys, the numbers of the sequences that were read
 
     def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]]) -> None:
         """Compute sequences by repeated attempts, with half the budget of positions each time that memory runs out.
@@ -379,13 +392,8 @@ class BatchRunner:
             elif fits_in_row or cache_from == math.inf:  # rule 3
                 sequences_by_prefix.setdefault(group.prefix, []).extend(members)
             else:  # rule 4
-                part_starts = [group.first]
-                for index in range(group.first + 1, group.end):
-                    if shared_with_previous[index] == shared_by_all:
-                        part_starts.append(index)
-                parts = list(pairwise([*part_starts, group.end]))
-                for part_first, part_end in reversed(parts):  # the first part is treated first
-                    groups.append(_Neighbours(part_first, part_end, group.prefix))
+                parts = _divided(group, shared_with_previous, shared_by_all)
+                groups += reversed(parts)  # the first part is treated first
         return sequences_by_prefix
 
     def _calls(self, rows: Sequence[TrieRow], share: bool) -> Iterator[_ModelCall]:
@@ -480,18 +488,13 @@ class BatchRunner:
             self.computed += len(piece)
         return self._cache
 
-    def _select(self, rows: Sequence[TrieRow], hidden: Any) -> tuple[Picks, Any]:
-        """Return which of the wanted states of a batch belong to which sequence, and these states.
-
-        Sequences may share a position of a row. Its state is returned once.
+    def _select(self, rows: Sequence[TrieRow], hidden: Any) -> _WantedStates:
+        """Return the states at the wanted positions of a batch; of a position that sequences share, the state is once.
 
         Args:
-            rows: The rows of a batch.
+            rows: The rows of the batch.
             hidden: Its hidden states: (1, positions of all rows, width) if the rows follow each other, or (rows,
                 positions with padding, width) if they are one below the other.
-
-        Returns:
-            By the number of a sequence, the indexes of its states; and the states, (states, width).
         """
         rows_follow_each_other = len(hidden) == 1
         padded_size = hidden.shape[1]
@@ -512,7 +515,7 @@ class BatchRunner:
         with torch.inference_mode():
             wanted_positions = torch.tensor(list(index_by_position), device=hidden.device)
             state_by_position = hidden.flatten(0, 1)
-            return picks, state_by_position[wanted_positions]
+            return _WantedStates(picks, states=state_by_position[wanted_positions])
 
     # Results
 
@@ -553,8 +556,9 @@ class BatchRunner:
         logs_by_number: dict[int, list[float]] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
-            """Compute the log-probabilities of the tokens that follow the states of a batch."""
-            # A pair is the index of a state and the token that follows there. Sequences that begin alike share pairs.
+            """Compute the log-probabilities of the scored tokens of all sequences of a batch."""
+            # A pair is the index of a state and the token that follows there. Sequences that begin alike have pairs in
+            # common, which are computed once.
             pairs_by_number: dict[int, list[tuple[int, int]]] = {}
             distinct_pairs: set[tuple[int, int]] = set()
             for number, indexes in picks.items():
@@ -593,6 +597,24 @@ class BatchRunner:
                 log_totals = logits.logsumexp(-1)[rows]
                 log_probabilities += (token_logits - log_totals).double().tolist()
         return dict(zip(pairs, log_probabilities, strict=True))
+
+
+def _divided(group: _Neighbours, shared_with_previous: Sequence[int], shared_by_all: int) -> list[_Neighbours]:
+    """Return the parts of a group of neighbours, divided where two of them share least.
+
+    Args:
+        group: The group.
+        shared_with_previous: By the index of a sequence, how many tokens it shares with the one before it.
+        shared_by_all: How many tokens all sequences of the group share: the smallest of these numbers inside it.
+    """
+    part_starts = [group.first]
+    for index in range(group.first + 1, group.end):
+        if shared_with_previous[index] == shared_by_all:
+            part_starts.append(index)
+    parts = []
+    for part_first, part_end in pairwise([*part_starts, group.end]):
+        parts.append(_Neighbours(part_first, part_end, group.prefix))
+    return parts
 
 
 def _number_to_compare(sequences: Sequence[Tokens]) -> int:

@@ -329,9 +329,9 @@ def _difference_of_tokenizers(written: Any, read: Any) -> str | None:
 
 
 def dtype_option() -> str:
-    """Return the name of the argument of ``from_pretrained`` for the number type."""
+    """Return the name of the argument of ``from_pretrained`` for the number type, which transformers 4.56 changed."""
     major, minor, *_ = importlib.metadata.version("transformers").split(".")
-    if (int(major), int(minor)) >= (4, 56):  # which gave it a new name
+    if (int(major), int(minor)) >= (4, 56):
         return "dtype"
     return "torch_dtype"
 

@@ -285,12 +285,13 @@ class Forward:
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
-        """Let the layers run their compiled code, if they are compiled, and restore them afterwards."""
+        """Open a context in which the layers run their compiled code, if they are compiled."""
         if not self.compiled:
             yield
             return
         with contextlib.ExitStack() as stack:
             for layer, code in self.compiled:
+                # Torch calls this attribute of a module in place of its method forward. It is restored at the end.
                 stack.callback(setattr, layer, "_compiled_call_impl", layer._compiled_call_impl)
                 layer._compiled_call_impl = code
             stack.enter_context(torch._dynamo.config.patch(recompile_limit=MOST_COMPILED))
@@ -425,11 +426,20 @@ class Forward:
         return hidden.float().cpu()
 
     def plain_logits(self, tokens: Sequence[int]) -> Any:
-        """Return the logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
+        """Return the logits of one plain call of the model, ``model(input_ids)``, which are right by definition.
+
+        Args:
+            tokens: The tokens of one sequence.
+
+        Returns:
+            A float32 tensor (positions, vocabulary).
+        """
         self._forget_length()
         with torch.inference_mode():
             ids = torch.tensor([list(tokens)], device=self.device)
-            return self.model(input_ids=ids, use_cache=False).logits[0, -len(tokens) :].float()
+            logits = self.model(input_ids=ids, use_cache=False).logits[0]
+            # Virtual tokens (prompt tuning of peft) precede the input in the output.
+            return logits[-len(tokens) :].float()
 
     def fast(self) -> AbstractContextManager[Any]:
         """Return a context in which matrix products use the library that suits the processor."""
@@ -557,13 +567,14 @@ class Forward:
             ) from error
 
     def _layers_to_compile(self) -> list[Any]:
-        """Return the layers of the model.
+        """Return the layers of the model, all of which can be compiled.
 
         Raises:
             RuntimeError: They cannot be compiled. The message is the reason.
         """
         if self.can.runs_alone:
             raise RuntimeError(self.can.reason)
+        # The classes of layers, by name, as transformers lists them for the distribution over devices.
         layer_classes = set(getattr(self.model, "_no_split_modules", None) or ())
         layers = [module for module in self.model.modules() if type(module).__name__ in layer_classes]
         if not self.can.flat or not layers:
@@ -626,7 +637,7 @@ def guard(model: Any) -> int:
 
 
 def _facts_of_module(module: Any) -> list[Any]:
-    """Return facts that change with a module, its hooks, adapters and tensors."""
+    """Return facts about a module of which at least one changes with its code, its hooks, adapters or tensors."""
     state = module.__dict__
     has_own_forward = "forward" in state
     facts: list[Any] = [id(module), has_own_forward]
@@ -642,7 +653,7 @@ def _facts_of_module(module: Any) -> list[Any]:
         if tensor.is_inference():
             version = True  # tensors of the inference mode have no version counter
         else:
-            version = tensor._version
+            version = tensor._version  # grows with each change of the tensor that torch notices
         facts.append((id(tensor), version, tensor.dtype, tensor.device))
     return facts
 
@@ -676,10 +687,20 @@ def length_limits(model: Any) -> LengthLimits:
 
 
 def _shortest_window(config: Any) -> float:
-    """Return the number of positions that the shortest window of attention covers; infinite if there is none."""
+    """Return the length up to which no window of attention matters: that of the shortest one, or infinity.
+
+    In a row that sequences share, a window counts positions of other sequences, too. So only sequences that are not
+    longer than the shortest window may share a row.
+
+    Args:
+        config: The configuration of the model.
+    """
     text = text_config(config)
-    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers.
-    if "local" in getattr(text, "attention_layers", ()) or getattr(text, "attn_temperature_tuning", False):
+    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers. No
+    # sequence may share a row there.
+    counts_places = "local" in getattr(text, "attention_layers", ())
+    scales_by_places = bool(getattr(text, "attn_temperature_tuning", False))
+    if counts_places or scales_by_places:
         return 0
     shortest = math.inf
     for layer in _layer_configs(config):
@@ -693,7 +714,7 @@ def _shortest_window(config: Any) -> float:
 
 
 def _unstretched_length(text: Any) -> float:
-    """Return the length from which on rotary positions are stretched to the length of an input; infinite if never.
+    """Return the length of the longest input whose rotary positions are not stretched to its length; infinity for any.
 
     Args:
         text: The configuration of the model's text part.

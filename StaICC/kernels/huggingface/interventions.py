@@ -178,6 +178,7 @@ def steered(
         width = output.shape[-1]
         if len(vectors[layer]) != width:
             raise ArgumentError(f"vector of layer {layer}: got {len(vectors[layer])} numbers, expected {width}")
+        # The formula of the outer function, at each position.
         x = output.float()
         v = torch.tensor(vectors[layer], dtype=torch.float32, device=x.device)
         away_from_vector = torch.nn.functional.cosine_similarity(x, -v, dim=-1).clamp(min=0)

@@ -381,7 +381,10 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return why_not_finite(self.model)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        """Return what the model reads of token sequences: without the last token, except where prompts are run alone.
+        """Return what the model reads of token sequences to score their tokens after position ``starts[i]``.
+
+        The last token predicts none of them, so it is left out. Where each prompt is run alone, through the complete
+        model, all tokens are read.
 
         Args:
             sequences: The token sequences.

@@ -406,7 +406,7 @@ class PromptFormat:
             RunEndingError: The chat template or the tokenizer damages a prompt.
         """
         texts = [self._rendered_query(query, index) for index, query in enumerate(queries)]
-        ids = self._encoded_queries(texts)
+        ids = self._encoded_lists(texts)
         labels: list[str] = []
         most_label_tokens = 0
         if label_space:
@@ -435,40 +435,40 @@ class PromptFormat:
         refuse_damage(self.tokenizer, first_texts, first_tokens)
         return Reading(texts, ids, dropped)
 
-    def _encoded_queries(self, texts: Sequence[Sequence[str]]) -> list[list[Tokens]]:
-        """Return the tokens of the prompts of each query.
+    def _encoded_lists(self, text_lists: Sequence[Sequence[str]]) -> list[list[Tokens]]:
+        """Return the tokens of the texts of several lists, such as those of the prompts of each query.
 
-        All prompts are tokenized in one call, so that what they begin with is tokenized once.
+        All texts are tokenized in one call, so that what they begin with is tokenized once.
 
         Args:
-            texts: For each query, its prompts as the model reads them.
+            text_lists: The lists of texts, as the model reads them.
         """
         all_texts: list[str] = []
-        for texts_of_query in texts:
-            all_texts += texts_of_query
+        for texts in text_lists:
+            all_texts += texts
         all_tokens = self.encode(all_texts)
 
-        tokens_by_query = []
+        token_lists = []
         start = 0
-        for texts_of_query in texts:
-            end = start + len(texts_of_query)
-            tokens_by_query.append(all_tokens[start:end])
+        for texts in text_lists:
+            end = start + len(texts)
+            token_lists.append(all_tokens[start:end])
             start = end
-        return tokens_by_query
+        return token_lists
 
-    def _check_ends(self, texts: Sequence[str], rows: Sequence[Tokens], index: int) -> None:
-        """Refuse the prompts of a query whose beginning or end has the wrong special tokens.
+    def _check_ends(self, texts: Sequence[str], token_lists: Sequence[Tokens], index: int) -> None:
+        """Refuse the prompts of a query if the beginning or the end of one has the wrong special tokens.
 
         Args:
             texts: The prompts as the model reads them.
-            rows: Their tokens.
+            token_lists: The tokens of each prompt.
             index: Number of the query, for messages.
 
         Raises:
             PromptError: A prompt is empty, or begins wrongly.
             RunEndingError: A prompt ends wrongly.
         """
-        for text, tokens in zip(texts, rows, strict=True):
+        for text, tokens in zip(texts, token_lists, strict=True):
             check_special_tokens(self.tokenizer, text, tokens, self.special, index)
             if self.options.is_chat:
                 check_reply_begins(self.tokenizer, text, tokens, index)
@@ -597,7 +597,7 @@ class PromptFormat:
         """
         labels = self.labels(label_space)
         texts_with_labels = [[text + label for label in labels] for text in texts]
-        sequences_by_text = self._encoded_queries(texts_with_labels)
+        sequences_by_text = self._encoded_lists(texts_with_labels)
         prompts = []
         for text_tokens, sequences in zip(self.encode(texts), sequences_by_text, strict=True):
             common_count = len(text_tokens)

@@ -725,7 +725,7 @@ def _read_gguf(path: Path, options: Mapping[str, Any]) -> TokenizerAndModel:
 
 
 def _dequantise(path: Path, sha256: str, options: Mapping[str, Any]) -> TokenizerAndModel:
-    """Return tokenizer and model as transformers reads them of a GGUF file, with plain weights.
+    """Return tokenizer and model of a GGUF file, its quantised weights as plain floating-point numbers.
 
     Args:
         path: The file.
@@ -736,13 +736,13 @@ def _dequantise(path: Path, sha256: str, options: Mapping[str, Any]) -> Tokenize
         OSError: The bytes that were read have another digest.
     """
     transformers = require("transformers", "hf", FEATURE)
-    name = str(path.parent)
+    folder = str(path.parent)
     arguments: dict[str, Any] = {"gguf_file": path.name, "trust_remote_code": False}
-    if hasattr(transformers, "GgufConfig"):  # packed weights would compute other numbers
+    if hasattr(transformers, "GgufConfig"):  # a release that would keep the weights packed, and compute other numbers
         options = {**options, "quantization_config": transformers.GgufConfig(dequantize=True)}
-    with read_once() as contents:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
-        model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
-        if any(hashlib.sha256(content).hexdigest() != sha256 for content in contents):
+    with read_once() as read_contents:  # the bytes of the files that are read
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **arguments)
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, **arguments, **options)
+        if any(hashlib.sha256(content).hexdigest() != sha256 for content in read_contents):
             raise OSError(f"{path} was replaced while it was read; load it again")
     return TokenizerAndModel(tokenizer, model)

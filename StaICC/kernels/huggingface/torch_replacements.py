@@ -205,7 +205,7 @@ def _attend(
         key: The keys.
         value: The values.
         attn_mask: The mask of the call, or None.
-        dropout_p: As in torch, as are the arguments that follow.
+        dropout_p: The share of attention weights that are dropped in training.
         is_causal: Whether each position attends to those before it; there is no mask then.
         **more: Further arguments of torch's function.
     """

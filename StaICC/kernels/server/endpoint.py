@@ -185,24 +185,25 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
     listed_tokens = _listed_tokens(choice)
     tokens = [listed.text for listed in listed_tokens]
 
-    # One token was requested after the text, or as many were generated as the server states. Some list none of them.
+    # Tokens that were generated are listed behind those of the text: as many as the server states, or the one that was
+    # requested, or none. The first of these numbers with which the tokens before spell the text is right.
     stated_count = token_counts(body).get("completion_tokens")
     possible_counts = [1, 0]
     if stated_count is not None:
         possible_counts = [stated_count, 1, 0]
     for generated_count in possible_counts:
-        text_end = len(tokens) - generated_count
+        text_end = len(tokens) - generated_count  # the index of the first token behind the text
         if not 0 < text_end <= len(tokens):
             continue
         starts = _spell_backwards(tokens[:text_end], text)
         if starts is None:
             continue
-        has_generated_token = echoed_text != text or bool(stated_count)
-        if generated_count == 0 and has_generated_token:
+        generated_a_token = echoed_text != text or bool(stated_count)
+        if generated_a_token and generated_count == 0:
             raise EchoError(f"no log-probability of the generated token: cut short or shifted; {other_scoring()}")
-        text_start = text_end - len(starts)
+        tokens_of_text = listed_tokens[text_end - len(starts) : text_end]
         echoed = []
-        for start, listed in zip(starts, listed_tokens[text_start:text_end], strict=True):
+        for start, listed in zip(starts, tokens_of_text, strict=True):
             echoed.append(EchoedToken(start, listed.text, listed.log_probability))
         return echoed
     raise EchoError(
@@ -247,8 +248,9 @@ def _listed_tokens(choice: Mapping[str, Any]) -> list[_ListedToken]:
 def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
     """Return where tokens start in a text, found from the last one backwards; None if the tokens do not spell the text.
 
-    The search ends at the beginning of the text: tokens before it are special ones that the server added. It also ends
-    at a character that is not ASCII and that the token does not show: several tokens may share its bytes.
+    The last token must be the end of the text, the token before it the end of what is left, and so on. The search ends
+    at the beginning of the text: tokens before it are special ones that the server added. It also ends at a character
+    that is not ASCII and that the token does not show: several tokens may share its bytes.
 
     Args:
         tokens: The tokens that the server listed; the last ones are those of the text.
@@ -266,9 +268,8 @@ def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
     unspelled_length = len(text)  # the number of characters at the beginning that no token spells yet
     while unspelled_length > 0:
         token = remaining_tokens[-1] if remaining_tokens else None
-        # A token without text is at the place where the next one starts.
         if token is not None and text.endswith(token, 0, unspelled_length):
-            unspelled_length -= len(token)
+            unspelled_length -= len(token)  # by nothing for a token without text: it is where the next one starts
             starts_backwards.append(unspelled_length)
             remaining_tokens.pop()
             continue
@@ -278,9 +279,10 @@ def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
             unspelled_length = special_token.start()
             continue
         last_character = text[unspelled_length - 1]
-        if token is None or last_character.isascii():
-            return None
-        break
+        may_be_shared_by_tokens = not last_character.isascii()
+        if token is not None and may_be_shared_by_tokens:
+            break  # what was found so far counts
+        return None
     if not starts_backwards:
         return None
     return starts_backwards[::-1]
@@ -289,23 +291,22 @@ def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
 def joint_log_probabilities(
     echoes: Sequence[Sequence[EchoedToken]], prompt: str, label_space: Sequence[str]
 ) -> list[float]:
-    """Sum the log-probabilities of each label's tokens.
+    """Return the log-probability of each label after a prompt: the sum of those of its tokens, in nats.
+
+    A tokenizer may join the end of the prompt with the beginning of a label. So what is scored begins where the last
+    token ends that all echoes have in common. That is the end of the prompt, or a position shortly before it.
 
     Args:
-        echoes: The echo of prompt + label, for each label.
+        echoes: For each label, the tokens of prompt + label with their log-probabilities.
         prompt: The prompt.
         label_space: The labels.
-
-    Returns:
-        For each label, the log-probability in nats of the text from the last common border of tokens on, given the
-        text before it.
 
     Raises:
         EndpointError: A label's tokens cannot be separated from the prompt's, or lack a log-probability, or all labels
             have exactly the same score.
     """
-    last_border = _last_common_border(echoes, prompt)
-    if last_border is None:
+    scored_from = _last_common_border(echoes, prompt)
+    if scored_from is None:
         raise EndpointError(
             f"the echoed tokens do not tell where the labels {', '.join(map(repr, label_space))} begin; "
             "a label with characters that no single token shows cannot be scored this way"
@@ -313,7 +314,7 @@ def joint_log_probabilities(
     scores = []
     for echo, label in zip(echoes, label_space, strict=True):
         log_probabilities = []
-        for token in _tokens_from(echo, last_border):
+        for token in _tokens_from(echo, scored_from):
             what = f"the token {token.text!r} of the label {label!r}"
             log_probabilities.append(_log_probability(token.log_probability, what))
         scores.append(math.fsum(log_probabilities))
@@ -323,11 +324,11 @@ def joint_log_probabilities(
 
 
 def _last_common_border(echoes: Sequence[Sequence[EchoedToken]], prompt: str) -> int | None:
-    """Return the position in a prompt from which labels are scored: up to there, all echoes have the same tokens.
+    """Return the position in a prompt from which labels are scored: there, the last common token of all echoes ends.
 
-    It is where the last of these equal tokens ends: the last position before the first one at which the tokens of two
-    echoes begin differently. A tokenizer may join the end of the prompt with the beginning of a label, so the position
-    can be before the end of the prompt.
+    A tokenizer may join the end of the prompt with the beginning of a label, so the position can be before the end of
+    the prompt. To find it, the positions at which tokens start are compared, token by token. The last position at which
+    a token starts in all echoes is the result.
 
     Args:
         echoes: The echo of prompt + label, for each label.
@@ -353,12 +354,10 @@ def _last_common_border(echoes: Sequence[Sequence[EchoedToken]], prompt: str) ->
         starts_by_echo.append(starts)
 
     last_common_start = None
-    for starts_of_tokens in zip(
-        *starts_by_echo, strict=False
-    ):  # of the first token of each echo, of the second ones, ...
-        if len(set(starts_of_tokens)) > 1:
+    for starts_of_token in zip(*starts_by_echo, strict=False):  # up to the end of the shortest
+        if len(set(starts_of_token)) > 1:
             break
-        last_common_start = starts_of_tokens[0]
+        last_common_start = starts_of_token[0]
     return last_common_start
 
 
@@ -414,20 +413,26 @@ def next_tokens(body: Mapping[str, Any], requested_count: int) -> dict[str, floa
 
 
 def _listed_next_tokens(choice: Mapping[str, Any]) -> list[tuple[object, object]]:
-    """Return the texts of the most probable next tokens and their log-probabilities, both unchecked."""
+    """Return the most probable next tokens that a response lists, as pairs of a token and its log-probability.
+
+    Neither of them is checked. The list is empty if the response has none.
+
+    Args:
+        choice: The choice of the response to a completion or a chat completion.
+    """
     match choice.get("logprobs"):
-        # Chat completions: one record for each token.
+        # A chat completion: {"content": [{"top_logprobs": [{"token": "yes", "logprob": -0.1}, ...]}]}
         case {"content": [{"top_logprobs": list(entries)}, *_]}:
             records = [entry for entry in entries if isinstance(entry, Mapping)]
             return [(record.get("token"), record.get("logprob")) for record in records]
-        # Completions: a mapping from tokens to log-probabilities.
+        # A completion: {"top_logprobs": [{"yes": -0.1, ...}]}
         case {"top_logprobs": [Mapping() as log_probabilities, *_]}:
             return list(log_probabilities.items())
     return []
 
 
 def _check_next_tokens(tokens: Mapping[str, float], requested_count: int) -> None:
-    """Refuse a list of next tokens that no model computed.
+    """Refuse a list of the most probable next tokens whose log-probabilities no model can have computed.
 
     Args:
         tokens: The log-probabilities of the listed tokens.
@@ -471,6 +476,7 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         >>> [round(math.exp(score), 6) for score in next_token_scores(tokens, ["negative", "positive"], "refuse")]
         [0.125, 0.75]
     """
+    # For each label, the listed tokens that count for it alone ("own"), and those that may begin it ("shared").
     listed = listed_tokens_of_labels(tokens, label_space)
     bound_of_unlisted_token = _bound_of_unlisted_token(tokens)
     scores = []
@@ -517,7 +523,7 @@ def _bound_of_unlisted_token(tokens: Mapping[str, float]) -> float:
 
 
 def _is_indistinct(label_tokens: ListedTokens, score: float, best_listed_score: float, unlisted: Unlisted) -> bool:
-    """Return whether tokens that may begin a label, but also something else, could change the prediction.
+    """Return whether tokens that may begin a label, but also something else, leave open which label is predicted.
 
     Args:
         label_tokens: The listed tokens that may begin the label.
@@ -528,11 +534,11 @@ def _is_indistinct(label_tokens: ListedTokens, score: float, best_listed_score: 
     if not label_tokens.shared:
         return False
     if label_tokens.own:
-        # The shared tokens are not in the score. They must not weigh more than what is.
+        # The score is that of the own tokens. The shared ones must not have more probability.
         return log_sum_exp(label_tokens.shared) > score
     if unlisted == "refuse":
         return True
-    # The label may be the most probable one.
+    # With its upper bound, the label could be more probable than all labels whose scores are known.
     return score > best_listed_score
 
 
@@ -579,9 +585,16 @@ _LOG = logger(__name__)
 
 
 def echo(request: SendRequest, text: str) -> list[EchoedToken]:
-    """Ask for a text's tokens and their log-probabilities.
+    """Request a text's tokens with their log-probabilities from a server, and return them.
 
-    One token is generated behind the text and thrown away: some servers take 0 for "no limit".
+    One token is generated behind the text and not used, because some servers take ``max_tokens=0`` for "no limit".
+
+    Args:
+        request: Sends a request, and returns the response.
+        text: The text.
+
+    Raises:
+        EchoError: The response has no usable echo of the text.
     """
     body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
     return echoed_tokens(body, text)
@@ -634,7 +647,7 @@ def _echo_fault(request: SendRequest, prompt: str) -> str | None:
         prompt: A prompt of the run.
     """
     try:
-        echo(request, _SHORT)
+        echo(request, _SHORT)  # a text without anything special, for which an echo must have all that it needs
     except EchoError as error:
         return str(error)
     text = prompt.rstrip()
@@ -642,7 +655,7 @@ def _echo_fault(request: SendRequest, prompt: str) -> str | None:
     for _ in range(_ATTEMPTS):
         compared = _compare_at_end(request, text) if text else None
         text = _without_last_word(text)
-        if compared is None:
+        if compared is None:  # nothing can be compared after this text
             continue
         if abs(compared.echoed - compared.generated) > DOUBT:
             return (
@@ -690,10 +703,13 @@ class _TieCheck:
         """Number of queries so far in which all labels (two at least) had exactly the same score."""
 
     def fault(self, scores: Sequence[Sequence[float]]) -> str | None:
-        """Return why the scores of these queries cannot be believed; ``None`` if they can.
+        """Return why the scores of queries cannot be believed; ``None`` if they can.
+
+        A server computes no scores if all labels have exactly the same score in each of its first queries, at least
+        :data:`_TIES` of them. As soon as one query has different scores, later ties are believed.
 
         Args:
-            scores: For each query, a score for each label.
+            scores: For each query that is new, a score for each label.
         """
         if any(len(set(row)) > 1 for row in scores):
             self.tells_labels_apart = True
@@ -865,6 +881,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         Raises:
             ArgumentError: An option is invalid, or does not fit another one.
         """
+        # The dataclass is frozen, so its attributes cannot be assigned.
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
         super().__post_init__()
         server_options = {field.name: getattr(self, field.name) for field in fields(ServerOptions)}
@@ -928,8 +945,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             'org/model:7b'
         """
         address, _, model_and_options = spec.removeprefix("openai:").partition("#")
-        types = {**option_types(cls), "prompt_format": "str"}
-        model, all_options = split_options(model_and_options, types, model="a served model", given=options)
+        # Other kernels have the option prompt_format. Here it is accepted as a short form of other options.
+        type_by_option = {**option_types(cls), "prompt_format": "str"}
+        model, all_options = split_options(model_and_options, type_by_option, model="a served model", given=options)
         prompt_format = all_options.pop("prompt_format", None)
         if prompt_format is not None:
             all_options |= _options_of_format(prompt_format, is_api_given="api" in all_options)
@@ -949,7 +967,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return capabilities | {Capability.LABEL_SCORES}
 
     def identity(self) -> Identity:
-        """Who predicts and how, without asking the server; the served edition is in :attr:`editions`."""
+        """Return which model on which server predicts, and the settings that change its predictions.
+
+        Nothing is requested from the server. The edition of the model that it serves is in :attr:`editions`.
+        """
         who = {"kernel": f"endpoint {_VERSION}", "server": self.base_url, "model": self.model}
         if self.served_model is not None:
             who["served_model"] = self.served_model
@@ -1346,7 +1367,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
 
 def _options_of_format(prompt_format: str, is_api_given: bool) -> dict[str, Any]:
-    """Return the options of a served model that are the option ``prompt_format`` of the other kernels.
+    """Return the options of a served model that a value of ``prompt_format``, an option of other kernels, stands for.
+
+    Args:
+        prompt_format: The value: ``"plain"``, ``"chat"``, ``"chat-turns"`` or ``"chat-labels"``.
+        is_api_given: Whether the option ``api`` is given, too.
 
     Raises:
         ArgumentError: There is no such format, or ``api`` is given, too.
@@ -1372,7 +1397,7 @@ def _warning_without_text(masses: Sequence[float], prompt_ends_in_blank: bool) -
         prompt_ends_in_blank: Whether prompts are sent with a blank at their end, as in ``"Label: "``.
     """
     mean = math.fsum(masses) / len(masses)
-    prompts_mostly_without = sum(mass > _MOSTLY for mass in masses)  # without visible text in most of the probability
+    prompts_mostly_without = sum(mass > _MOSTLY for mass in masses)  # whose next token has mostly no visible text
     advice = ""
     if prompt_ends_in_blank:
         advice = ". With last_blank='label' the model can write the blank and the label in one token"

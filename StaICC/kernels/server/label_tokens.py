@@ -70,9 +70,10 @@ def begun_labels(token: str, label_space: Sequence[str]) -> BegunLabels:
         ([1], [0, 1])
     """
     labels = [label.lstrip() for label in label_space]
+    # The two ways to read the token, which are mostly one. (A set: the order has no influence.)
     verbatim = token.lstrip(" \t")
     without_marks = token.lstrip(" \t" + _BLANK_MARKS)
-    token_texts = {text for text in (verbatim, without_marks) if text}
+    token_texts = {verbatim, without_marks} - {""}
 
     begun: set[int] = set()
     certain = True
@@ -86,7 +87,8 @@ def begun_labels(token: str, label_space: Sequence[str]) -> BegunLabels:
             if begins_in_other_case and not is_exactly_a_label:
                 begun.add(index)
                 is_complete_label = label.casefold() == text.casefold()
-                if len(text) == 1 and not is_complete_label:
+                is_one_letter = len(text) == 1
+                if is_one_letter and not is_complete_label:
                     certain = False
     return BegunLabels(sorted(begun), certain)
 

@@ -95,7 +95,7 @@ class LiteLLMKernel(ReplyKernel):
     def _set_requests(self) -> None:
         """Set what sends the requests: ``concurrency`` at once, from the first one on.
 
-        With ``understood=False``, the first request would be sent alone until one has succeeded.
+        (By default, the first request is sent alone, until the server has understood one.)
         """
         requests = Requests(self.concurrency, understood=True)
         object.__setattr__(self, "_requests", requests)  # the dataclass is frozen
@@ -139,7 +139,7 @@ class LiteLLMKernel(ReplyKernel):
         if "seed" in settings:
             known_fields = litellm.get_supported_openai_params(self.model)
             if known_fields and "seed" not in known_fields:
-                del settings["seed"]  # litellm refuses it; the samples differ all the same
+                del settings["seed"]  # litellm would refuse it; the provider draws other samples each time without it
         settings |= {"timeout": self.timeout, "num_retries": self.retries, "mock_response": self.mock_response}
 
         return self._requests.all(prompts, lambda prompt: self._complete_reply(litellm, prompt, settings))
@@ -159,7 +159,7 @@ class LiteLLMKernel(ReplyKernel):
         for _ in range(self.retries + 1):
             body = self._response(litellm, prompt, settings)
             choice = only_choice(body)
-            finish_reason = _finish_reason(choice)
+            finish_reason = _finish_reason(choice)  # of the provider, which litellm may have replaced
             corrected_choice = {**choice, "finish_reason": finish_reason}
             is_complete = choice_ending(corrected_choice) is not None
             if is_complete:

@@ -248,11 +248,13 @@ class PromptCheck:
         if self.is_known_to_be_read(prompt):
             return
 
+        # The longest prompt was cut, or could not be measured, and this prompt may be cut, too.
         shortest_cut = self._shortest_cut
         if shortest_cut is not None and byte_size(prompt) >= CLEARLY_LONGER * shortest_cut.size:
             raise _cut_error(shortest_cut.tokens, "a shorter prompt")
+        tokens: PromptTokens | None
         if prompt == longest_prompt and tokens_of_longest is not None:
-            tokens: PromptTokens | None = tokens_of_longest
+            tokens = tokens_of_longest
         else:
             tokens = self._measure(prompt, count_tokens)
         if tokens is not None and tokens.cut:

@@ -359,12 +359,14 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 20.0)
         40.0
     """
+    # A number of milliseconds or of seconds.
     for name, seconds_per_unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         with contextlib.suppress(KeyError, ValueError):
             seconds = float(headers[name]) * seconds_per_unit
             if math.isfinite(seconds):
                 return max(seconds, 0.0)
 
+    # Or a date.
     until = _seconds_of_date(headers.get("retry-after"))
     if until is None:
         return None
@@ -442,11 +444,16 @@ class Requests:
         """Has, in each thread, the attribute ``ending``: the state of the call for which the thread works."""
 
     def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
-        """Return the result of ``work`` for each prompt; an error, without key and traceback, takes its place."""
+        """Return the result of ``work`` for each prompt, or the error in its place, without key and traceback.
+
+        Args:
+            prompts: The prompts.
+            work: Sends the requests for one prompt, and returns the result; called in several threads at once.
+        """
         ending = self._begin_call()
         try:
             outcomes = self._outcomes(prompts, work, ending)
-        except BaseException:
+        except BaseException:  # such as a KeyboardInterrupt: the threads that work must not go on
             ending.interrupt()
             raise
         finally:
@@ -462,17 +469,18 @@ class Requests:
         """
         ending = _Ending()
         with self._calls_lock:
-            for ending_of_other in self._calls:
-                if ending_of_other.error is not None and not ending_of_other.is_interrupted:
-                    ending.end(ending_of_other.error)
+            for other in self._calls:
+                if other.error is None or other.is_interrupted:
+                    continue
+                ending.end(other.error)
             self._calls.add(ending)
         return ending
 
     def end_calls(self, error: RunEndingError) -> None:
         """Let the calls of all threads request nothing more, because of a fault that every request would meet."""
         with self._calls_lock:
-            for call in self._calls:
-                call.end(error)
+            for ending in self._calls:
+                ending.end(error)
 
     def interrupt(self) -> None:
         """Let the calls of all threads request nothing more; their requests in flight are finished."""
@@ -510,7 +518,8 @@ class Requests:
         remaining_indexes = iter(range(len(prompts)))
         # Most faults (no server, a wrong key) are of all queries, so the first one is sent alone until one succeeded.
         if not self.understood or len(prompts) == 1:
-            process(itertools.islice(remaining_indexes, 1))
+            first_index = itertools.islice(remaining_indexes, 1)
+            process(first_index)
         if len(prompts) > 1:
             threads = []
             for _ in range(min(self.concurrency, len(prompts))):
@@ -523,7 +532,15 @@ class Requests:
         return [outcomes[index] for index in range(len(prompts))]
 
     def _outcome(self, prompt: str, work: Callable[[str], Value], ending: _Ending) -> Value | OutputError:
-        """Return the result for one prompt, or the error in its place; an error that all would meet stops all calls."""
+        """Return the result for one prompt, or the error in its place.
+
+        An error that every request would meet ends the calls of all threads.
+
+        Args:
+            prompt: The prompt.
+            work: Returns the result.
+            ending: The state of the call. If it was ended, nothing is requested, and the result is its error.
+        """
         if ending.error is not None:
             return ending.error
         try:
@@ -585,8 +602,8 @@ class Transport(Requests):
         key = key_from_environment()
         self._has_key = key is not None
         base_url = self._options.base_url
-        # The package reads the organisation and the project from the environment. Servers without keys take any.
-        sent_key = key or "none"
+        sent_key = key or "none"  # servers without keys take any
+        # The package adds headers for the organisation and the project, which it reads from the environment.
         default_headers = openai.OpenAI(base_url=base_url, api_key=sent_key).default_headers
         self._headers = {name: text for name, text in default_headers.items() if isinstance(text, str)}
         self._headers["Authorization"] = f"Bearer {sent_key}"
@@ -715,7 +732,7 @@ class Transport(Requests):
             return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
 
         doublings = attempt
-        # This request alone had attempt + 1 faults. If fewer are in a row now, other requests were answered meanwhile.
+        # This request had attempt + 1 faults. If all requests together had fewer in a row, others succeeded meanwhile.
         is_answering = self._faults_in_a_row <= attempt
         if is_answering and not fault.is_rate_limit:
             doublings = min(attempt, _DOUBLINGS_WHILE_ANSWERING)
@@ -723,7 +740,14 @@ class Transport(Requests):
         return min(doubled_backoff, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
 
     def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
-        """Send a request once. Failures are returned, not raised, so that errors hold no traceback of the client."""
+        """Send a request once, and return the body of the response, or why there is none.
+
+        Failures of the client are returned, not raised, so that errors hold no traceback of it.
+
+        Args:
+            api: Which of the server's interfaces.
+            payload: The request, without the model.
+        """
         deadline = time.monotonic() + self._options.timeout
         try:
             return self._exchange(api, payload, deadline)
@@ -842,11 +866,12 @@ class Transport(Requests):
         if status == 404:
             reason = f"the server has no such address, or no model {self._options.model!r}; {for_a_chat_server()}"
             return _Fault(reason, error=UnusableEndpointError)
-        field = stated_error.field
-        names_setting = _FIELD_NAME.fullmatch(field) is not None and _FIELDS_BY_PROMPT.match(field) is None
-        names_setting = names_setting or _LOGPROBS.search(text) is not None
-        is_setting = names_setting and not settings_were_accepted
-        if status in (400, 422) and (is_setting or _SETTING.search(f"{code} {text}")):
+        # A field of the request is named as wrong, and it is not one that can be right for another prompt.
+        wrong_field = stated_error.field
+        names_field = _FIELD_NAME.fullmatch(wrong_field) is not None and _FIELDS_BY_PROMPT.match(wrong_field) is None
+        names_setting = names_field or _LOGPROBS.search(text) is not None
+        refuses_named_setting = names_setting and not settings_were_accepted
+        if status in (400, 422) and (refuses_named_setting or _SETTING.search(f"{code} {text}")):
             advice = (
                 "change it or leave it out (temperature=none); max_completion_tokens=N replaces max_tokens, and "
                 "top_n=N is the number of next tokens"
@@ -879,10 +904,10 @@ class Transport(Requests):
             EditionError: It is another one than the pinned edition.
         """
         for index, known_edition in enumerate(self.editions):
-            # Either may name only the model or only the fingerprint. They are one edition unless both name a fact, and
-            # differ in it.
-            is_same = all(known_edition.get(name, value) == value for name, value in edition.items())
-            if is_same:
+            # A response may name the model only, or the fingerprint only. Two editions are the same unless both name
+            # one of these, and name it differently.
+            differs = any(known_edition.get(name, value) != value for name, value in edition.items())
+            if not differs:
                 self.editions[index] = known_edition | edition
                 return
         if self.editions and not self._options.allow_edition_change:
@@ -894,11 +919,16 @@ class Transport(Requests):
         self.editions.append(edition)
 
     def _is_requested_model(self, served_model: str) -> bool:
-        """Return whether a response's model is the requested one, or the same with a date (NAME-2025-01-31)."""
+        """Return whether a response's model is the requested one, or the same with a date, as in ``NAME-2025-01-31``.
+
+        Args:
+            served_model: The name of the model in the response.
+        """
         if self._options.served_model:
             return served_model == self._options.served_model
-        date = r"(-+(\d-*){4}((\d-*){4})?)?"  # a month and a day, or with the year
-        return re.fullmatch(re.escape(self._options.model) + date, served_model) is not None
+        optional_date = r"(-+(\d-*){4}((\d-*){4})?)?"  # four or eight digits: month and day, or with the year
+        name_with_date = re.escape(self._options.model) + optional_date
+        return re.fullmatch(name_with_date, served_model) is not None
 
 
 def _edition_of(body: Mapping[str, Any]) -> Edition:
@@ -1012,7 +1042,7 @@ def _error_of_body(text: str) -> _StatedError:
     except (ValueError, RecursionError):
         return _StatedError("", text)
     if isinstance(body, list) and body:
-        body = body[0]
+        body = body[0]  # some servers send a list of one error
     error = body
     if isinstance(body, dict) and "error" in body:
         error = body["error"]

@@ -38,8 +38,10 @@ def differences(compared: Sequence[Comparison]) -> Figure:
     first_pair = compared[0]
     title = f"Difference in {first_pair.metric}"
     points = []
+    better = ("first", "second")  # the runs in the legend
     if len(compared) == 1:
         row_kind = "data set"
+        better = (first_pair.first, first_pair.second)
         title += f": {first_pair.first} - {first_pair.second}"
         for line in first_pair.lines:
             points.append(_point(title, line.dataset, line, first_pair.higher_is_better))
@@ -48,6 +50,7 @@ def differences(compared: Sequence[Comparison]) -> Figure:
         all_have_same_first_run = all(pair.first == first_pair.first for pair in compared)
         if all_have_same_first_run:
             row_kind = "second run"
+            better = (first_pair.first, "second")
             title += f": {first_pair.first} - ..."
         for pair in compared:
             name_of_pair = f"{pair.first} - {pair.second}"
@@ -58,7 +61,7 @@ def differences(compared: Sequence[Comparison]) -> Figure:
                 name = f"{name_of_pair}, {claim.dataset}" if pair.by_condition else name_of_pair
                 points.append(_point(title, name, claim, pair.higher_is_better))
     return _difference_chart(
-        title, row_kind, first_pair.correction.method, first_pair.corrected_head, points, width=360
+        title, row_kind, better, first_pair.correction.method, first_pair.corrected_head, points, width=360
     )
 
 
@@ -88,24 +91,35 @@ def subgroup_differences(compared: SubgroupComparison) -> Figure:
                 more=(Missing("not corrected with those of the subgroups"),),
             )
         )
-    return _difference_chart(
-        title, "data set, subgroup", compared.method, corrected_column(compared.method), points, width=480
-    )
+    better = (compared.first, compared.second)
+    p_head = corrected_column(compared.method)
+    return _difference_chart(title, "data set, subgroup", better, compared.method, p_head, points, width=480)
 
 
 def _difference_chart(
-    title: str, row_kind: str, correction: str, p_head: str, points: Sequence[Point], width: int
+    title: str,
+    row_kind: str,
+    better: tuple[str, str],
+    correction: str,
+    p_head: str,
+    points: Sequence[Point],
+    width: int,
 ) -> Figure:
     """Return the chart of differences, with a vertical line at no difference.
 
     Args:
         title: Title of the figure and of its only panel.
         row_kind: What a row is, as the head of a column of the table.
+        better: The first and the second run in the legend: their names, or ``first`` and ``second`` if the pairs have
+            several.
         correction: The method by which p-values are corrected.
         p_head: Head of the column of corrected p-values.
         points: The differences, a row each.
         width: Width of the panel in pixels, the names of the rows included.
     """
+    legend = []
+    for series, run in zip((_FIRST, _SECOND), better, strict=True):
+        legend.append(Shape(series=_COLOURS[series], kind="mark", text=f"{run} is better, significantly"))
     no_difference = Shape([(0, -0.5), (0, len(points) - 0.5)])  # through all rows
     return chart(
         title,
@@ -114,7 +128,7 @@ def _difference_chart(
         points,
         series=_COLOURS,
         lines={title: [no_difference]},
-        legend=[Shape(series=_COLOURS[name], kind="mark", text=f"{name}, significantly") for name in (_FIRST, _SECOND)],
+        legend=legend,
         width=width,
     )
 
