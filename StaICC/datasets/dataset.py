@@ -451,11 +451,12 @@ class Dataset(Displayed):
         where = "the record of the data file"
         recorded = _read_file_record(record, where)
         card = recorded.card
-        name_in_run = recorded.file.path
+        path_in_run = recorded.file.path
+        # The file may have another name now, so the suffix that it had says in which format it is.
         source = dataclasses.replace(
             recorded.file,
             path=os.fspath(_find_file(recorded.file, places)),
-            suffix=table_files.format_suffix(Path(name_in_run)),
+            suffix=table_files.format_suffix(Path(path_in_run)),
         )
         try:
             records, label_indexes = table_files.labelled_records(source, card.label_space)
@@ -472,8 +473,8 @@ class Dataset(Displayed):
         for column, groups in subgroups_of_file.items():
             if recorded.subgroups.get(column) != groups:
                 raise SchemaError(f"{where} has other subgroups than the column {column!r} of the file")
-        records = dataclasses.replace(records, source=name_in_run)  # remarks name the file as it was called
-        remarks = _remarks(records, table, label_indexes, card)
+        records_of_run = dataclasses.replace(records, source=path_in_run)  # remarks name the file as the run did
+        remarks = _remarks(records_of_run, table, label_indexes, card)
         return cls(card, table, source, remarks=remarks, clusters=recorded.clusters, subgroups=recorded.subgroups)
 
 

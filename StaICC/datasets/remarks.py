@@ -172,7 +172,8 @@ def numbers_as_labels(rows: RowsToCheck) -> str | None:
         )
     if len(numbers) == len(rows.space):
         return (
-            f"the labels are numbers, which say little to a model. Name them: labels={{{rows.space[0]!r}: 'NAME', ...}}"
+            "the labels are numbers, which say little to a model. Name them: in Python "
+            f"labels={{{rows.space[0]!r}: 'NAME', ...}}, for a file the section [labels] of its card"
         )
     return None
 

@@ -173,8 +173,8 @@ _LOG = logger(__name__)
 
 def for_a_chat_server() -> str:
     """Return the settings for a server that chats and does not complete texts, as the end of a message."""
-    in_python = "scoring='text', prompt_format='chat-labels'"
-    return f"for a model that only chats: {in_both_syntaxes(in_python, '--answers text --prompt-format chat-labels')}"
+    in_python = "scoring='text', prompt_format='chat-turns'"
+    return f"for a model that only chats: {in_both_syntaxes(in_python, '--answers text --prompt-format chat-turns')}"
 
 
 class EndpointError(OutputError):

@@ -56,12 +56,12 @@ def test_options_without_effect_are_refused(options: dict[str, Any], message: st
         EndpointKernel("http://localhost:1/v1", "m", label_list=True, **options)
 
 
-def test_a_model_that_only_chats_is_offered_the_format() -> None:
-    with pytest.raises(StaICC.ArgumentError, match="scoring='text', prompt_format='chat-labels'"):
+def test_a_model_that_only_chats_is_offered_turns() -> None:
+    with pytest.raises(StaICC.ArgumentError, match="scoring='text', prompt_format='chat-turns'"):
         EndpointKernel("http://localhost:1/v1", "m", api="chat")
     with (
         command_line_syntax(),
-        pytest.raises(StaICC.ArgumentError, match="--answers text --prompt-format chat-labels"),
+        pytest.raises(StaICC.ArgumentError, match="--answers text --prompt-format chat-turns"),
     ):
         EndpointKernel("http://localhost:1/v1", "m", api="chat")
 
