@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from StaICC.argument_syntax import argument, in_each_syntax
+from StaICC.arguments import validate_path
 from StaICC.datasets import catalogue as cards
 from StaICC.datasets import records as records_module
 from StaICC.datasets import table_files
@@ -319,6 +320,7 @@ class Dataset(Displayed):
             TypeError: There is no such argument.
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
         """
+        validate_path("path", path)
         file = Path(path)
         arguments: dict[str, Any] = {
             "name": name,
@@ -555,6 +557,9 @@ def _usual_columns(file: Path, facts: Mapping[str, Any], header: Sequence[str] |
         ArgumentError: The file has other columns, so they have to be named.
     """
     names = table_files.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
+    for column in ("text", "sentence", "label"):
+        if names.count(column) > 1:
+            records_module.choose(names, [column], file.name)  # raises the error about columns of one name
     for text_column in ("text", "sentence"):
         if sorted(names) == sorted(["label", text_column]):
             return {"texts": [text_column], "label": "label"}
