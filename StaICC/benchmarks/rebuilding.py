@@ -152,7 +152,7 @@ def _refuse_changes_by_hand(parts: Sequence[Result]) -> None:
         names += part.arguments.get("changed", ())
     listed = ", ".join(dict.fromkeys(names))
     if listed:
-        raise UnknownBenchmarkError(f"changed by hand, or not the same for all data sets: {listed:.99}")
+        raise UnknownBenchmarkError(f"set by hand or by the method, or not the same for all data sets: {listed:.99}")
 
 
 def refuse_unknown_arguments(make: Callable[..., Any], arguments: Iterable[str]) -> None:

@@ -154,9 +154,9 @@ def change_nothing(experimentor: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (change_template, "changed by hand, .*: template; "),
-        (set_demonstrations_by_hand, "by hand, .*: demonstrations; "),
-        (change_k, "changed by hand, .*: k; pass the benchmark itself$"),
+        (change_template, "set by hand or by the method, .*: template; "),
+        (set_demonstrations_by_hand, "by hand or by the method, .*: demonstrations; "),
+        (change_k, "set by hand or by the method, .*: k; pass the benchmark itself$"),
         (change_nothing, "^the result is over the user's own data .*pass the benchmark itself$"),
     ],
 )
