@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, SupportsIndex, TypeVar, cast
 
@@ -56,6 +57,23 @@ def validate_integer(name: str, value: object, minimum: int, maximum: int | None
             legal_range = f"from {minimum} to {maximum}"
         raise ArgumentError(f"{name} must be an integer {legal_range}, not {value!r}")
     return number
+
+
+def validate_path(name: str, value: object) -> None:
+    """Raise an error unless a value is a path: a text, or an object such as ``pathlib.Path``.
+
+    Args:
+        name: The argument.
+        value: What the caller passed.
+
+    Raises:
+        ArgumentError: It is something else, such as a number, which Python may read as an open file.
+
+    Example:
+        >>> validate_path("path", "result.json")
+    """
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise ArgumentError(f"{name}: got {value!r:.60}, expected the path of a file, as a text or a pathlib.Path")
 
 
 def known_name(kind: str, value: _T, legal: Iterable[object], hint: str = "") -> _T:

@@ -232,6 +232,8 @@ def _missing_attribute(module: str, owner: Any, attribute: str) -> str:
     message = f"{module} has no {attribute!r}"
     if names:
         message += f"; there are: {', '.join(names[:_MOST_NAMES])}"
+    if len(names) > _MOST_NAMES:
+        message += f" and {len(names) - _MOST_NAMES} more"
     return message
 
 

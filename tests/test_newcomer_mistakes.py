@@ -27,6 +27,8 @@ from StaICC.kernels.text_inference import text_inference
 from StaICC.methods.many_shot import run_many_shot
 from StaICC.methods.run import Method, run_all
 from StaICC.optional import require
+from StaICC.report.page import write_report
+from StaICC.results.result import load
 
 GOOD = "text,label\n" + "".join(f"ticket {i},{'bug' if i % 2 else 'wish'}\n" for i in range(40))
 
@@ -169,7 +171,21 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
     "names with commas": (lambda: Normal(datasets="SST2,TREC"), "no data set", "one by one: 'SST2', 'TREC'"),
     "all data sets": (lambda: Normal(datasets="all"), "no data set 'all'. There are", "leave datasets out"),
     "runs are a list": (lambda: rank([run(first)] * 2), "expected a mapping of names", ""),  # type: ignore[arg-type]
-    "a file for a run": (lambda: compare(run(first), "r.json"), "expected a mapping", "StaICC.load(path) reads"),  # type: ignore
+    "a file for a run": (lambda: compare(run(first), "r.json"), "second: got 'r.json'", "StaICC.load(path) reads"),  # type: ignore
+    "a file among runs": (
+        lambda: rank({"a": run(first), "b": "r.json"}),  # type: ignore[dict-item]
+        "'b': got 'r.json'",
+        "StaICC.load(path) reads",
+    ),
+    "a report of a file": (lambda: write_report("r.json", "r.html"), "got 'r.json'", "StaICC.load(path) reads"),  # type: ignore
+    "a report of a list": (
+        lambda: write_report([run(first)], "r.html"),  # type: ignore[arg-type]
+        "got a list of results",
+        "Give each result a name",
+    ),
+    "a number for a file": (lambda: load(5), "path: got 5", "expected the path of a file"),  # type: ignore
+    "a number for an output file": (lambda: run(first).save(3), "path: got 3", "expected the path of a file"),  # type: ignore
+    "a number for a file of data": (lambda: Dataset.from_file(3), "path: got 3", "expected the path of a file"),  # type: ignore
     "a file is verified": (lambda: verify("r.json"), "result: got 'r.json'", "use verify_file"),  # type: ignore[arg-type]
     "model and benchmark exchanged": (
         lambda: run_all(Normal(datasets=["mini"]), load_kernel("ppm"), methods=["vanilla"]),  # type: ignore[arg-type]

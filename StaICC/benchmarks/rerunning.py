@@ -185,6 +185,10 @@ def _why_not_predicted_again(source: RerunSource, model: Identity, several_model
     if result.method != "vanilla":
         return f"its method is {result.method:.60}"
     settings = _different_settings(predictor, model)
+    differences = _differences(predictor, model)
+    is_another_model = len(differences) > len(settings)
+    if settings and is_another_model:
+        return f"another model: {_as_text(differences):.300}; give the model and the options of the run"
     if settings:
         return f"{_as_text(settings):.300}; give the options of the run"
     if several_models and predictor.digest != model.digest:

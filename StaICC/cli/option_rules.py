@@ -34,6 +34,7 @@ _NEEDED_OPTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "race": {**_SAVING, **_EXECUTION},
     "score": _SAVING,
+    "plan": {"--power": "--difference X"},
     "verify": {"--seed": _RERUN, "--answers": _RERUN, "--max-tokens": _RERUN, "--stop": _RERUN},
 }
 """For each command, the options that have no effect without another one, each with that one as it is written."""
@@ -50,11 +51,12 @@ class _Contradiction:
 
 
 _OUTPUTS = (_Contradiction("--output", "--no-save", "--no-save saves nothing in a folder"),)
+_FORECASTS = (_Contradiction("--output", "--dry-run", "a forecast has no result. --json FILE writes the forecast"),)
 _INTERVALS = (_Contradiction("--level", "--no-intervals", "--level is the coverage of the intervals"),)
 _FORMATS = (_Contradiction("--format", "--json", "--json means --format json"),)
 
 _CONTRADICTIONS: Mapping[str, Sequence[_Contradiction]] = {
-    "run": (*_OUTPUTS, *_INTERVALS),
+    "run": (*_OUTPUTS, *_FORECASTS, *_INTERVALS),
     "race": _OUTPUTS,
     "score": (*_OUTPUTS, *_INTERVALS),
     "compare": _FORMATS,

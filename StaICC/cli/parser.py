@@ -7,7 +7,7 @@ import copy
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -121,6 +121,7 @@ class Parser(argparse.ArgumentParser):
         """
         words = sys.argv[1:] if args is None else args
         translated = self._translated(words)
+        self._refuse_repeated_options(translated)
         parsed, unknown = super().parse_known_args(translated, namespace)
         # The parser of a subcommand refuses its own unknown words: it knows which options are near.
         has_subcommands = self._subparsers is not None
@@ -136,14 +137,35 @@ class Parser(argparse.ArgumentParser):
         For ``-o FILE``, this is ``{"--output": "-o"}``.
         """
         given = {}
+        for option, action in self._options_among(words):
+            given[long_option(action)] = option
+        return given
+
+    def _options_among(self, words: Sequence[str]) -> Iterator[tuple[str, argparse.Action]]:
+        """Yield each option among the words as it was written, with its declaration, in order."""
         for word in words:
             if word == "--":  # what follows is no option
-                break
+                return
             option = word.partition("=")[0]
             action = self._option_string_actions.get(option)
             if action is not None:
-                given[long_option(action)] = option
-        return given
+                yield option, action
+
+    def _refuse_repeated_options(self, words: Sequence[str]) -> None:
+        """Exit with an error if an option that counts once is given several times: argparse ignores all but the last.
+
+        Args:
+            words: The words of the command.
+        """
+        given = set()
+        for option, action in self._options_among(words):
+            counts_once = isinstance(action, argparse._StoreAction)  # not a switch, and not one that appends
+            if counts_once and action in given:
+                remedy = ""
+                if action.nargs == "+":
+                    remedy = f". Name all values behind it, as in {_written(action)}"
+                self.error(f"argument {option}: given several times, expected once{remedy}")
+            given.add(action)
 
     # Words that no option takes.
 
@@ -388,13 +410,17 @@ class Parser(argparse.ArgumentParser):
 
 def _usage_of(action: argparse.Action) -> str:
     """Return how an option is written with its values, and its help: ``--limit N, use only the first N ...``."""
+    if action.help is None:
+        return _written(action)
+    help_text = argparse.HelpFormatter("", width=_ONE_LINE)._expand_help(action)
+    return f"{_written(action)}, {help_text}"
+
+
+def _written(action: argparse.Action) -> str:
+    """Return how an option is written with its values: ``--limit N``."""
     formatter = argparse.HelpFormatter("", width=_ONE_LINE)
     values = formatter._format_args(action, action.dest.upper())
-    usage = f"{action.option_strings[-1]} {values}"
-    if action.help is None:
-        return usage
-    help_text = formatter._expand_help(action)
-    return f"{usage}, {help_text}"
+    return f"{action.option_strings[-1]} {values}"
 
 
 def _with_checked_type(action: argparse.Action) -> argparse.Action:

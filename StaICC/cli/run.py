@@ -495,7 +495,16 @@ def run(args: argparse.Namespace) -> int | None:
       python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --limit 20
       python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
     """
-    prepared = prepare(args)
+    return run_prepared(prepare(args), args)
+
+
+def run_prepared(prepared: PreparedRun, args: argparse.Namespace) -> int | None:
+    """Predict, score, save and print a run, or forecast its cost.
+
+    Args:
+        prepared: The run.
+        args: The arguments from which it was prepared.
+    """
     if prepared.saver is None:
         _forecast(prepared)
         return None

@@ -18,7 +18,8 @@ from StaICC.errors import ArgumentError
 from StaICC.metrics.paired_tests import bonferroni, directional_holm
 from StaICC.metrics.scores import score_record
 from StaICC.results.details import name_without_no_filter
-from StaICC.results.result import Result
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.runs import check_results_by_name
 
 MOST_RUNS = 20
 """Largest number of runs of which all pairs are compared. Of more runs, each is compared with the best one only. The
@@ -315,16 +316,13 @@ def _complete_runs(results: Mapping[str, Result], reference: str | None) -> tupl
         ArgumentError: The results are no mapping of names to results, or fewer than two runs did not stop early.
         UnknownNameError: There is no such reference.
     """
-    if isinstance(results, Result):
-        raise ArgumentError(
-            f"results: got one result of {results.benchmark}, expected a mapping of names to results. Give each result "
-            'a name, as in {"first": result, "second": other_result}'
-        )
-    if not isinstance(results, Mapping) or not all(isinstance(result, Result) for result in results.values()):
-        raise ArgumentError(
-            f"results: got {results!r:.80}, expected a mapping of names to results. StaICC.load(path) reads the result "
-            "of a file"
-        )
+    check_results_by_name(results)
+    for name, result in results.items():
+        if isinstance(result, ResultGroup):
+            raise ArgumentError(
+                f"results, {name!r}: got a group of results, {', '.join(result)}, expected one result. Take it from "
+                "the group by its name"
+            )
     runs: dict[str, Result] = {}
     left_out: list[str] = []
     for name, result in results.items():

@@ -41,7 +41,7 @@ from StaICC.metrics.paired_tests import bonferroni
 from StaICC.results.experiment_table import is_experiment
 from StaICC.results.interval_scope import demonstration_notes
 from StaICC.results.result import Result, ResultGroup
-from StaICC.results.runs import by_benchmark, split_runs
+from StaICC.results.runs import by_benchmark, check_result, split_runs
 
 
 def compare(first: Result, second: Result, metric: str | None = None, *, margin: float | None = None) -> Comparison:
@@ -69,6 +69,8 @@ def compare(first: Result, second: Result, metric: str | None = None, *, margin:
         >>> found.datasets[0].values == tuple(run["Averaged results"]["macro_F1"] for run in runs)
         True
     """
+    check_result("first", first)
+    check_result("second", second)
     return compare_runs({"first": first, "second": second}, metric, margin=margin).comparisons[0]
 
 

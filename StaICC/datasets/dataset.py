@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from StaICC.argument_syntax import argument, in_each_syntax
+from StaICC.arguments import validate_path
 from StaICC.datasets import catalogue as cards
 from StaICC.datasets import records as records_module
 from StaICC.datasets import table_files
@@ -319,6 +320,7 @@ class Dataset(Displayed):
             TypeError: There is no such argument.
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
         """
+        validate_path("path", path)
         file = Path(path)
         arguments: dict[str, Any] = {
             "name": name,
@@ -449,11 +451,12 @@ class Dataset(Displayed):
         where = "the record of the data file"
         recorded = _read_file_record(record, where)
         card = recorded.card
-        name_in_run = recorded.file.path
+        path_in_run = recorded.file.path
+        # The file may have another name now, so the suffix that it had says in which format it is.
         source = dataclasses.replace(
             recorded.file,
             path=os.fspath(_find_file(recorded.file, places)),
-            suffix=table_files.format_suffix(Path(name_in_run)),
+            suffix=table_files.format_suffix(Path(path_in_run)),
         )
         try:
             records, label_indexes = table_files.labelled_records(source, card.label_space)
@@ -470,8 +473,8 @@ class Dataset(Displayed):
         for column, groups in subgroups_of_file.items():
             if recorded.subgroups.get(column) != groups:
                 raise SchemaError(f"{where} has other subgroups than the column {column!r} of the file")
-        records = dataclasses.replace(records, source=name_in_run)  # remarks name the file as it was called
-        remarks = _remarks(records, table, label_indexes, card)
+        records_of_run = dataclasses.replace(records, source=path_in_run)  # remarks name the file as the run did
+        remarks = _remarks(records_of_run, table, label_indexes, card)
         return cls(card, table, source, remarks=remarks, clusters=recorded.clusters, subgroups=recorded.subgroups)
 
 
@@ -554,6 +557,9 @@ def _usual_columns(file: Path, facts: Mapping[str, Any], header: Sequence[str] |
         ArgumentError: The file has other columns, so they have to be named.
     """
     names = table_files.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
+    for column in ("text", "sentence", "label"):
+        if names.count(column) > 1:
+            records_module.choose(names, [column], file.name)  # raises the error about columns of one name
     for text_column in ("text", "sentence"):
         if sorted(names) == sorted(["label", text_column]):
             return {"texts": [text_column], "label": "label"}

@@ -435,8 +435,10 @@ def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | No
     advice = f". There are: {shown}"
     has_columns_option = format_suffix(file) in SEPARATORS
     if header is None and has_columns_option:
-        names = argument("columns", ["text", "label"])
-        advice += f". If these are a row and no names, name all columns, as {names}"
+        naming = f"name all {len(columns)} columns with {argument('columns')}"
+        if len(columns) == 2:
+            naming = f"name all columns, as {argument('columns', ['text', 'label'])}"
+        advice += f". If these are a row and no names, {naming}"
     return advice
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
+from StaICC.arguments import validate_path
 from StaICC.errors import SchemaError
 from StaICC.files.output import is_database
 
@@ -184,6 +185,7 @@ def read_json(path: str | os.PathLike[str], expected: str = "a file", begins: re
         SchemaError: As for :func:`parse_json` and :func:`refuse_device`; the message starts with the path.
         OSError: The file cannot be read.
     """
+    validate_path("path", path)
     where = os.fspath(path)
     refuse_device(path, expected)
     if is_database(path):

@@ -125,9 +125,9 @@ class Forecast:
         is_estimate = name in _ESTIMATES and not self.exact and value != 0
         if not is_estimate:
             return text
-        # Without a probe, the tokens of replies are only known to have a maximum.
-        is_planned = self.tokenizer not in (None, COUNTED_IN_PROBE)
-        if name == "output_tokens" and is_planned:
+        # A tokenizer counts prompts, and of replies only the maximum is known. Replies are counted only in a probe.
+        has_no_probe = self.tokenizer not in (None, COUNTED_IN_PROBE)
+        if name == "output_tokens" and has_no_probe:
             return f"at most {text}"
         return f"about {text}"
 

@@ -182,17 +182,21 @@ class _Template:
     def is_other_answer(self, statement: Statement, reader: StatementReader) -> bool:
         """Return whether the first statement of a reply answers with no label: "politics", "topic: other".
 
-        It is one or two words without an end mark, alone or after the label prefix, which are no lead ("Sure") and no
-        name of an answer ("Sentiment Analysis").
+        The answer is one or two words without an end mark. They are the whole statement, or follow the label prefix
+        ("topic: "). Without the prefix, they must not be a cue: words that introduce an answer, such as "Sure" or
+        "Sentiment Analysis".
         """
-        answer = statement.text
-        if self._label_prefix and answer.casefold().startswith(self._label_prefix.casefold()):
-            answer = answer[len(self._label_prefix) :].strip()
-        elif reader.is_cue(answer) or reader.is_cue(f"{answer}:"):
-            return False
-        if len(answer.split()) > _MOST_WORDS or len(answer) > _LONGEST_ANSWER:
-            return False
-        return _BARE_WORDS.fullmatch(answer) is not None and not reader.labels.occur_in(answer)
+        text = statement.text
+        has_prefix = bool(self._label_prefix) and text.casefold().startswith(self._label_prefix.casefold())
+        if has_prefix:
+            answer = text[len(self._label_prefix) :].strip()
+        else:
+            answer = text
+            if reader.is_cue(answer) or reader.is_cue(f"{answer}:"):
+                return False
+        is_short = len(answer.split()) <= _MOST_WORDS and len(answer) <= _LONGEST_ANSWER
+        has_only_words = _BARE_WORDS.fullmatch(answer) is not None
+        return is_short and has_only_words and not reader.labels.occur_in(answer)
 
     def ends(self, statement: Statement) -> bool:
         """Return whether a statement ends an example whose text begins the reply: the label prefix within a line."""

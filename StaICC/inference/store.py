@@ -958,15 +958,20 @@ class BoundStore:
         return by_others, commits - self._commits
 
     def claims(self) -> Claims:
-        """Return the claims of a run on queries of this model, which all runs on this store see."""
-        model = hashlib.sha256(_encode_name(self.name)).digest()
+        """Return the claims of a new run on queries of this model, without any claim yet.
 
-        def digest(query: PromptKey) -> bytes:
-            return hashlib.sha256(model + self._key(query)).digest()
+        A claim says that a run computes the prediction for a query now. Other runs on this store see it, and wait for
+        the prediction instead of computing it, too. It is about a query and a model, since a store has many models.
+        """
+        digest_of_model = hashlib.sha256(_encode_name(self.name)).digest()
 
-        # One file of claims for all paths that lead to the store.
-        file = self.store.path.resolve()
-        return Claims(file.with_name(f"{file.name}-claims"), digest)
+        def digest_of_query(query: PromptKey) -> bytes:
+            return hashlib.sha256(digest_of_model + self._key(query)).digest()
+
+        # Several paths may lead to the store. The resolved one gives all of them one file of claims.
+        store_file = self.store.path.resolve()
+        claims_file = store_file.with_name(f"{store_file.name}-claims")
+        return Claims(claims_file, digest_of_query)
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the cached predictions."""

@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from StaICC.arguments import validate_path
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.files.json_reading import read_json
 from StaICC.files.output import write_output
@@ -138,6 +139,7 @@ def check_result_name(path: str | os.PathLike[str]) -> None:
     Raises:
         ArgumentError: The name has such an ending. The message shows a valid name, ``result.json``.
     """
+    validate_path("path", path)
     _, ending = os.path.splitext(path)
     if ending.lower() in _OTHER_FORMATS:
         raise ArgumentError(

@@ -81,6 +81,44 @@ def _named_results(name: str, result: Result | ResultGroup) -> Iterator[tuple[st
             yield from _named_results(name, part)
 
 
+def check_results_by_name(results: object) -> None:
+    """Raise an error unless an argument is a mapping of names to results, or to groups of results.
+
+    Raises:
+        ArgumentError: It is something else. The message says how to name results, or how to read a file.
+    """
+    expected = "expected a mapping of names to results"
+    naming = 'Give each result a name, as in {"first": result, "second": other_result}'
+    if isinstance(results, Result):
+        raise ArgumentError(f"results: got one result of {results.benchmark}, {expected}. {naming}")
+    if isinstance(results, Mapping):
+        for name, result in results.items():
+            check_result(f"results, {name!r}", result)
+        return
+    are_without_names = isinstance(results, (list, tuple)) and any(isinstance(item, Result) for item in results)
+    if are_without_names:
+        raise ArgumentError(f"results: got a {type(results).__name__} of results, {expected}. {naming}")
+    raise ArgumentError(f"results: got {results!r:.80}, {expected}. {_READING}")
+
+
+def check_result(argument: str, value: object) -> None:
+    """Raise an error unless an argument is a result or a group of results.
+
+    Args:
+        argument: Its name.
+        value: What the caller passed.
+
+    Raises:
+        ArgumentError: It is something else, such as the path of a file.
+    """
+    if not isinstance(value, (Result, ResultGroup)):
+        raise ArgumentError(f"{argument}: got {value!r:.80}, expected a result. {_READING}")
+
+
+_READING = "StaICC.load(path) reads the result of a file"
+"""What to do if a path was passed in the place of a result."""
+
+
 def split_runs(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
     """Return the results of each run.
 
@@ -91,7 +129,7 @@ def split_runs(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[st
         For each run its results by benchmark. If a group has several runs, the name of each includes its part.
 
     Raises:
-        ArgumentError: Two results of one benchmark come under one name.
+        ArgumentError: Two results of one benchmark come under one name, or the argument is no such mapping.
 
     Example:
         >>> from StaICC import Normal
@@ -99,6 +137,7 @@ def split_runs(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[st
         >>> list(split_runs({"gpt2": ResultGroup("methods", {"vanilla": result, "topk": result})}))
         ['gpt2: vanilla', 'gpt2: topk']
     """
+    check_results_by_name(results)
     runs: dict[str, dict[str, Result]] = {}
     for name, result in results.items():
         for run, single in _named_results(name, result):

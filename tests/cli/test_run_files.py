@@ -433,6 +433,16 @@ def test_a_mistake_in_the_last_run_of_a_sweep_ends_it_before_the_first(staicc: R
     check_that_last_run_is_refused(staicc, sweep)
 
 
+def test_an_error_before_a_run_names_the_file_and_the_setting_of_a_sweep(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL + "[model_option]\nordr = 4\n", "utf-8")
+    _, _, stderr = staicc("run", "--config", "run.toml")
+    assert "run.toml: there is no option of ppm 'ordr'" in stderr
+
+    Path("run.toml").write_text(SMALL + '[sweep]\nmodel = ["ppm", "pmm"]\n', "utf-8")
+    _, _, stderr = staicc("run", "--config", "run.toml")
+    assert "run.toml, model = pmm: there is no kind of model 'pmm'" in stderr
+
+
 def test_a_mistake_in_an_option_of_all_methods_ends_a_sweep_before_its_first_run(staicc: Run) -> None:
     check_that_last_run_is_refused(staicc, "method_option = [{}, {nosuch = 3}]", 'method = "all"')
 

@@ -119,12 +119,12 @@ def test_nothing_is_saved_on_request(staicc: Cli) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ["--limit", "2"],
+        ["--level", "0.9"],
         ["--k", "2", "--model-name", "another"],
         ["--model", "ppm;order=3"],
         ["--no-save"],
     ],
-    ids=["limit", "model name", "model", "not to be saved"],
+    ids=["level", "model name", "model", "not to be saved"],
 )
 def test_another_run_does_not_replace_a_result_and_is_saved_in_the_folder(
     options: list[str], staicc: Cli, other: bytes

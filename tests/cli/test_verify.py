@@ -166,3 +166,15 @@ def test_a_model_with_other_options_proves_nothing(staicc: Cli) -> None:
     status, out, _ = staicc(*AGAIN, "20", "--model-option", "order=2")
     assert status == 3
     assert "give the options of the run" in out
+
+
+def test_a_model_of_another_kind_is_named_and_not_only_its_options(
+    staicc: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "other_model.py").write_text("def predict(prompt, label_space):\n    return 0\n", "utf-8")
+    status, out, _ = staicc("verify", "r.json", "--rerun", "2", "--model", "other_model:predict")
+    assert status == 3
+    assert "another model: " in out
+    assert "model was ppm" in out
+    assert "give the model and the options of the run" in out

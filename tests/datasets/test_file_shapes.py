@@ -371,3 +371,14 @@ def test_a_separator_between_words_that_are_no_labels_is_not_remarked() -> None:
     labels = ["late", "lost", "refund", "red;green", "blue"]
 
     assert "label-separator" not in remarks(labels * 10)
+
+
+def test_the_advice_on_columns_fits_their_number(tmp_path: Path) -> None:
+    """Two names for a file of three columns are refused, so they must not be advised."""
+    with pytest.raises(ArgumentError, match=r"name all 3 columns with columns"):
+        read(tmp_path / "data.csv", "text,label,page\nIt rains.,wet,1\nIt is dry.,dry,2\n", texts=None, label=None)
+
+
+def test_two_text_columns_of_one_name_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="2 columns are called 'text'"):
+        read(tmp_path / "data.csv", "text,text,label\nIt,rains.,wet\nIt,is dry.,dry\n", texts=None, label=None)

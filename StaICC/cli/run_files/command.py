@@ -14,10 +14,10 @@ from StaICC.argument_syntax import flag
 from StaICC.cli.option_rules import refuse_options_without_another
 from StaICC.cli.output import STDOUT
 from StaICC.cli.parser import Parser, long_option
-from StaICC.cli.run import check_arguments, prepare, run
+from StaICC.cli.run import PreparedRun, check_arguments, prepare, run, run_prepared
 from StaICC.cli.run_files.keys import SWEEP, RunFileKey, option_name, run_file_keys
 from StaICC.cli.run_files.reading import RunFile, read_run_file
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.safe_text import one_line
 
 _REPLACED = "replaced by the command line"
@@ -57,16 +57,26 @@ def run_of_file(words: Sequence[str], make_parser: Callable[[], Parser]) -> int:
     """
     runs = plan_runs(words, make_parser)
     if len(runs) == 1:
-        return run(runs[0].args) or 0
+        return run_prepared(_prepare(runs[0]), runs[0].args) or 0
 
     for planned in runs:  # before the first run, so that a mistake in a later one is found at once
-        prepare(planned.args)
+        _prepare(planned)
     status = 0
     for number, planned in enumerate(runs, start=1):
-        setting = ", ".join(f"{name} = {_value_text(value)}" for name, value in planned.setting.items())
-        print(one_line(f"run {number} of {len(runs)}: {setting}"), file=sys.stderr)
+        print(one_line(f"run {number} of {len(runs)}: {_setting_text(planned.setting)}"), file=sys.stderr)
         status = max(status, run(planned.args) or 0)
     return status
+
+
+def _prepare(planned: PlannedRun) -> PreparedRun:
+    """Do all that a run does before its first prediction; an error names the run file and the setting of a sweep."""
+    try:
+        return prepare(planned.args)
+    except (ArgumentError, UnknownNameError) as error:
+        where = str(planned.args.config)
+        if planned.setting:
+            where += f", {_setting_text(planned.setting)}"
+        raise ArgumentError(f"{where}: {error}") from error
 
 
 def plan_runs(words: Sequence[str], make_parser: Callable[[], Parser]) -> list[PlannedRun]:
@@ -102,6 +112,7 @@ def plan_runs(words: Sequence[str], make_parser: Callable[[], Parser]) -> list[P
             check_arguments(args)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error}") from None
+        args.config = path
         runs.append(PlannedRun(args, setting))
     return runs
 
@@ -260,6 +271,11 @@ def _file_name_part(setting: Mapping[str, Any]) -> str:
         value_text = re.sub(r"[^A-Za-z0-9._-]+", "-", _value_text(value))
         words.append(f"{name}-{value_text[:_VALUE_LENGTH]}".rstrip(".-"))
     return "_".join(words)[:_NAME_LENGTH].strip(".-")
+
+
+def _setting_text(setting: Mapping[str, Any]) -> str:
+    """Return the values of a sweep for one run as they are shown: ``"k = 4, model = ppm"``."""
+    return ", ".join(f"{name} = {_value_text(value)}" for name, value in setting.items())
 
 
 def _value_text(value: object) -> str:

@@ -188,8 +188,11 @@ class Phrases:
 def _with_names_of_template(lists: Lists, answer_name: str, text_names: Sequence[str]) -> dict[str, list[str]]:
     """Return the lists of a language with the names that a template gives to the answer and to its texts.
 
+    A name goes into two lists: that of phrases before a label ("the final label is positive") and that of nouns after
+    it ("a positive label"). After a label, an answer is called by its last word, and a text by its whole name.
+
     Args:
-        lists: The lists of the language.
+        lists: The lists of the language. All have "answer" and "text"; some have no nouns.
         answer_name: The words of the label prefix; empty if it has none.
         text_names: The words of each prefix of a text; empty for a prefix without words.
     """

@@ -94,6 +94,7 @@ def statements_of(reply: str, reader: StatementReader) -> Iterator[Statement]:
     current = _CurrentHeading()
     for line in without_emphasis(reply, reader).splitlines():
         content = _line_content(line, labels)
+        # A blank line, or a line that is about something else, may end the heading.
         if not content.text:
             current.pass_blank_line()
             continue
@@ -101,6 +102,7 @@ def statements_of(reply: str, reader: StatementReader) -> Iterator[Statement]:
         for sentence_index, sentence in enumerate(_sentences(content.text, labels)):
             text = f"{current.heading.text} {sentence}".strip()
             yield Statement(text, begins_line=sentence_index == 0)
+            # A sentence that is a heading is a statement itself, and begins the statements after it.
             new_heading = _heading_of(line, sentence, reader)
             if new_heading is not None:
                 current.begin(new_heading)

@@ -556,7 +556,12 @@ class BatchRunner:
         logs_by_number: dict[int, list[float]] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
-            """Compute the log-probabilities of the scored tokens of all sequences of a batch."""
+            """Compute the log-probabilities of the scored tokens of all sequences of a batch.
+
+            Args:
+                hidden: The states of a batch, (states, width).
+                picks: By the number of a sequence, the indexes of its states among them, in order.
+            """
             # A pair is the index of a state and the token that follows there. Sequences that begin alike have pairs in
             # common, which are computed once.
             pairs_by_number: dict[int, list[tuple[int, int]]] = {}

@@ -542,11 +542,16 @@ class CausalLMKernel(TokenKernel, LoadsModel):
 
     @property
     def joint_features(self) -> frozenset[str]:
-        """The features that :meth:`features` computes."""
-        features = frozenset({"probabilities", "hidden", "vocabulary"})
-        if self.options.scores_all_tokens and not self.options.normalisation_rule.is_log_probability:
-            return features
-        return features | {"log_probabilities"}
+        """The features that :meth:`features` computes together, in one pass of the model.
+
+        Log-probabilities are not among them if label scores are normalised by a rule after which they are no
+        log-probabilities any more, such as the mean over tokens. The rule matters only if all tokens are scored.
+        """
+        features = {"probabilities", "hidden", "vocabulary"}
+        is_normalised = self.options.scores_all_tokens and not self.options.normalisation_rule.is_log_probability
+        if not is_normalised:
+            features.add("log_probabilities")
+        return frozenset(features)
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
         """Return features of each prompt: of its labels, and of the model's state at its end.

@@ -307,9 +307,11 @@ class TokenKernel:
         return issues
 
     def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str], new_tokens: int = 0) -> list[str]:
-        """Return warnings about labels that share their deciding token, and about what the model reads of prompts.
+        """Return warnings about the labels and about what the model reads of the prompts.
 
-        They need no weights: a model that is not loaded stays so.
+        Labels: those that share the token that decides between them. Prompts: tokens without a loss in a noisy channel,
+        prompts above the limit of tokens, and parts of prompts that the format drops. Nothing of it needs weights: a
+        model that is not loaded stays so.
 
         Args:
             prompts: The prompts of a run; for a noisy channel, for each query a tuple of prompts.

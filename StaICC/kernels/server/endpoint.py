@@ -1010,12 +1010,18 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         Raises:
             EndpointError: The server failed.
         """
+        prompt = "a"  # any prompt will do
+        request = self._request(question_only(prompt), self.reply_request(1, ()))
+
+        def send(prompt: str) -> Any:
+            return self._transport.request(self.api, request)
+
         self._transport.editions.clear()
-        request = self._request(question_only("a"), self.reply_request(1, ()))
-        first_result(self._transport.all(["a"], lambda _: self._transport.request(self.api, request)))
-        if not self.editions:
+        first_result(self._transport.all([prompt], send))
+        editions_of_response = self.editions  # the transport notes them with each response
+        if not editions_of_response:
             return None
-        return self.editions[0]
+        return editions_of_response[0]
 
     @property
     def editions(self) -> tuple[str, ...]:
@@ -1121,7 +1127,14 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         stop: Sequence[str] | None,
         more_fields: Mapping[str, Any],
     ) -> Sequence[str | OutputError]:
-        """Return the reply to each prompt, or the error in its place, of one request each; see the base class."""
+        """Return the reply to each prompt, or the error in its place; each prompt is one request.
+
+        Args:
+            prompts: The prompts.
+            max_new_tokens: The maximum number of tokens of a reply; ``None``: as the kernel's settings say.
+            stop: Texts that end a reply; ``None``: the end of the line for completions, none for chat.
+            more_fields: Further fields of each request.
+        """
         check_prompts(prompts)
         if stop is None:
             # A label is one line, and a completion goes on after it; a chat reply ends by itself.

@@ -208,8 +208,14 @@ def only_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
         case [Mapping() as choice]:
             return choice
         case list() as choices:
-            raise EndpointError(f"the server answered with {len(choices)} choices, where one was expected")
-    raise EndpointError("the server answered with no list of choices")
+            raise EndpointError(
+                f"the server answered with {len(choices)} choices, where one was expected. {_REMEDY_FOR_CHOICES}"
+            )
+    raise EndpointError(f"the server answered with no list of choices. {_REMEDY_FOR_CHOICES}")
+
+
+_REMEDY_FOR_CHOICES = "Is its API that of OpenAI, and the address right? It mostly ends in /v1"
+"""What to do if a response has not the form of an OpenAI-compatible API."""
 
 
 @dataclass(frozen=True, slots=True)
