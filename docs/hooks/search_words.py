@@ -105,7 +105,7 @@ KEYWORDS = {
     "article articles",
     "verifying.md": "verifying verified verification verify genuine authentic authenticity trusted trust "
     "trustworthy tampered tampering forged forgery fake faked manipulated edited cheating fraud integrity "
-    "checksums hashes digests recomputed audits auditing validate validation prove proves proof proven nobody "
+    "checksums hashes digests recomputed audits auditing validate validation prove proves proof proven "
     "honest altered modified alter",
     "result_file.md": "result results file json schema fields keys format structure digests saved contents",
     "data_sets.md": "data sets datasets corpora corpus permission permissions copyright commercial licences "
