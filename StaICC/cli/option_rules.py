@@ -51,12 +51,11 @@ class _Contradiction:
 
 
 _OUTPUTS = (_Contradiction("--output", "--no-save", "--no-save saves nothing in a folder"),)
-_FORECASTS = (_Contradiction("--output", "--dry-run", "a forecast has no result. --json FILE writes the forecast"),)
 _INTERVALS = (_Contradiction("--level", "--no-intervals", "--level is the coverage of the intervals"),)
 _FORMATS = (_Contradiction("--format", "--json", "--json means --format json"),)
 
 _CONTRADICTIONS: Mapping[str, Sequence[_Contradiction]] = {
-    "run": (*_OUTPUTS, *_FORECASTS, *_INTERVALS),
+    "run": (*_OUTPUTS, *_INTERVALS),
     "race": _OUTPUTS,
     "score": (*_OUTPUTS, *_INTERVALS),
     "compare": _FORMATS,

@@ -244,8 +244,12 @@ class _Section:
                 sentence += "; the run stopped early"
             yield f"{sentence}."
         if baselines_are_shared:
+            has_one_dataset = all(len(result.divided) == 1 for result in self._runs.values())
             for words in filter(None, baselines):  # one, or none if no run has baselines
-                yield f"In the mean, {words}."
+                if has_one_dataset:
+                    yield f"{words[0].upper()}{words[1:]}."
+                else:
+                    yield f"In the mean, {words}."
 
     def _own_settings(self, result: Result) -> str:
         """Return the settings of a run that not all runs share, without digests, such as ``", k 4, method topk"``."""

@@ -436,7 +436,9 @@ def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | No
     has_columns_option = format_suffix(file) in SEPARATORS
     if header is None and has_columns_option:
         naming = f"name all {len(columns)} columns with {argument('columns')}"
-        if len(columns) == 2:
+        if len(columns) == 1:
+            naming = f"name the column with {argument('columns')}"
+        elif len(columns) == 2:
             naming = f"name all columns, as {argument('columns', ['text', 'label'])}"
         advice += f". If these are a row and no names, {naming}"
     return advice

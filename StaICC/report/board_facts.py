@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from StaICC.benchmark_names import NORMAL
 from StaICC.metrics.scores import COLUMNS
 from StaICC.report.chart_scores import ChartScore, Scores, mean_key, scores_of
 from StaICC.report.comparable_groups import Group, listed
@@ -36,13 +37,13 @@ def board_facts(headlines: Sequence[Headline], names: Sequence[str], settings: R
     if headlines:
         headline = headlines[0]
         runs = group[headline.column.benchmark]
-        facts["Data"] = _data_text(next(iter(runs.values())))
+        facts["Data"] = ", ".join([*_data_texts(next(iter(runs.values()))), *_query_texts(runs.values())])
         facts["Baselines"] = _baselines_text(headline, runs)
         facts["Hardest data set"] = _hardest_text(headline, runs)
     facts["Partial runs"] = _partial_text(names, group)
     if len(names) > 1:
         facts["The runs differ in"] = _differences_text(settings)
-    facts["Prompts"] = _prompts_text(settings)
+    facts["Prompts"] = _prompts_text(settings, group)
     facts["Scoring"] = _settings_text(settings, _SCORING_SETTINGS)
     others = [name for name in settings.shared if name not in (*_PROMPT_SETTINGS, *_SCORING_SETTINGS)]
     facts["Run" if len(names) == 1 else "All runs"] = _settings_text(settings, others)
@@ -53,8 +54,8 @@ def board_facts(headlines: Sequence[Headline], names: Sequence[str], settings: R
     return element("dl", *lines, class_="facts")
 
 
-def _data_text(result: Result) -> str:
-    """Return the data of a result in numbers, such as ``10 data sets, 1280 test rows (the first 128 of each)``."""
+def _data_texts(result: Result) -> list[str]:
+    """Return the data of a result in numbers: ``10 data sets`` and ``1280 test rows (the first 128 of each)``."""
     datasets = list(result.divided)
     parts = [listed(datasets, "data sets")]
     row_count = 0
@@ -72,10 +73,17 @@ def _data_text(result: Result) -> str:
             of_each = " of each" if len(datasets) > 1 else ""
             rows_text += f" (the first {limit}{of_each})"
         parts.append(rows_text)
-    query_count = sum(details.asked for details in result.details.values())
-    if query_count:
-        parts.append(f"{query_count} queries")
-    return ", ".join(parts)
+    return parts
+
+
+def _query_texts(runs: Iterable[Result]) -> list[str]:
+    """Return the number of queries of the runs, which may have different ones: ``2560 queries``; empty if unknown."""
+    counts = {sum(details.asked for details in result.details.values()) for result in runs}
+    if not all(counts):
+        return []
+    if len(counts) == 1:
+        return [f"{counts.pop()} queries"]
+    return [f"{min(counts)} to {max(counts)} queries"]
 
 
 def _baselines_text(headline: Headline, runs: Mapping[str, Result]) -> str:
@@ -178,11 +186,15 @@ def _differences_text(settings: RunSettings) -> str:
     return ", ".join(names) or "no setting"
 
 
-def _prompts_text(settings: RunSettings) -> str:
-    """Return the settings of the prompts, and whether the templates are those of the data sets."""
+def _prompts_text(settings: RunSettings, group: Group) -> str:
+    """Return the settings of the prompts, and whether the templates are those of the data sets.
+
+    Other benchmarks than Normal may have templates of their own.
+    """
     text = _settings_text(settings, _PROMPT_SETTINGS)
-    has_own_template = "template" in settings.shared or "template" in settings.differing
-    if not has_own_template:
+    is_normal = set(group) == {NORMAL}
+    has_own_template = any("template" in names for names in (settings.shared, settings.differing, settings.named))
+    if is_normal and not has_own_template:
         text = f"{text}, template of each data set".removeprefix(", ")
     return text
 

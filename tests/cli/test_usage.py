@@ -144,7 +144,6 @@ IGNORED = {
     "compare a.json b.json --direction lower": "--direction is about metrics of logs",
     "rank a.json b.json --range 0 100": "--range is about metrics of logs",
     "leaderboard a.json --range 0 100": "--range is about metrics of logs",
-    "run normal --datasets mini --dry-run --output folder": "--output and --dry-run: got both",
     "run normal --datasets mini --k 4 --k 8": "argument --k: given several times, expected once",
     "run normal --datasets mini --num-fewshot 4 --k=8": "argument --k: given several times, expected once",
     "run normal --subgroups a --subgroups b": "expected once. Name all values behind it, as in --subgroups COLUMN",

@@ -353,3 +353,8 @@ def test_only_significant_subgroups_are_coloured_in_the_forest_plot(runs: dict[s
 
     colours = [shape.series for shape in panel.shapes if shape.kind == "mark"]
     assert colours == [*expected, None]
+
+
+def test_the_forest_plot_of_something_else_is_refused(runs: dict[str, Result]) -> None:
+    with pytest.raises(ArgumentError, match=r"expected a comparison on subgroups, such as compare_subgroups\(runs\)"):
+        subgroup_differences(runs["weak"])  # type: ignore[arg-type]

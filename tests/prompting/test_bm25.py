@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,8 +25,14 @@ def test_the_most_similar_texts_are_those_with_the_highest_score(texts: list[str
     assert BM25Index(texts).most_similar(query) == expected
 
 
-class LookupOnly(list[int]):
-    """Indexes of texts of which single ones can be looked up, but that cannot be read from first to last."""
+class CountedLookups(list[int]):
+    """Indexes of texts of which single ones can be looked up, and that cannot be read from first to last."""
+
+    lookups = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.lookups += 1
+        return super().__getitem__(index)
 
     def __iter__(self) -> Iterator[int]:
         raise AssertionError("a word that all texts have was added for every text")
@@ -35,8 +42,13 @@ def test_words_that_all_texts_have_are_not_added_for_every_text() -> None:
     frequent_words = ["where", "is", "my", "lost", "card"]
     question = " ".join(frequent_words)
     index = BM25Index([f"{question} {number}" for number in range(100)])
+    counted = []
     for word in frequent_words:
         terms = index._terms_by_word[word]
-        index._terms_by_word[word] = replace(terms, text_indexes=LookupOnly(terms.text_indexes))
+        counted.append(CountedLookups(terms.text_indexes))
+        index._terms_by_word[word] = replace(terms, text_indexes=counted[-1])
 
     assert index.most_similar(f"{question} 7") == [7]
+
+    lookups = sum(indexes.lookups for indexes in counted)
+    assert lookups < 100, "one for each text at least, if all texts were scored"

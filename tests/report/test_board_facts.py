@@ -132,3 +132,20 @@ def test_models_that_are_the_names_of_the_runs_differ() -> None:
         result = benchmark(lambda prompt, label_space: 0, model_name=name)
         runs[result.model] = result
     assert facts_of(runs)["The runs differ in"] == "model (the names of the runs)"
+
+
+def test_runs_with_different_numbers_of_queries_have_the_range_of_these_numbers() -> None:
+    """The same 6 rows have two queries each, or one if the method sets their demonstrations."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=6)
+    kernel = StaICC.load_kernel("ppm")
+    runs = {"vanilla": benchmark(kernel), "ensemble": StaICC.Method("ensemble", kernel).run(benchmark)}
+
+    assert facts_of(runs)["Data"] == "mini, 6 test rows (the first 6), 6 to 12 queries"
+
+
+def test_the_template_is_that_of_each_data_set_in_normal_only() -> None:
+    normal = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
+    templates = StaICC.TemplateSensitivity(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+
+    assert "template of each data set" in facts_of({"a": normal})["Prompts"]
+    assert "template of each data set" not in facts_of({"a": templates})["Prompts"]

@@ -520,8 +520,9 @@ class BatchRunner:
     # Results
 
     def last(self, sequences: Sequence[Tokens], run: Callable[..., None] | None = None) -> Any:
-        """Return the hidden state at the last position of each sequence, a tensor (sequences, width).
+        """Return what is computed at the last position of each sequence, a tensor (sequences, numbers).
 
+        These are the hidden state, followed by the logits if the model applies its output matrix itself (``can.head``).
         The caller applies the output matrix to all of them together: reading a matrix of the size of the vocabulary for
         a few positions costs as much as for many.
 

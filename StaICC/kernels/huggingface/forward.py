@@ -243,25 +243,25 @@ class Forward:
             return self.call([ids], mask, [depths])
 
     def _segments(self, row: TrieRow, row_start: int) -> list[Segment]:
-        """Return the positions of a row as one or two segments: those before the first branch, and all that follow.
+        """Return the positions of a row as one or two segments: the chain at its beginning, and all that follow.
 
-        The prompts of a row are a tree, laid out depth first. Up to the first branch, there is one plain sequence: a
-        position attends to all before it, which needs no mask. From there on, a position attends to its ancestors in
-        the tree: the positions of its own prompts.
+        The prompts of a row are a tree, laid out depth first. Until a second branch begins, they are one plain sequence
+        (the chain): a position attends to all before it, which needs no mask. From there on, a position attends to its
+        ancestors in the tree: the positions of its own prompts.
 
         Args:
             row: The row.
             row_start: The number of positions before it in the sequence of all rows.
         """
-        branch_start = row_start + row.chain
+        chain_end = row_start + row.chain
         row_end = row_start + len(row.tokens)
-        before_branch = Segment(row_start, start=row_start, end=branch_start, mask=None)
-        if branch_start == row_end:
-            return [before_branch]
+        chain = Segment(row_start, start=row_start, end=chain_end, mask=None)
+        if chain_end == row_end:
+            return [chain]
         may_attend = self.tree_mask(row.subtree_ends())  # (attending position, attended position)
-        may_attend_after_branch = may_attend[row.chain :]
-        mask = self.additive(may_attend_after_branch[None, None])
-        return [before_branch, Segment(row_start, start=branch_start, end=row_end, mask=mask)]
+        may_attend_after_chain = may_attend[row.chain :]
+        mask = self.additive(may_attend_after_chain[None, None])
+        return [chain, Segment(row_start, start=chain_end, end=row_end, mask=mask)]
 
     def _mask_of_segments(self, position_count: int) -> Any:
         """Return the mask that the model gets where attention is computed by segments, which have masks of their own.

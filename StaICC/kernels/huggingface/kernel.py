@@ -361,7 +361,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             self._weights = digest_of_weights(self.model)
 
     def _last(self, sequences: Sequence[Tokens]) -> Any:
-        """Count sequences as read, and return the hidden state at the last position of each, (sequences, width)."""
+        """Count sequences as read, and return what is computed at the last position of each, (sequences, numbers)."""
         self._count(sequences)
         return self.runner().last(sequences)
 

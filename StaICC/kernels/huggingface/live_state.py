@@ -594,13 +594,25 @@ def _digest_of_modules(model: Any) -> PartialDigest:
     return PartialDigest(_digest("\n".join(lines)), unidentified)
 
 
+def _is_own_method(method: types.MethodType) -> bool:
+    """Return whether a method is the one that the class of its object has under its name, and a library's function.
+
+    Other functions can be bound to an object, too, with values in a closure or code of their own.
+    """
+    function = method.__func__
+    if type(function) is not types.FunctionType or not is_library_code(function):
+        return False
+    return getattr(type(method.__self__), function.__name__, None) is function
+
+
 def _digest_of_attribute(
     value: Any, config_digest_by_id: dict[int, str], name_by_id_of_module: Mapping[int, str]
 ) -> str:
     """Return a digest of an attribute of a module.
 
-    A module can keep a method of another module of the model, as a model of ``peft`` does. If it is of a library's
-    code, the name of the method and that of the module say what it does: the state of the module has a digest already.
+    A module can keep a method of another module of the model, as a model of ``peft`` does. If it is the one that the
+    library's class of that module defines, the name of the method and that of the module say what it does: the class
+    and the state of the module have a digest already.
 
     Args:
         value: The attribute.
@@ -612,9 +624,9 @@ def _digest_of_attribute(
     """
     if type(value).__name__ == "MatmulLtState":
         value = value.SCB  # of bitsandbytes: all but the scales is of the last call
-    if type(value) is types.MethodType and is_library_code(value) and id(value.__self__) in name_by_id_of_module:
+    if type(value) is types.MethodType and _is_own_method(value) and id(value.__self__) in name_by_id_of_module:
         module_name = name_by_id_of_module[id(value.__self__)]
-        return digest_of_value(["method of a module", module_name, value.__func__.__qualname__])
+        return digest_of_value(["method of a module", module_name, value.__func__.__name__])
     is_config = callable(getattr(value, "to_dict", None)) and "Config" in type(value).__name__
     if not is_config:
         return digest_of_value(value)

@@ -419,8 +419,7 @@ class PromptFormat:
         for index, query in enumerate(queries):
             self._check_ends(texts[index], ids[index], index)
             longest_prompt = max(len(tokens) for tokens in ids[index])
-            certainly_fits = limit is None or longest_prompt + most_label_tokens <= limit
-            if limit is None or certainly_fits:
+            if limit is None or longest_prompt + most_label_tokens <= limit:  # the query fits, whatever the label
                 continue
             # The query may be too long. Now its prompts are tokenized with each label, which takes longer.
             dropped[index] = self._demonstrations_to_drop(query, labels, limit, index)

@@ -64,7 +64,7 @@ class TrieRow:
 
     @property
     def chain(self) -> int:
-        """The number of positions before the first branch: there, the row is one plain sequence.
+        """The number of positions before a second branch begins: up to there, the row is one plain sequence.
 
         In a plain sequence, each position is one deeper than the one before, and attends to all before it.
         """

@@ -327,8 +327,8 @@ def _last_common_border(echoes: Sequence[Sequence[EchoedToken]], prompt: str) ->
     """Return the position in a prompt from which labels are scored: there, the last common token of all echoes ends.
 
     A tokenizer may join the end of the prompt with the beginning of a label, so the position can be before the end of
-    the prompt. To find it, the positions at which tokens start are compared, token by token. The last position at which
-    a token starts in all echoes is the result.
+    the prompt. To find it, the positions at which tokens start are compared, token by token. The result is the last one
+    before the first token that starts at different positions.
 
     Args:
         echoes: The echo of prompt + label, for each label.

@@ -207,10 +207,10 @@ def only_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
     match body.get("choices"):
         case [Mapping() as choice]:
             return choice
-        case list() as choices:
-            raise EndpointError(
-                f"the server answered with {len(choices)} choices, where one was expected. {_REMEDY_FOR_CHOICES}"
-            )
+        case list() as choices if choices:
+            raise EndpointError(f"the server answered with {len(choices)} choices, where one was expected")
+        case list():
+            raise EndpointError(f"the server answered with 0 choices, where one was expected. {_REMEDY_FOR_CHOICES}")
     raise EndpointError(f"the server answered with no list of choices. {_REMEDY_FOR_CHOICES}")
 
 

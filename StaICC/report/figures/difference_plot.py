@@ -73,7 +73,14 @@ def subgroup_differences(compared: SubgroupComparison) -> Figure:
 
     Args:
         compared: The comparison on subgroups.
+
+    Raises:
+        ArgumentError: It is something else.
     """
+    if not isinstance(compared, SubgroupComparison):
+        raise ArgumentError(
+            f"compared: got {compared!r:.40}, expected a comparison on subgroups, such as compare_subgroups(runs)[0]"
+        )
     title = f"Difference in {compared.metric}: {compared.first} - {compared.second}"
     points = []
     for whole in compared.all_rows:

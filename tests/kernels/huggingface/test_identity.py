@@ -477,8 +477,18 @@ def test_a_wrapped_model_for_generation_is_identified(make_model, tokenizer):
         lambda model: lambda *inputs, **settings: {},
         lambda model: types.MethodType(lambda self, *inputs, **settings: {}, model.get_base_model()),
         lambda model: torch.nn.Linear(1, 1).extra_repr,
+        lambda model: types.MethodType(torch.autocast("cpu")(torch.nn.Linear.forward), model.get_base_model()),
+        lambda model: types.MethodType(functools.partial(torch.nn.functional.threshold), model.get_base_model()),
+        lambda model: types.MethodType(torch.nn.Linear.extra_repr, model.get_base_model()),
     ],
-    ids=["a function", "own code as a method", "a method of a module outside the model"],
+    ids=[
+        "a function",
+        "own code as a method",
+        "a method of a module outside the model",
+        "a wrapped method of a library",
+        "a partial of a library's function",
+        "a method of another class",
+    ],
 )
 def test_a_wrapped_model_with_another_method_is_unidentified(foreign_method, make_model, tokenizer):
     model = lora_model(make_model)
