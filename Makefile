@@ -3,7 +3,7 @@ PYTHON ?= python
 
 .PHONY: quick quick-tests check test all format
 
-quick:  ## about a minute on two cores: style, types, and the tests that start no processes and load no model
+quick:  ## about two minutes on two cores: style, types, and the tests that start no processes and load no model
 	$(MAKE) -j 2 check quick-tests
 
 quick-tests:
