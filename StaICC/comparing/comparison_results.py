@@ -599,12 +599,13 @@ def _line_of_one_run(beginning: str, differences: Sequence[Difference]) -> Line:
     return Line(f"{beginning} {'; '.join(settings)}", caption=caption)
 
 
-_PLOTTER = "StaICC.report.figures.difference_plot:differences"
-"""Draws comparisons, loaded by name: comparisons know no figures."""
+def forest_plot(compared: object, plotter: str = "differences") -> Any:
+    """Return a forest plot of differences of runs, as matplotlib axes.
 
-
-def forest_plot(compared: Sequence[Comparison]) -> Any:
-    """Return a forest plot of the differences of several pairs of runs, as matplotlib axes."""
-    draw_differences = import_reference(_PLOTTER)
+    Args:
+        compared: The comparisons of several pairs of runs, or what else the plotter takes.
+        plotter: The name of the function that draws them. It is loaded by name: comparisons know no figures.
+    """
+    draw_differences = import_reference(f"StaICC.report.figures.difference_plot:{plotter}")
     figure = draw_differences(compared)
     return figure.axes()[0]

@@ -12,15 +12,13 @@ from StaICC.comparing.comparison_results import (
     better_run,
     cells_of_test,
     cells_of_values,
+    forest_plot,
     line_to_dict,
 )
 from StaICC.comparing.verdicts import CorrectionMethod, Tested, Untested, corrected_column, p_text
 from StaICC.layout import Block, Displayed, Line, TextTable
-from StaICC.registry import import_reference
 from StaICC.results.score_names import name_of_mean
 
-_PLOTTER = "StaICC.report.figures.difference_plot:subgroup_differences"
-"""Draws a comparison, loaded by name: comparisons know no figures."""
 ALL_ROWS = "all rows"
 """The name of the line with all compared rows of a data set."""
 
@@ -173,9 +171,7 @@ class SubgroupComparison(Displayed):
         Raises:
             MissingDependencyError: Matplotlib is not installed.
         """
-        draw_differences = import_reference(_PLOTTER)
-        figure = draw_differences(self)
-        return figure.axes()[0]
+        return forest_plot(self, plotter="subgroup_differences")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

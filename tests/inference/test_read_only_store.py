@@ -102,7 +102,7 @@ def test_a_new_store_can_be_written(tmp_path: Path) -> None:
 @pytest.mark.posix
 def test_a_store_without_the_permission_cannot_be_written(complete: Path) -> None:
     if os.geteuid() == 0:
-        pytest.skip("permissions do not bind root")
+        pytest.skip("root can write files without the permission: run the tests as another user")
     complete.chmod(0o444)
     assert not can_be_written(complete)
 

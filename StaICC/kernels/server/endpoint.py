@@ -1380,7 +1380,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
 
 def _options_of_format(prompt_format: str, is_api_given: bool) -> dict[str, Any]:
-    """Return the options of a served model that a value of ``prompt_format``, an option of other kernels, stands for.
+    """Return the options of a served model that mean the same as a value of ``prompt_format`` of other kernels.
 
     Args:
         prompt_format: The value: ``"plain"``, ``"chat"``, ``"chat-turns"`` or ``"chat-labels"``.
