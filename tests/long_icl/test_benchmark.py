@@ -32,12 +32,12 @@ from StaICC.long_icl.prompts import write_query
 from StaICC.metrics.intervals import ratio_part
 from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.results.result import Result, load
-from tests.long_icl.conftest import SETS, make, right_answers, scored
+from tests.long_icl.conftest import SETS, long_icl_on, right_answers, scored
 from tests.result_edits import edited, value_at
 
 
-def one(folder: Path, name: str, rounds: Any = (1, 2), limit: Any = 12, **more: Any) -> LongICLExperimentor:
-    return make(folder, [name], rounds, limit, **more)[0]
+def experimentor_on(folder: Path, name: str, rounds: Any = (1, 2), limit: Any = 12, **more: Any) -> LongICLExperimentor:
+    return long_icl_on(folder, [name], rounds, limit, **more)[0]
 
 
 def rightly(benchmark: LongICL, wrong: Callable[[int], bool] = lambda number: False) -> Callable[..., str]:
@@ -49,7 +49,7 @@ def rightly(benchmark: LongICL, wrong: Callable[[int], bool] = lambda number: Fa
     return lambda prompt, label_space: answers[prompt]
 
 
-def constant(answer: Any) -> Callable[..., Any]:
+def always(answer: Any) -> Callable[..., Any]:
     return lambda prompt, label_space: answer
 
 
@@ -58,7 +58,7 @@ def constant(answer: Any) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_prompt_is_the_context_of_its_round_and_the_query(small_files: Path, name: str) -> None:
-    own = one(small_files, name, [3, 1], 9)
+    own = experimentor_on(small_files, name, [3, 1], 9)
 
     expected = []
     for number in (3, 1):
@@ -71,13 +71,13 @@ def test_a_prompt_is_the_context_of_its_round_and_the_query(small_files: Path, n
 
 @pytest.mark.parametrize("name", SETS)
 def test_prompts_are_the_same_each_time(small_files: Path, name: str) -> None:
-    first, second = one(small_files, name, [3, 1], 9), one(small_files, name, [3, 1], 9)
+    first, second = experimentor_on(small_files, name, [3, 1], 9), experimentor_on(small_files, name, [3, 1], 9)
 
     assert first.prompt_set() == second.prompt_set()
 
 
 def test_all_queries_of_a_round_share_one_string_as_context(small_files: Path) -> None:
-    own = one(small_files, "banking77", [3, 1], 9)
+    own = experimentor_on(small_files, "banking77", [3, 1], 9)
 
     assert own.context(3) is own.context(3, 5)
 
@@ -85,7 +85,7 @@ def test_all_queries_of_a_round_share_one_string_as_context(small_files: Path) -
 @pytest.mark.parametrize("name", [name for name in SETS if name != "few_nerd"])
 def test_the_limit_is_of_labels(small_files: Path, name: str) -> None:
     """The limit of Few-NERD is of sentences, which have two labels here."""
-    own = one(small_files, name, limit=9)
+    own = experimentor_on(small_files, name, limit=9)
 
     assert sum(len(item.gold) for item in own.test_items) <= 9
 
@@ -95,7 +95,7 @@ def test_digests_of_prompts_are_of_all_of_each_round_and_of_each_prompt(
     small_files: Path, name: str, sha: Callable[[Any], str]
 ) -> None:
     """Of each round, the SHA-256 of the digests of its prompts; of each prompt, the first four bytes of its digest."""
-    own = one(small_files, name, [3, 1], 9)
+    own = experimentor_on(small_files, name, [3, 1], 9)
     prompts = own.prompt_set()
     digests = [hashlib.sha256(prompt.encode()).digest() for prompt in prompts]
 
@@ -124,7 +124,7 @@ def test_digests_of_prompts_are_of_all_of_each_round_and_of_each_prompt(
 )
 def test_arguments(small_files: Path, options: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        one(small_files, "tacred", **options)
+        experimentor_on(small_files, "tacred", **options)
 
 
 # -- scores
@@ -133,7 +133,7 @@ def test_arguments(small_files: Path, options: dict[str, Any], error: type[Excep
 @pytest.mark.parametrize("parsing", PARSINGS)
 @pytest.mark.parametrize("name", SETS)
 def test_right_answers_have_the_best_score_and_wrong_ones_none(small_files: Path, name: str, parsing: str) -> None:
-    own = one(small_files, name, [1, 2], 20, parsing=parsing)
+    own = experimentor_on(small_files, name, [1, 2], 20, parsing=parsing)
     item_count = len(own.test_items)
     right_replies = right_answers(own)[:item_count]
     wrong_replies = ["nothing of the kind"] * item_count
@@ -151,7 +151,7 @@ def test_right_answers_have_the_best_score_and_wrong_ones_none(small_files: Path
 @pytest.mark.parametrize("parsing", PARSINGS)
 @pytest.mark.parametrize("name", SETS)
 def test_the_record_of_a_round_has_its_metric_and_its_counts(small_files: Path, name: str, parsing: str) -> None:
-    own = one(small_files, name, [1, 2], 20, parsing=parsing)
+    own = experimentor_on(small_files, name, [1, 2], 20, parsing=parsing)
     item_count = len(own.test_items)
 
     first = scored(own, right_answers(own)).values["rounds"]["1R"]
@@ -170,7 +170,7 @@ TOO_LONG = Failure("the prompt has 40,000 tokens, the model reads 32,768", is_to
 
 def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
     """The first of two rounds has an empty reply, which is a reply; the second lacks three of five replies."""
-    own = one(small_files, "banking77", limit=5)
+    own = experimentor_on(small_files, "banking77", limit=5)
     first_replies = [0, 1, "", 3, 4]
     second_replies = [TOO_LONG, 1, TOO_LONG, Failure("refused"), 4]
 
@@ -191,7 +191,7 @@ def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
 
 def test_excluded_replies_stay_as_items_without_a_prediction(small_files: Path) -> None:
     """The first and the last reply of both rounds: empty ones in the first round, an empty and a failed one after."""
-    own = one(small_files, "dialogre", unparsed="excluded")
+    own = experimentor_on(small_files, "dialogre", unparsed="excluded")
     item_count = len(own.test_items)
     replies: list[Any] = list(right_answers(own))
     replies[0] = replies[item_count - 1] = ""
@@ -209,7 +209,7 @@ def test_excluded_replies_stay_as_items_without_a_prediction(small_files: Path) 
 
 
 def test_predictions_are_checked(small_files: Path) -> None:
-    own = one(small_files, "tacred", limit=3)
+    own = experimentor_on(small_files, "tacred", limit=3)
     for predictions, said in (
         ([0] * 5, r"expected 6 predictions \(3 items in 2 rounds\), found 5"),
         ([0, 0, 0, 0, 41, 0], r"^TACRED, round 2, query 1 \(row 1\): got label index 41"),
@@ -221,12 +221,12 @@ def test_predictions_are_checked(small_files: Path) -> None:
     for answers, kind in (([0] * 3, "labels"), (["x"] * 3, "text"), ([row] * 3, "numbers"), ([row, 0, "x"], "mixed")):
         assert {record.output for record in scored(own, answers * 2).details.conditions} == {kind}
     with pytest.raises(ArgumentError, match="got <LongICL on tacred"):
-        race(make(small_files, ["tacred"]), constant(0), constant(0))
+        race(long_icl_on(small_files, ["tacred"]), always(0), always(0))
 
 
 @pytest.mark.parametrize("parsing", PARSINGS)
 def test_scores_are_those_of_the_experimentors(small_files: Path, parsing: str) -> None:
-    benchmark = make(small_files, parsing=parsing)
+    benchmark = long_icl_on(small_files, parsing=parsing)
     function = rightly(benchmark, wrong=lambda number: number % 3 == 0)
     result = benchmark(function)
     for own in benchmark:
@@ -244,7 +244,7 @@ def test_scores_are_those_of_the_experimentors(small_files: Path, parsing: str) 
 
 
 def test_intervals_and_baselines(small_files: Path) -> None:
-    benchmark = make(small_files, ["banking77", "dialogre"], statistics=Statistics(tried=3))
+    benchmark = long_icl_on(small_files, ["banking77", "dialogre"], statistics=Statistics(tried=3))
     result = benchmark(rightly(benchmark, wrong=lambda number: number < 3))
     own = result.details["banking77"]
     part = ratio_part([1] * 9 + [0] * 3, [1] * 12, 0.95)
@@ -274,7 +274,7 @@ def test_intervals_and_baselines(small_files: Path) -> None:
         values = {line.dataset: line.values for line in compare(result, other, key).datasets}
         expected = {name: (own[key], other.divided[name][key]) for name, own in result.divided.items()}
         assert values == {name: pytest.approx(pair) for name, pair in expected.items()}
-    without = one(small_files, "tacred", statistics=Statistics(intervals=False))
+    without = experimentor_on(small_files, "tacred", statistics=Statistics(intervals=False))
     assert scored(without, right_answers(without)).details.intervals == {}
 
 
@@ -292,7 +292,7 @@ class TooLongRun(NamedTuple):
 
 @pytest.fixture
 def too_long_run(small_files: Path, caplog: pytest.LogCaptureFixture) -> TooLongRun:
-    benchmark = make(small_files, ["banking77"], [1, 5, 2])
+    benchmark = long_icl_on(small_files, ["banking77"], [1, 5, 2])
     limit = (len(benchmark[0].context(2)) + len(benchmark[0].context(5))) // 2
     prompts: list[str] = []
 
@@ -354,7 +354,7 @@ def test_a_run_with_a_context_that_is_too_long_says_that_it_is_partial(too_long_
 
 
 def test_collected_failures(small_files: Path) -> None:
-    benchmark = make(small_files, ["goemotions"])
+    benchmark = long_icl_on(small_files, ["goemotions"])
     odd = {query.prompt for query in benchmark[0].round_queries(2)[:3]}
 
     def function(prompt: str, label_space: list[str]) -> int:
@@ -378,7 +378,7 @@ def test_collected_failures(small_files: Path) -> None:
 def test_a_result_with_failed_queries_of_items_with_several_labels_can_be_saved_and_loaded(
     small_files: Path, tmp_path: Path
 ) -> None:
-    benchmark = make(small_files, ["few_nerd"])
+    benchmark = long_icl_on(small_files, ["few_nerd"])
     failing = set(benchmark[0].prompt_set()[::5])
     result = benchmark(lambda prompt, label_space: None if prompt in failing else "no idea", on_error="collect")
     assert result.details["few_nerd"].failed == len(failing)
@@ -401,7 +401,7 @@ HABITS = {
 
 def test_habits_are_read(small_files: Path) -> None:
     for parsing, right in (("library", list(HABITS)), ("published", ["plain"])):
-        own = one(small_files, "goemotions", [1], 20, parsing=parsing)
+        own = experimentor_on(small_files, "goemotions", [1], 20, parsing=parsing)
         gold = [item.gold[0] for item in own.test_items]
         runs = {name: scored(own, [text.format(label=label) for label in gold]) for name, text in HABITS.items()}
         assert [name for name, run in runs.items() if run.values["mean"] == 1.0] == right
@@ -412,7 +412,7 @@ def test_habits_are_read(small_files: Path) -> None:
 
 
 def test_a_reply_without_a_label_may_end_the_run(small_files: Path) -> None:
-    benchmark = make(small_files, ["goemotions"], limit=20, parsing="library", unparsed="error")
+    benchmark = long_icl_on(small_files, ["goemotions"], limit=20, parsing="library", unparsed="error")
     asked: list[str] = []
 
     def function(prompt: str, label_space: list[str]) -> str:
@@ -434,7 +434,7 @@ def test_a_reply_without_a_label_may_end_the_run(small_files: Path) -> None:
     [{"instruct": True}, {"parsing": "library"}, {"rounds": (2,), "limit": None}],
 )
 def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, Any]) -> None:
-    result = make(small, ["goemotions", "tacred"], **settings)(constant("x"))
+    result = long_icl_on(small, ["goemotions", "tacred"], **settings)(always("x"))
     assert [found.same for found in verify(result, data_dir=small)] == [True, True, None]
     assert status_of(verify(result, data_dir=small)) == Recomputed()
     path = small / "goemotions_train.tsv"
@@ -443,7 +443,7 @@ def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, An
 
 
 def test_a_result_of_another_version_is_no_contradiction(small: Path) -> None:
-    plain = make(small, ["goemotions"])(constant("x")).to_dict()
+    plain = long_icl_on(small, ["goemotions"])(always("x")).to_dict()
     plain["arguments"]["arrangement"] = "interleaved"  # an argument that this version does not take
     (finding,) = verify(Result.from_dict(plain), data_dir=small)[:1]
     assert finding.contradicted == ()
@@ -453,7 +453,7 @@ def test_a_result_of_another_version_is_no_contradiction(small: Path) -> None:
 
 @pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
 def test_replies_without_a_label_are_predicted_again(small_files: Path, unparsed: str) -> None:
-    benchmark = make(small_files, ["goemotions"], unparsed=unparsed, statistics=Statistics(tried=3))
+    benchmark = long_icl_on(small_files, ["goemotions"], unparsed=unparsed, statistics=Statistics(tried=3))
 
     def model(prompt: str, label_space: list[str]) -> str:
         return f"{label_space[len(prompt) % 28]}{' or not' * (len(prompt) % 3 == 0)}"
@@ -475,11 +475,11 @@ def test_replies_without_a_label_are_predicted_again(small_files: Path, unparsed
 
 
 def test_skipped_data_sets_are_recomputed_and_missing_ones_are_unchecked(small: Path) -> None:
-    complete = make(small, ["goemotions", "tacred"])(constant("x"))
+    complete = long_icl_on(small, ["goemotions", "tacred"])(always("x"))
     path = small / "tacred_train.json"
     content = path.read_bytes()
     path.unlink()
-    result = make(small, ["goemotions", "tacred"])(constant("x"))
+    result = long_icl_on(small, ["goemotions", "tacred"])(always("x"))
     assert result.details["tacred"].asked == 0
     found = verify(complete, data_dir=small)
     assert isinstance(status_of(found), Unchecked)
@@ -503,7 +503,7 @@ def test_skipped_data_sets_are_recomputed_and_missing_ones_are_unchecked(small: 
     ],
 )
 def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -> None:
-    benchmark = make(small_files, ["tacred", "dialogre"])
+    benchmark = long_icl_on(small_files, ["tacred", "dialogre"])
     result = benchmark(rightly(benchmark, wrong=lambda number: number % 3 == 0))
     assert [found.contradicted for found in verify(result, benchmark)] == [(), (), ()]
     plain = json.loads(json.dumps(result.to_dict()))
@@ -534,7 +534,7 @@ def replies_of_several_labels(own: LongICLExperimentor) -> list[Any]:
 def test_results_of_several_labels_are_verified_from_their_records(
     small_files: Path, tmp_path: Path, name: str, parsing: str, unparsed: str
 ) -> None:
-    benchmark = make(small_files, [name], parsing=parsing, unparsed=unparsed)
+    benchmark = long_icl_on(small_files, [name], parsing=parsing, unparsed=unparsed)
     result = benchmark(preentered_prediction=[replies_of_several_labels(benchmark[0])], on_error="collect")
     assert 0 < result.divided[name]["1R"] < 1
     assert isinstance(status_of(verify(result, benchmark)), Recomputed)
@@ -561,7 +561,7 @@ def test_results_of_several_labels_are_verified_from_their_records(
 
 @pytest.mark.parametrize("keys", [("temperature",), ("files", "test", "source"), ("files", "third")])
 def test_a_setting_that_no_run_records_is_contradicted(small_files: Path, keys: tuple[str, ...]) -> None:
-    benchmark = make(small_files, ["tacred", "dialogre"])
+    benchmark = long_icl_on(small_files, ["tacred", "dialogre"])
     result = benchmark(rightly(benchmark))
     for dataset in ("tacred", "dialogre"):
         plain = json.loads(json.dumps(result.to_dict()))
@@ -576,7 +576,7 @@ def test_a_setting_that_no_run_records_is_contradicted(small_files: Path, keys: 
 
 def test_items_after_the_last_scored_pair_of_dialogre_are_named(small_files: Path) -> None:
     """The published score ends at pair 500; here at pair 5, because the made-up data are small."""
-    data = make(small_files, ["dialogre"])[0].data
+    data = long_icl_on(small_files, ["dialogre"])[0].data
     card = replace(data.card, scoring=replace(data.card.scoring, stop_at=5))
     short = replace(data, card=card)
     unlimited = LongICLExperimentor(short, rounds=(1,), limit=None)
@@ -630,7 +630,7 @@ def run(home: Path, **options: Any) -> Result:
     def model(prompt: str, label_space: list[str]) -> str:
         return label_space[zlib.crc32(prompt.encode()) % 3]
 
-    return make(home / options.pop("data_dir", "small"), **options)(model)
+    return long_icl_on(home / options.pop("data_dir", "small"), **options)(model)
 
 
 def numbers(result: Result) -> dict[str, Any]:
@@ -662,9 +662,9 @@ def test_other_options_change_no_number(folders: Path, base: Result, name: str, 
 @pytest.mark.parametrize("name", ["discovery", "tacred", "few_nerd", "dialogre"])
 def test_a_limit_above_the_number_of_items_is_none(small_files: Path, name: str) -> None:
     def signature(number: int | None) -> Any:
-        return make(small_files, [name], [1], number).signature()
+        return long_icl_on(small_files, [name], [1], number).signature()
 
-    items = make(small_files, [name], [1], None)[0].test_items
+    items = long_icl_on(small_files, [name], [1], None)[0].test_items
     count = sum(len(item.gold) if name == "dialogre" else 1 for item in items)
     assert {signature(number) for number in (count, count + 1, 10**9)} == {signature(None)}
     assert "limit" not in signature(None).fields
@@ -673,7 +673,7 @@ def test_a_limit_above_the_number_of_items_is_none(small_files: Path, name: str)
 
 def test_warnings_of_a_data_set_without_records_contradict_nothing(small_files: Path) -> None:
     """The file has no records of Few-NERD and DialogRE, so that their warnings are taken from it."""
-    benchmark = make(small_files, ["dialogre", "banking77"])
+    benchmark = long_icl_on(small_files, ["dialogre", "banking77"])
     result = benchmark(rightly(benchmark, wrong=lambda number: number < 3))
     for name in ("dialogre", "banking77"):
         assert f"{name}: the files are not known to be the published ones" in result.warnings

@@ -27,7 +27,7 @@ from StaICC.long_icl.install import default_folder, install
 from StaICC.long_icl.loading import load
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.readers import READERS, FileRow, lines
-from tests.long_icl.conftest import SETS, SINGLE, make
+from tests.long_icl.conftest import SETS, SINGLE, long_icl_on
 
 PARTS = ("train", "test")
 
@@ -119,7 +119,7 @@ def test_a_further_task_is_a_record_and_a_reader(tmp_path: Path, monkeypatch: py
         ({"rounds": (1, 3)}, ("1R", "3R"), 1.0),
         ({"experiment": "controls"}, ("zero shots", "irrelevant text"), 0.0),
     ):
-        benchmark = make(tmp_path, ["rooms"], limit=48, **options)
+        benchmark = long_icl_on(tmp_path, ["rooms"], limit=48, **options)
         result = benchmark(copier)
         scores = result.divided["rooms"]
         assert [scores[name] for name in names] == [shown] * len(names)

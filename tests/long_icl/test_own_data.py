@@ -18,7 +18,7 @@ from StaICC.datasets.catalogue import SplitSizes, Template
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.parsing import PARSINGS
 from StaICC.prompting.views import split_dataset
-from tests.long_icl.conftest import make, scored
+from tests.long_icl.conftest import long_icl_on, scored
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 SPLIT = SplitSizes(20, 230, 115)
@@ -204,7 +204,7 @@ def test_a_run_with_own_and_published_data_says_that_it_has_one_parser(small_fil
         (["goemotions"], None, False),
         ([dataset()], None, False),
     ):
-        benchmark = make(small_files, datasets, [1], limit=4, parsing=parsing)
+        benchmark = long_icl_on(small_files, datasets, [1], limit=4, parsing=parsing)
         assert (warning in benchmark.data_warnings()) == is_warned
         assert (warning in benchmark(lambda prompt, label_space: 0).warnings) == is_warned
 
