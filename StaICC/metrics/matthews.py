@@ -128,70 +128,47 @@ class _Counts:
             sum_predicted_squared=self.sum_predicted_squared + new_queries * (2 * new_predicted + new_queries),
         ).correlation
 
-    def shares(self) -> _Shares:
-        """Return the counts as shares of the queries."""
-        return _Shares(
-            correct=self.correct / self.n,
-            true={label: count / self.n for label, count in self.true.items()},
-            predicted={label: count / self.n for label, count in self.predicted.items()},
-        )
 
+def _row_influences(sample: Sample, predictions: Sequence[int], counts: _Counts) -> list[float]:
+    """Return the influence of each test row on the coefficient M: its derivative by the weight of the row.
 
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    """The counts of a run, or of two runs together, as shares of the queries."""
+    With the share c of correct predictions, and the shares t of the true and p of the predicted labels::
 
-    correct: float
-    true: Mapping[int, float]
-    predicted: Mapping[int, float]
+        M = C / sqrt(T P)   with   C = c - sum(t p),   T = 1 - sum(t^2),   P = 1 - sum(p^2)
 
-    def mean_with(self, other: _Shares) -> _Shares:
-        """Return the shares of two runs together, which count the same."""
-        return _Shares(
-            correct=(self.correct + other.correct) / 2.0,
-            true=_mean_shares(self.true, other.true),
-            predicted=_mean_shares(self.predicted, other.predicted),
-        )
+    One of n queries, with the true label y and the predicted label g, which is h = 1 for a correct prediction and 0 for
+    a wrong one, has the influence::
 
-    def influences(self, truth: Sequence[int], predictions: Sequence[int]) -> list[float]:
-        """Return the influence of queries on the coefficient M at these shares: its derivative by their weight.
+        1/n * ((h - p_y - t_g - c + 2 sum(t p)) / sqrt(T P) + M ((t_y - sum(t^2)) / T + (p_g - sum(p^2)) / P))
 
-        With the share c of correct predictions, and the shares t and p of the labels::
+    The influence of a row is the sum of those of its queries.
 
-            M = C / sqrt(T P)   with   C = c - sum(t p),   T = 1 - sum(t^2),   P = 1 - sum(p^2)
+    Args:
+        sample: The queries.
+        predictions: Predicted label of each query.
+        counts: The counts of the run.
+    """
+    n = counts.n
+    correct = counts.correct / n
+    products = counts.sum_true_predicted / n**2
+    true_squares = counts.sum_true_squared / n**2
+    predicted_squares = counts.sum_predicted_squared / n**2
+    true_variance = 1.0 - true_squares
+    predicted_variance = 1.0 - predicted_squares
+    deviation = math.sqrt(true_variance * predicted_variance)
 
-        A query with the true label y and the predicted label g, which is h = 1 for a correct prediction and 0 for a
-        wrong one, has the influence::
-
-            (h - p_y - t_g - c + 2 sum(t p)) / sqrt(T P) + M ((t_y - sum(t^2)) / T + (p_g - sum(p^2)) / P)
-
-        Args:
-            truth: True label of each query.
-            predictions: Predicted label of each query.
-        """
-        products = math.fsum(share * self.predicted.get(label, 0.0) for label, share in self.true.items())
-        true_squares = math.fsum(share * share for share in self.true.values())
-        predicted_squares = math.fsum(share * share for share in self.predicted.values())
-        true_variance = 1.0 - true_squares
-        predicted_variance = 1.0 - predicted_squares
-        deviation = math.sqrt(true_variance * predicted_variance)
-        correlation = (self.correct - products) / deviation
-
-        influences = []
-        for label, guess in zip(truth, predictions, strict=True):
-            hit = 1.0 if label == guess else 0.0
-            change_of_covariance = (
-                hit - self.predicted.get(label, 0.0) - self.true.get(guess, 0.0) - self.correct + 2.0 * products
-            )
-            change_of_true = (self.true.get(label, 0.0) - true_squares) / true_variance
-            change_of_predicted = (self.predicted.get(guess, 0.0) - predicted_squares) / predicted_variance
-            influences.append(change_of_covariance / deviation + correlation * (change_of_true + change_of_predicted))
-        return influences
-
-
-def _mean_shares(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
-    """Return the mean of two shares of each label."""
-    return {label: (first.get(label, 0.0) + second.get(label, 0.0)) / 2.0 for label in first.keys() | second.keys()}
+    influences = []
+    for label, guess in zip(sample.truth, predictions, strict=True):
+        hit = 1.0 if label == guess else 0.0
+        # The share of predictions of the true label, and the share of the predicted label among the true ones.
+        predicted_share_of_label = counts.predicted.get(label, 0) / n
+        true_share_of_guess = counts.true.get(guess, 0) / n
+        covariance_change = hit - predicted_share_of_label - true_share_of_guess - correct + 2.0 * products
+        true_change = (counts.true[label] / n - true_squares) / true_variance
+        predicted_change = (counts.predicted[guess] / n - predicted_squares) / predicted_variance
+        influence = covariance_change / deviation + counts.correlation * (true_change + predicted_change)
+        influences.append(influence / n)
+    return sample.sums(influences)
 
 
 class Matthews(Statistic):
@@ -199,7 +176,6 @@ class Matthews(Statistic):
 
     method = "score interval, variance of the influences, unit: test row"
     of_classification = True
-    independent = False
     range_is_fixed = True
 
     def range(self, labels: int) -> tuple[float, float]:
@@ -216,15 +192,11 @@ class Matthews(Statistic):
         rows. T is that of the true or that of the predicted labels, the smaller one.
         """
         counts = _Counts.of(sample.truth, predictions)
-        shares = counts.shares()
-        n_queries = len(predictions)
-        half_influences = [influence / n_queries / 2.0 for influence in shares.influences(sample.truth, predictions)]
-        true_variance = 1.0 - math.fsum(share * share for share in shares.true.values())
-        predicted_variance = 1.0 - math.fsum(share * share for share in shares.predicted.values())
-        rows_of_share = int(2.0 * sample.n_rows * min(true_variance, predicted_variance))
-        half = share_of_rows_part(
-            (1.0 + counts.correlation) / 2.0, sample.sums(half_influences), max(2, rows_of_share), level
-        )
+        half_influences = [influence / 2.0 for influence in _row_influences(sample, predictions, counts)]
+        true_variance = 1.0 - counts.sum_true_squared / counts.n**2
+        predicted_variance = 1.0 - counts.sum_predicted_squared / counts.n**2
+        rows_of_share = max(2, int(2.0 * sample.n_rows * min(true_variance, predicted_variance)))
+        half = share_of_rows_part((1.0 + counts.correlation) / 2.0, half_influences, rows_of_share, level)
         return replace(half.scaled(2.0), value=counts.correlation)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
@@ -245,19 +217,15 @@ class Matthews(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the coefficient of one run, and the contribution of each test row, its influence.
 
-        The influences are those at the shares of both runs together, as for macro F1. So in the difference of two runs
-        a row with the same predictions has the step 0.
+        The influences are those at the shares of the run itself. Those at the shares of both runs together, as for
+        macro F1, would be too small if the runs predict the labels with different frequencies: the standard deviation
+        of a difference was 0.031 in the place of 0.033 in a simulation.
         """
         counts = _Counts.of(sample.truth, predictions)
-        shares = counts.shares()
-        if other is not None:
-            shares = shares.mean_with(_Counts.of(other.sample.truth, other.predictions).shares())
-        n_queries = len(predictions)
-        contributions = [influence / n_queries for influence in shares.influences(sample.truth, predictions)]
         values_after_row = list(_values_after_row(sample, counts))
         return Contributions(
             value=counts.correlation,
-            rows=sample.sums(contributions),
+            rows=_row_influences(sample, predictions, counts),
             lowest_after_row=min(values_after_row),
             highest_after_row=max(values_after_row),
             range_width=2.0,
