@@ -745,17 +745,10 @@ def chosen_methods(
         try:
             methods.append(Method(spec, kernel, variant, number, **options_of_method))
         except CapabilityError as error:
-            skipped[spec.name] = f"{error}{_unused_options(options_of_method)}"
+            skipped[spec.name] = str(error)
     if not methods:
         raise ArgumentError(f"none of the methods {listed} could be run: {'; '.join(skipped.values())}")
     return methods, skipped
-
-
-def _unused_options(options: Mapping[str, Any]) -> str:
-    """Return the words for the options of a method that is left out: empty if none was given."""
-    if not options:
-        return ""
-    return f". Its options are not used for it: {', '.join(options)}"
 
 
 def _names_of_table_2(variant: Variant) -> list[str]:

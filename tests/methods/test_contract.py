@@ -18,7 +18,6 @@ from StaICC.benchmarks.verify import verify
 from StaICC.datasets.catalogue import SplitSizes, Template
 from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
-from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods import run as ms
 from StaICC.methods.contract import MethodSpec, experimentor_of
 from StaICC.methods.features import FeatureCache
@@ -475,11 +474,3 @@ def test_an_instruction_after_a_template_is_kept_in_the_noisy_channel() -> None:
         return rows
 
     ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
-
-
-def test_an_option_of_a_method_that_is_left_out_is_said_to_be_unused() -> None:
-    methods = ["vanilla", "knn_prompt"]  # PPM has no features, which k-NN needs
-
-    table = ms.run_all(PPMKernel(), mini(2), methods=methods, options={"knn_k": 5})
-
-    assert table.skipped["knn_prompt"].endswith("Its options are not used for it: knn_k")
