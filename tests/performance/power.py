@@ -4,8 +4,8 @@ In an environment that has NumPy and SciPy::
 
     python tests/performance/power.py [--samples 200] [--resume FILE]
 
-The pairs are those of ``comparison.py``. For each score there are the shares of pairs that are called different at level
-0.05 by:
+The pairs are those of ``comparison.py``. For each score there are the shares of pairs that are called different at
+level 0.05 by:
 
 - ``now``: the paired test of the library;
 - ``cautious``: the same with the least favourable pseudo-row only, the test before the pseudo-row was split;
@@ -39,7 +39,7 @@ def p_values(difference: paired.PairedDifference, draw: Any) -> dict[str, float]
     found = {"now": 1.0, "cautious": 1.0}
     if paired.too_few_rows(difference) is None:
         found["now"] = paired.p_value(difference)
-    with mock.patch.object(paired, "favourable_weight", lambda rows: 0.0):
+    with mock.patch.object(paired, "favourable_weight", return_value=0.0):
         if paired.too_few_rows(difference) is None:
             found["cautious"] = paired.p_value(difference)
     steps = np.asarray(difference.steps)
@@ -88,5 +88,6 @@ if __name__ == "__main__":
     for labels, better, rows in SETTINGS:
         for repeats in (1, 2):
             pair = Pair(labels, repeats=repeats, gains=(better, 1.5), bias=0.3)
-            cells.append((f"{labels} labels, {rows} rows, {repeats} queries", partial(cell, options.samples, pair, rows)))
+            name = f"{labels} labels, {rows} rows, {repeats} queries"
+            cells.append((name, partial(cell, options.samples, pair, rows)))
     record(__file__, resumed(options.resume, cells), {"samples": options.samples})
