@@ -470,9 +470,9 @@ def _rechecked_keys(
         parts_left: The number of parts that are not added yet, this one included.
     """
     n_characters = sum(characters(prompt) for prompt, _ in keys)
-    options.counter.reuse(stored, lambda key: "", size=n_characters)  # A forecast needs no names of places.
+    options.counter.count_reused(stored, lambda key: "", size=n_characters)  # A forecast needs no names of places.
     computes_new_predictions = len(stored) < len(keys)
-    rechecked = options.counter.due(parts_left, computes=computes_new_predictions)
+    rechecked = options.counter.choose_for_recheck(parts_left, computes_new=computes_new_predictions)
     return [prediction.key for prediction in rechecked]
 
 

@@ -52,7 +52,7 @@ from StaICC.inference.pending import (
     SharedStore,
     blocks_of,
     by_label_space,
-    divided,
+    divide_into_chunks,
 )
 from StaICC.inference.prompt_key import PromptKey, characters, refuse_other_parts
 from StaICC.inference.recheck import ReusedPrediction, RunCounter
@@ -290,7 +290,7 @@ class _Evaluation:
             return f"{self._part.name}, query {self._numbers[key]}"
 
         counter = self._options.counter
-        counter.reuse(stored, place_of, size)
+        counter.count_reused(stored, place_of, size)
         warn = self._options.warn
         if stored and counter.remark and warn is not None:
             warn(counter.remark)
@@ -310,7 +310,7 @@ class _Evaluation:
         computes = len(self._reused) < len(self._keys) and not self._collector.ended
         if computes and options.store is not None:
             options.store.refuse_read_only()
-        rechecked = options.counter.due(self._parts_left, computes)
+        rechecked = options.counter.choose_for_recheck(self._parts_left, computes)
         if not computes and not rechecked:
             return
 
@@ -340,7 +340,7 @@ class _Evaluation:
         if not self._stored_meanwhile or self._collector.ended:
             return
         self._count_reused(self._stored_meanwhile, size=0)
-        rechecked = self._options.counter.due(self._parts_left, computes=False)
+        rechecked = self._options.counter.choose_for_recheck(self._parts_left, computes_new=False)
         if rechecked:
             _recheck(self._function, self._part, self._options, rechecked)
 
@@ -417,7 +417,7 @@ def _groups(keys: Sequence[PromptKey], function: Inference, options: RunOptions)
     batch_size = options.chunk_size or _BATCH
     batches = []
     for group in groups:
-        batches += divided(group, batch_size, _most_characters(options))
+        batches += divide_into_chunks(group, batch_size, _most_characters(options))
     return batches
 
 
@@ -750,7 +750,7 @@ def chunks_of(
     if batch_form(function) is not None:
         size = options.chunk_size or _BATCH
     for group in by_label_space(keys):
-        for chunk in divided(group, size, _most_characters(options)):
+        for chunk in divide_into_chunks(group, size, _most_characters(options)):
             missing = [key for key in chunk if key not in cached]
             if missing:
                 yield missing
