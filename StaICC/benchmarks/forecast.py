@@ -26,7 +26,7 @@ from StaICC.inference.planned_requests import (
 from StaICC.inference.prices import Prices, prices_of
 from StaICC.inference.prompt_key import PromptKey, characters
 from StaICC.inference.recheck import may_cost_money
-from StaICC.inference.replies import Chunk, Failure, solver
+from StaICC.inference.replies import Chunk, Failure, chunk_evaluator
 from StaICC.inference.runner import RunOptions, chunks_of, distinct_keys
 from StaICC.inference.store import PredictionStore, refuse_stray_log
 from StaICC.prompting.prompt_writer import Query
@@ -578,7 +578,7 @@ def _predict(call: _Call) -> None:
     Raises:
         OutputError: All predictions failed.
     """
-    predictions = solver(call.function, "collect")(call.chunk)
+    predictions = chunk_evaluator(call.function, "collect")(call.chunk)
     failures = [prediction for prediction in predictions if isinstance(prediction, Failure)]
     if len(failures) == len(predictions):
         raise OutputError(f"the probe of the forecast failed: {failures[0].reason}") from failures[0].cause

@@ -61,12 +61,12 @@ from StaICC.inference.replies import (
     OnError,
     Unparsed,
     batch_answers,
-    ends,
+    chunk_evaluator,
+    ends_run,
     output_error,
     read_reply,
-    solver,
 )
-from StaICC.inference.workers import RequestThreads, WorkerPool, solve_in_workers
+from StaICC.inference.workers import RequestThreads, WorkerPool, evaluate_in_workers
 from StaICC.progress import LOADING, Progress, ProgressCallback
 from StaICC.prompting.prompt_writer import Prompt, Query
 
@@ -327,7 +327,7 @@ class _Evaluation:
             _recheck(self._function, self._part, options, rechecked)
         if computes:
             with self._pending() as pending:
-                _solve(self._function, pending, options, self._collector)
+                _evaluate_pending(self._function, pending, options, self._collector)
             self._recheck_stored_meanwhile()
 
     @property
@@ -485,7 +485,7 @@ def _predict_again(
     collector = AnswerCollector(options_of_recheck, part, total=len(chosen), stored={})
     groups = _groups([reused.key for reused in chosen], function, options)
     pending = PendingQueries(blocks_of(groups, cached={}), fixed=_is_batched(function))
-    _solve(function, pending, options_of_recheck, collector)
+    _evaluate_pending(function, pending, options_of_recheck, collector)
     return collector.answers
 
 
@@ -578,7 +578,7 @@ class AnswerCollector:
 
     def _note_failure(self, key: PromptKey, failure: Failure) -> None:
         """Keep the failure of a query; it may end the run."""
-        if ends([failure], self._options.on_error):
+        if ends_run([failure], self._options.on_error):
             self.ended = True
         is_failed_query = failure.reply is None
         if is_failed_query:
@@ -598,7 +598,7 @@ class AnswerCollector:
         """
         failure_by_number: dict[int, Failure] = {}
         for key, failure in self.failures.items():
-            if ends([failure], self._options.on_error):
+            if ends_run([failure], self._options.on_error):
                 failure_by_number[numbers[key]] = failure
         if not failure_by_number:
             for key, number in numbers.items():
@@ -721,7 +721,7 @@ def _evaluate_in_one_call(
     returned = batch_answers(batch, list(prompts.values()), label_space, with_parts=reads_parts(function))
     if not isinstance(returned, Failure):
         predictions = returned
-    elif ends([returned], options.on_error):
+    elif ends_run([returned], options.on_error):
         raise _error(part.name, returned)
     else:
         predictions = [returned] * len(keys)  # the call failed, and so did all of its queries
@@ -775,7 +775,9 @@ def _load_model(function: Inference, part: Part, options: RunOptions, collector:
     collector.report()  # the first batch may take long, too, and it is no loading
 
 
-def _solve(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:
+def _evaluate_pending(
+    function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector
+) -> None:
     """Evaluate queries in this process or through an executor, and store the predictions as they come.
 
     After a failure that ends the run, the chunks in flight are finished.
@@ -792,7 +794,7 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
         at_once = queries_at_once(function)
     try:
         if isinstance(options.executor, WorkerPool):
-            solve_in_workers(
+            evaluate_in_workers(
                 options.executor,
                 function,
                 pending,
@@ -801,9 +803,9 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
                 size=options.chunk_size,
             )
         elif at_once is not None:
-            _solve_served(function, pending, options, collector, at_once)
+            _evaluate_served(function, pending, options, collector, at_once)
         else:
-            _solve_here(function, pending, options, collector)
+            _evaluate_in_this_thread(function, pending, options, collector)
     finally:
         # Also when the user interrupts.
         collector.commit()
@@ -811,7 +813,9 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
         collector.after_commit = None
 
 
-def _solve_here(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:
+def _evaluate_in_this_thread(
+    function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector
+) -> None:
     """Evaluate queries in this thread: of a batched kernel chunk by chunk, else one after the other.
 
     It ends when no query is left, or after a failure that ends the run. Queries that another run evaluates now are
@@ -823,7 +827,7 @@ def _solve_here(function: Inference, pending: PendingQueries, options: RunOption
         options: How to evaluate them.
         collector: Receives the predictions.
     """
-    solve = solver(function, options.on_error)
+    evaluate_chunk = chunk_evaluator(function, options.on_error)
     is_batched = _is_batched(function)
     pace = Pace(min(options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS))
     while not collector.ended:
@@ -833,20 +837,20 @@ def _solve_here(function: Inference, pending: PendingQueries, options: RunOption
             if not pending.wait_for_others():
                 return
         elif is_batched:
-            predictions = solve(chunk)
+            predictions = evaluate_chunk(chunk)
             pending.finish(chunk)
             collector.deliver(chunk, predictions)
         else:
             began = time.monotonic()
             for key in chunk:
-                collector.deliver([key], solve([key]))
+                collector.deliver([key], evaluate_chunk([key]))
                 if collector.ended:
                     return
             pending.finish(chunk)
             pace.note(len(chunk), time.monotonic() - began)
 
 
-def _solve_served(
+def _evaluate_served(
     function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector, at_once: int
 ) -> None:
     """Give the queries of a served model to threads, each in a call of its own.
@@ -865,17 +869,19 @@ def _solve_served(
     compared_queries = first_batch(function)
     is_one_first = options.on_error == "raise" or compared_queries == 1
     if is_one_first and served_function(function) is not None:
-        _solve_first(function, pending, options, collector, number=1)
+        _evaluate_first(function, pending, options, collector, number=1)
     if compared_queries > 1:
-        _solve_first(function, pending, options, collector, number=compared_queries)
+        _evaluate_first(function, pending, options, collector, number=compared_queries)
     threads = RequestThreads(at_once)
     try:
-        solve_in_workers(WorkerPool(threads), function, pending, on_error=options.on_error, receiver=collector, size=1)
+        evaluate_in_workers(
+            WorkerPool(threads), function, pending, on_error=options.on_error, receiver=collector, size=1
+        )
     finally:
         threads.shutdown()
 
 
-def _solve_first(
+def _evaluate_first(
     function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector, number: int
 ) -> None:
     """Evaluate the first queries that are left in one call, in this thread.
@@ -892,7 +898,7 @@ def _solve_first(
     chunk = pending.take(number)
     if chunk is None:
         return
-    solve = solver(function, options.on_error)
-    predictions = solve(chunk)
+    evaluate_chunk = chunk_evaluator(function, options.on_error)
+    predictions = evaluate_chunk(chunk)
     pending.finish(chunk)
     collector.deliver(chunk, predictions)

@@ -35,7 +35,7 @@ from StaICC.errors import ArgumentError, IdentityError, RunEndingError, StaICCEr
 from StaICC.inference.contract import Answer, Usage, batch_form, queries_at_once, stop_requests, usage
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.pending import CHUNK_SECONDS, Pace, PendingQueries
-from StaICC.inference.replies import Chunk, Failure, OnError, ends, solver
+from StaICC.inference.replies import Chunk, Failure, OnError, chunk_evaluator, ends_run
 from StaICC.safe_text import logger
 from StaICC.version import __version__
 
@@ -161,7 +161,7 @@ class RemoteFunction:
         )
 
 
-class _Solved(NamedTuple):
+class _ChunkResult(NamedTuple):
     """What a worker returns of a chunk."""
 
     predictions: list[Answer | Failure]
@@ -174,7 +174,7 @@ class _Solved(NamedTuple):
     """Whether the other queries are still to be evaluated."""
 
 
-def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
+def _evaluate_chunk(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _ChunkResult:
     """Return the predictions of a chunk, evaluated in a worker.
 
     After :data:`_CUT_SECONDS`, or if the run ends early, they are those of the first queries of the chunk only.
@@ -187,25 +187,25 @@ def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
     """
     function = remote.load() if remote.is_copy else remote.function
     if remote.stopped:
-        return _Solved(predictions=[], usage=(0, 0, 0), seconds=0.0, is_cut=True)
+        return _ChunkResult(predictions=[], usage=(0, 0, 0), seconds=0.0, is_cut=True)
     usage_before = usage(function)
     began = time.monotonic()
 
     def is_over() -> bool:
         return remote.stopped or time.monotonic() - began > _CUT_SECONDS
 
-    solve = solver(function, on_error, is_over)
-    predictions = solve(chunk)
+    evaluate_chunk = chunk_evaluator(function, on_error, is_over)
+    predictions = evaluate_chunk(chunk)
     seconds = time.monotonic() - began
     usage_of_chunk: Usage = (0, 0, 0)
     if remote.is_copy:
         usage_of_chunk = _difference_of_usage(usage(function), usage_before)
-    run_ends = ends(predictions, on_error)
+    run_ends = ends_run(predictions, on_error)
     if run_ends and not remote.is_copy:
         # All threads share this object, so that none begins another chunk before the run receives this one.
         remote.stopped = True
     is_cut = len(predictions) < len(chunk) and not run_ends
-    return _Solved(predictions, usage_of_chunk, seconds, is_cut)
+    return _ChunkResult(predictions, usage_of_chunk, seconds, is_cut)
 
 
 def _difference_of_usage(after: Usage, before: Usage) -> Usage:
@@ -415,7 +415,7 @@ class Receiver(Protocol):
         """Store them if they have waited for long enough."""
 
 
-def solve_in_workers(
+def evaluate_in_workers(
     pool: WorkerPool, function: Any, pending: PendingQueries, on_error: OnError, receiver: Receiver, size: int | None
 ) -> None:
     """Evaluate queries through an executor. Each worker has one chunk at a time.
@@ -424,7 +424,7 @@ def solve_in_workers(
         pool: The executor; it stays open.
         function: The inference function.
         pending: The queries.
-        on_error: See :func:`~StaICC.inference.replies.solver`.
+        on_error: See :func:`~StaICC.inference.replies.chunk_evaluator`.
         receiver: Receives the predictions.
         size: Queries of a chunk; ``None`` for as many as take about half a second.
 
@@ -442,7 +442,7 @@ def solve_in_workers(
 
 
 class _WorkerRun:
-    """The chunks of a run that are in flight; arguments as for :func:`solve_in_workers`."""
+    """The chunks of a run that are in flight; arguments as for :func:`evaluate_in_workers`."""
 
     def __init__(
         self,
@@ -459,7 +459,7 @@ class _WorkerRun:
         self._pending = pending
         self._on_error = on_error
         self._receiver = receiver
-        self._in_flight: dict[Future[_Solved], Chunk] = {}
+        self._in_flight: dict[Future[_ChunkResult], Chunk] = {}
         """The chunks that workers have, by the future of their predictions."""
         self._size = size
         self._pace = Pace(_MOST_QUERIES, _least_queries(function))
@@ -502,7 +502,7 @@ class _WorkerRun:
                 # Outside the block below: multiprocessing ends a mask where it starts its process.
                 remote = self._pool.remote(self._function)
                 with _interrupts_held_back():
-                    future = self._pool.executor.submit(_solve, remote, chunk, self._on_error)
+                    future = self._pool.executor.submit(_evaluate_chunk, remote, chunk, self._on_error)
             self._in_flight[future] = chunk
 
     def _chunk_size(self, capacity: int) -> int:
@@ -534,7 +534,7 @@ class _WorkerRun:
             self._has_warned = True
             _LOG.warning("the executor has no workers; the run waits for them")
 
-    def _receive(self, future: Future[_Solved]) -> None:
+    def _receive(self, future: Future[_ChunkResult]) -> None:
         """Deliver the predictions that a worker made of its chunk, and put its other queries back to the pending ones.
 
         Args:
@@ -542,14 +542,14 @@ class _WorkerRun:
         """
         chunk = self._in_flight[future]
         with _explained():
-            solved = future.result()
-        predicted_count = len(solved.predictions)
+            result = future.result()
+        predicted_count = len(result.predictions)
         if predicted_count:
             self._pending.finish(chunk[:predicted_count])
-            self._pace.note(predicted_count, solved.seconds)
-        self._receiver.deliver(chunk, solved.predictions, solved.usage)
+            self._pace.note(predicted_count, result.seconds)
+        self._receiver.deliver(chunk, result.predictions, result.usage)
         del self._in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
-        if solved.is_cut:
+        if result.is_cut:
             self._pending.give_back(chunk[predicted_count:])
 
     def end_early(self) -> None:
@@ -566,8 +566,8 @@ class _WorkerRun:
             if not has_ended or future.exception() is not None:
                 continue
             with contextlib.suppress(Exception):  # the error that ended the run is the one to raise
-                solved = future.result()
-                self._receiver.deliver(chunk, solved.predictions, solved.usage)
+                result = future.result()
+                self._receiver.deliver(chunk, result.predictions, result.usage)
 
 
 def _least_queries(function: Any) -> int:
