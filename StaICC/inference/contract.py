@@ -230,11 +230,11 @@ def _as_text(value: str) -> Text:
 
 
 def _with_checked_facts(numbers: list[float], scored: ScoredLabels) -> ScoredLabels:
-    """Return checked numbers with what label scores say of their prompt.
+    """Return label scores whose numbers and facts about the prompt are checked.
 
     Args:
-        numbers: The numbers of the label scores, as floats.
-        scored: The label scores.
+        numbers: The checked numbers of the label scores, as floats.
+        scored: The label scores as the inference function returned them, with facts such as the label mass.
 
     Raises:
         OutputError: A mass is no probability, or the number of dropped demonstrations is negative or no integer.
@@ -327,7 +327,7 @@ def _series_index(value: object) -> list[object] | None:
 
 
 def _plain(value: object) -> object:
-    """Return arrays and tensors as lists or numbers, other sequences as lists, and all else unchanged.
+    """Return an array or a tensor as a list or a number, another sequence as a list, and every other value unchanged.
 
     Raises:
         OutputError: It is an array of times, which NumPy would turn into integers.

@@ -106,10 +106,14 @@ def output_error(message: str, failure: Failure) -> errors.OutputError:
 
 
 def ends_run(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
-    """Return whether a run ends after these predictions.
+    """Return whether a run ends after these predictions of queries.
 
     It ends after a failure that is final, and with ``on_error="raise"`` after any failed query. A reply without a label
     is a :class:`Failure`, too, but the query did not fail: the failure has the reply.
+
+    Args:
+        answers: The predictions and failures, in any order.
+        on_error: Whether a failed query ends the run (``"raise"``).
     """
     for answer in answers:
         if not isinstance(answer, Failure):
@@ -184,11 +188,11 @@ def _calling_hint(source: str, error: BaseException) -> str:
 
 
 def _call_user_code(caller: str, function: Callable[..., _T], *arguments: Any, **keywords: Any) -> _T | Failure:
-    """Return what code of the user's returns, or a failure in the place of an exception.
+    """Call a function that runs code of the user, and return its value; an exception is returned as a failure.
 
     Args:
-        caller: What raised the exception, for the reason.
-        function: The code.
+        caller: The first words of the failure's reason, such as "the inference function".
+        function: The function.
         *arguments: Its arguments.
         **keywords: Its keyword arguments.
     """
@@ -239,16 +243,21 @@ def continue_without_labels() -> str:
 def recorded_unlabelled(reason: str) -> Failure:
     """Return the failure of a reply without a label from its reason, which is all that a saved result has of it.
 
-    The reason is that of :func:`unparsed_reason`: "unparsed reply (no label): 'I do not know'". Only whether the reply
-    is empty can be read from it, so the failure has the end of the reason in place of another reply.
+    Args:
+        reason: As :func:`unparsed_reason` writes it: "unparsed reply (no label): 'I do not know'", "unparsed reply
+            (empty): ''". Every other reason is that of a reply that the server withheld.
+
+    Returns:
+        The failure. Its reply is empty if the reply was empty or withheld. The text of another reply is not saved in
+        full, so the end of the reason takes its place: "no label): 'I do not know'".
     """
     beginning = "unparsed reply ("
-    is_unparsed = reason.startswith(beginning)
-    end_of_reason = reason.removeprefix(beginning)
-    is_empty = end_of_reason.startswith("empty")
-    if not is_unparsed or is_empty:  # a withheld reply is empty, too
+    rule_and_reply = reason.removeprefix(beginning)
+    was_withheld = not reason.startswith(beginning)
+    was_empty = rule_and_reply.startswith("empty")
+    if was_withheld or was_empty:
         return Failure(reason, reply="")
-    return Failure(reason, reply=end_of_reason)
+    return Failure(reason, reply=rule_and_reply)
 
 
 def read_reply(
@@ -297,7 +306,7 @@ def _first_labels(label_space: Sequence[str]) -> str:
 def batch_answers(
     batch: BatchForm, prompts: Sequence[Prompt], label_space: Sequence[str], with_parts: bool = False
 ) -> list[Answer | Failure] | Failure:
-    """Call a batched function.
+    """Call a batched inference function once, with all prompts, and check what it returns.
 
     Args:
         batch: Takes prompts and label space.
@@ -306,7 +315,8 @@ def batch_answers(
         with_parts: Whether the function reads the parts of prompts.
 
     Returns:
-        One prediction or failure per prompt, or a failure of the call.
+        One prediction or failure per prompt; a single failure if the call raised an exception, or did not return one
+        value for each prompt.
     """
     arguments = [as_argument(prompt, with_parts) for prompt in prompts]
     returned = _call_user_code("the batched inference function", batch, arguments, list(label_space))
@@ -318,11 +328,11 @@ def batch_answers(
         return [checked_prediction(value, label_space) for value in values]
 
     failure = values
-    is_wrong_shape = isinstance(failure.cause, errors.OutputError)
-    if not is_wrong_shape:
+    has_wrong_shape = isinstance(failure.cause, errors.OutputError)  # else the user's object raised an exception
+    if not has_wrong_shape:
         return failure
     if len(prompts) > 1:
-        # The text is constant, and its place is, so that Python shows it once.
+        # Python shows this once, since the text and the line are always the same.
         text = "batch() did not return a list with one prediction for each prompt; it gets fewer prompts again"
         warnings.warn(text, RuntimeWarning, stacklevel=1)
     return Failure(str(failure.cause), cause=failure.cause)

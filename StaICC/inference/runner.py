@@ -277,13 +277,13 @@ class _Evaluation:
         return reused
 
     def _count_reused(self, stored: Mapping[PromptKey, Answer], size: int) -> None:
-        """Count predictions that come from the store; some of them may be computed again as a check.
+        """Count predictions that come from the store; the run later computes some of them again, as a check.
 
-        Where this check is off because requests may cost money, the run warns.
+        Where this check is off because requests may cost money, the run warns here.
 
         Args:
             stored: The predictions.
-            size: Characters of the distinct prompts that are not counted yet.
+            size: Characters of the prompts of all queries of this part, for the limit of the check; 0 at later calls.
         """
 
         def place_of(key: PromptKey) -> str:
@@ -302,30 +302,30 @@ class _Evaluation:
         return min(self._options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS)
 
     def _evaluate(self) -> None:
-        """Predict what is not stored; before that, compute some of the stored predictions again, as a check.
+        """Compute the predictions that are not stored; before that, compute some stored ones again, as a check.
 
-        Nothing is called, and no model is loaded, if there is neither of the two to do.
+        Without either of the two, no model is loaded, and no function of the options is called.
         """
         options = self._options
-        computes = len(self._reused) < len(self._keys) and not self._collector.ended
-        if computes and options.store is not None:
+        computes_new = len(self._reused) < len(self._keys) and not self._collector.ended
+        if computes_new and options.store is not None:
             options.store.refuse_read_only()
-        rechecked = options.counter.choose_for_recheck(self._parts_left, computes)
-        if not computes and not rechecked:
+        rechecked = options.counter.choose_for_recheck(self._parts_left, computes_new)
+        if not computes_new and not rechecked:
             return
 
         if options.before_computing is not None:
             options.before_computing()
         if options.executor is None:  # else the workers load it
             _load_model(self._function, self._part, options, self._collector)
-        if computes:
+        if computes_new:
             new_keys = [key for key in self._keys if key not in self._reused]
             announce_prompts(self._function, [prompt for prompt, _ in new_keys])
             if options.before_predicting is not None:
                 options.before_predicting()
         if rechecked:
             _recheck(self._function, self._part, options, rechecked)
-        if computes:
+        if computes_new:
             with self._pending() as pending:
                 _evaluate_pending(self._function, pending, options, self._collector)
             self._recheck_stored_meanwhile()
@@ -336,10 +336,13 @@ class _Evaluation:
         return self._part.parts - self._part.number
 
     def _recheck_stored_meanwhile(self) -> None:
-        """Count the predictions that another run stored meanwhile, and compute some of them again."""
+        """Count the predictions that another run stored while this one evaluated, and compute some of them again.
+
+        They are reused, too, so they are checked like those that the store had at the beginning.
+        """
         if not self._stored_meanwhile or self._collector.ended:
             return
-        self._count_reused(self._stored_meanwhile, size=0)
+        self._count_reused(self._stored_meanwhile, size=0)  # the size of all prompts is counted already
         rechecked = self._options.counter.choose_for_recheck(self._parts_left, computes_new=False)
         if rechecked:
             _recheck(self._function, self._part, self._options, rechecked)
@@ -404,7 +407,7 @@ def _is_batched(function: Inference) -> bool:
 
 
 def _groups(keys: Sequence[PromptKey], function: Inference, options: RunOptions) -> list[list[PromptKey]]:
-    """Return the distinct queries in groups with one label space; for a batched kernel, each group is one batch.
+    """Divide the distinct queries into groups with one label space; for a batched kernel, each group is one batch.
 
     Args:
         keys: The distinct queries.
@@ -477,9 +480,10 @@ def _note_failed_recheck(failure: Failure, reused: ReusedPrediction, part: Part,
 def _predict_again(
     function: Inference, part: Part, options: RunOptions, chosen: Sequence[ReusedPrediction]
 ) -> Mapping[PromptKey, Answer | Failure]:
-    """Return new predictions of some queries whose predictions are stored, for a comparison with these.
+    """Return new predictions, by query, of some queries whose predictions are stored.
 
-    The new predictions are not stored, and replies stay texts, as in the store. Arguments as for :func:`_recheck`.
+    The new ones are compared with the stored ones: they are not stored, and replies stay texts, as in the store.
+    Arguments as for :func:`_recheck`.
     """
     options_of_recheck = replace(options, store=None, progress=None, free_text=True)
     collector = AnswerCollector(options_of_recheck, part, total=len(chosen), stored={})
@@ -503,16 +507,13 @@ def _error(where: str, failure: Failure) -> StaICCError:
 
 
 class AnswerCollector:
-    """Collects predictions as chunks complete: stores them, counts them and reports progress.
+    """Collects the predictions of one part of a run, such as one data set: stores them and reports the progress.
 
-    Args:
-        options: How the queries are evaluated.
-        part: The part of the run.
-        total: Number of its distinct queries.
-        stored: The stored predictions.
-        commit_size: Number of predictions after which there is a commit in any case.
-        queries: All queries of the part, of which the first ones are watched.
-        prompts: The prompt of each key, where keys have numbers in place of prompts.
+    Attributes:
+        answers: The prediction of each query, or the failure in its place.
+        failures: The failed queries. Replies without a label are failures, too, but their queries did not fail.
+        ended: Whether the run ends because of a failure, after the chunks in flight.
+        after_commit: Called whenever all predictions are in the store.
     """
 
     def __init__(
@@ -525,7 +526,17 @@ class AnswerCollector:
         queries: Sequence[Query] = (),
         prompts: Mapping[PromptKey, Prompt] | None = None,
     ) -> None:
-        """Begin with the stored predictions, and report the progress with them."""
+        """Begin with the stored predictions, and report the progress with them.
+
+        Args:
+            options: How the queries are evaluated.
+            part: The name and the number of the part.
+            total: Number of distinct queries of the part, for the progress.
+            stored: The predictions that are in the store, by pair of prompt and label space.
+            commit_size: Number of new predictions after which they are stored at once, however short the time was.
+            queries: All queries of the part. The predictions of the first ones are checked early.
+            prompts: The prompt of each key, where keys have numbers in place of prompts.
+        """
         self._options = options
         self._part = part
         self._total = total
@@ -534,25 +545,26 @@ class AnswerCollector:
         self._commit_size = commit_size
         self._prompts = prompts or {}
         self._watched: list[Query] = []
-        """The first queries, until all of them have a prediction."""
+        """The first queries, until all of them have a prediction and were checked."""
         if options.watched is not None:
             self._watched = list(queries[:FIRST_QUERIES])
 
         self.answers: dict[PromptKey, Answer | Failure] = {}
         self.failures: dict[PromptKey, Failure] = {}
-        """The failed queries, without replies that may have no label."""
         self.ended = False
-        """Whether the run ends, after the chunks in flight."""
         self._uncommitted: list[tuple[PromptKey, Answer]] = []
         """New predictions that are not stored yet."""
         self._last_commit = time.monotonic()
         self.after_commit: Callable[[], None] | None = None
-        """Called when no prediction waits for its commit."""
-        self._take(stored)
+        self._keep(stored)
         self.report()
 
-    def _take(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
-        """Keep predictions by their keys, in place of earlier ones, and with the labels of replies for their texts."""
+    def _keep(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
+        """Keep the predictions of some queries, in place of earlier ones of the same queries.
+
+        A generated reply is kept as the label that is found in it, or as a failure without one, unless the run keeps
+        texts (``free_text``).
+        """
         for key, answer in answers.items():
             prediction = answer
             if not self._options.free_text:
@@ -585,10 +597,10 @@ class AnswerCollector:
             self.failures[key] = failure
 
     def refuse_failures(self, numbers: Mapping[PromptKey, int]) -> None:
-        """Raise the error of a query that ends the run, if there is one.
+        """Raise an error if a query failed and ends the run, or if a query has no prediction although the run is over.
 
-        That is the first query whose failure ends the run. Without such a failure, it is the first query that has
-        neither a prediction nor a failure.
+        Of several such queries, it is the error of the first one. Failed queries come first: after a failure, others
+        have no prediction since they were not evaluated any more.
 
         Args:
             numbers: The number of each query, by its key.
@@ -643,13 +655,13 @@ class AnswerCollector:
             for key, prediction in received.items():
                 if not isinstance(prediction, Failure):
                     self._uncommitted.append((key, prediction))
-        self._take(received)
+        self._keep(received)
         self.commit_if_due()
         self.report()
 
     def take_stored(self, stored: Mapping[PromptKey, Answer]) -> None:
         """Take predictions that another run stored meanwhile."""
-        self._take(stored)
+        self._keep(stored)
         self._stored_count += len(stored)
         self.report()
 
@@ -667,7 +679,7 @@ class AnswerCollector:
         """
         if self._options.store is not None and self._uncommitted:
             stored_by_others = self._options.store.put_many(self._uncommitted)
-            self._take(stored_by_others)
+            self._keep(stored_by_others)
             # Emptied after the storing, not before: if Ctrl-C ends this call, the commit at the end of the run stores
             # them.
             self._uncommitted = []
@@ -738,7 +750,9 @@ def _evaluate_in_one_call(
 def chunks_of(
     keys: Sequence[PromptKey], cached: Mapping[PromptKey, Answer], function: Inference, options: RunOptions
 ) -> Iterator[list[PromptKey]]:
-    """Return the queries that are not cached, in the chunks of a batched kernel, else one by one: for a forecast.
+    """Yield the queries that are not cached in the chunks of a batched kernel, and one by one for other functions.
+
+    A run evaluates them in this way. A forecast counts the tokens of these chunks without evaluating them.
 
     Args:
         keys: All distinct queries.

@@ -91,11 +91,15 @@ class RemoteFunction:
     """Whether threads of this process end their chunks early."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what is pickled: a copy, which knows which function it is and which identity it must have."""
+        """Return how pickle makes the copy for a worker process: a class, and the arguments to call it with.
+
+        At the first call, the function gets an identifier, by which a worker finds the copy that it has loaded before,
+        and its identity is noted, which the worker compares with that of its copy.
+        """
         if not self.identifier:
             self.identifier = os.urandom(16).hex()
             self.identity = identity_of(self.function)
-        # The pickled function has the function already.
+        # The bytes in ``data`` are the pickled function, which is then not pickled a second time.
         function = self.function if self.data is None else None
         is_copy = True
         return RemoteFunction, (function, self.data, self.identifier, self.identity, is_copy, self.versions)
@@ -175,12 +179,12 @@ class _ChunkResult(NamedTuple):
 
 
 def _evaluate_chunk(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _ChunkResult:
-    """Return the predictions of a chunk, evaluated in a worker.
+    """Return the predictions of a chunk of queries; this is what runs in a worker.
 
     After :data:`_CUT_SECONDS`, or if the run ends early, they are those of the first queries of the chunk only.
 
     Args:
-        remote: The inference function. In a worker process it is a copy, which counts its own requests and tokens. In
+        remote: The inference function. In a worker process it is a copy, whose requests and tokens are counted here. In
             a thread it is the function of the run itself, and the run counts them.
         chunk: The queries.
         on_error: Whether the chunk ends at the first query without a prediction.
@@ -191,12 +195,14 @@ def _evaluate_chunk(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> 
     usage_before = usage(function)
     began = time.monotonic()
 
-    def is_over() -> bool:
+    def must_stop() -> bool:
+        """Return whether the chunk ends before its next query."""
         return remote.stopped or time.monotonic() - began > _CUT_SECONDS
 
-    evaluate_chunk = chunk_evaluator(function, on_error, is_over)
-    predictions = evaluate_chunk(chunk)
+    evaluate = chunk_evaluator(function, on_error, must_stop)
+    predictions = evaluate(chunk)
     seconds = time.monotonic() - began
+
     usage_of_chunk: Usage = (0, 0, 0)
     if remote.is_copy:
         usage_of_chunk = _difference_of_usage(usage(function), usage_before)
