@@ -749,11 +749,10 @@ def _overrides_call(function: Inference) -> bool:
 
 
 def user_batch_form(function: Inference) -> BatchForm:
-    """Return a batched function of the user in one form: called with ``(prompts, label_space)``, whatever their names.
+    """Return a function ``f(prompts, label_space)`` that calls a batched function of the user by its parameters' names.
 
-    The parameter for the list of prompts may be called ``prompt``, as in the code of 0.1.1, or ``prompts``, as in its
-    README. The arguments are then passed by name. If the function has parameters of other names, prompts and label
-    space are passed to it by position.
+    The user's parameter for the list of prompts may be called ``prompt``, as in the code of 0.1.1, or ``prompts``, as
+    in its README. If the function has parameters of other names, prompts and label space are passed to it by position.
 
     Args:
         function: An inference function that gets all prompts in one call (``batched_inference=True``).

@@ -153,7 +153,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a run, such as one data set."""
+    """A part of a run, such as the queries of one data set: its name and its number, for messages and progress."""
 
     name: str
     """For messages and progress, such as ``"Normal, TREC"``."""
@@ -228,7 +228,7 @@ class _Evaluation:
         self._function = function
         self._queries = queries
         self._part = part
-        """The part of the run that the queries are, for messages and progress."""
+        """The name and the number of the queries in the run, for messages and progress."""
         self._options = options
         self._numbers = _first_numbers(queries)
         """The number of the first query with each key, for messages."""
@@ -431,7 +431,7 @@ def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Seque
 
     Args:
         function: The inference function.
-        part: The part of the run.
+        part: The name and the number of the queries, for messages and progress.
         options: How to evaluate queries.
         chosen: The stored predictions.
 
@@ -465,7 +465,7 @@ def _note_failed_recheck(failure: Failure, reused: ReusedPrediction, part: Part,
     Args:
         failure: Why it could not.
         reused: The stored prediction, with the place of its query.
-        part: The part of the run.
+        part: The name and the number of the queries, for messages and progress.
         options: Whether the run ends at a failure, and where warnings go.
 
     Raises:
@@ -775,7 +775,7 @@ def _load_model(function: Inference, part: Part, options: RunOptions, collector:
 
     Args:
         function: The inference function.
-        part: The part of the run.
+        part: The name and the number of the queries, for messages and progress.
         options: Where the progress goes.
         collector: Reports the progress when the model is loaded.
     """

@@ -311,7 +311,7 @@ class StatementReader:
         follows_words = phrase.start > 1
         for ending in self._possible_endings(rest, follows_words):
             if self._is_end(ending):
-                return Reading(label)
+                return Reading(asserted=label)
             reading = self._read_contrast(label, ending)
             if reading is not None:
                 return reading

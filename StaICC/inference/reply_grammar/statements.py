@@ -84,7 +84,8 @@ class Statement:
 def statements_of(reply: str, reader: StatementReader) -> Iterator[Statement]:
     """Yield the statements of a reply: its sentences, each with the heading above it in front.
 
-    A heading, such as "These labels do not apply:", changes what the sentences below it mean.
+    A heading, such as "These labels do not apply:", changes what the sentences below it mean. It applies to the
+    paragraph or list below it, and ends at the next heading (:class:`_CurrentHeading`).
 
     Args:
         reply: The reply without thoughts and special tokens.
@@ -94,15 +95,14 @@ def statements_of(reply: str, reader: StatementReader) -> Iterator[Statement]:
     current = _CurrentHeading()
     for line in without_emphasis(reply, reader).splitlines():
         content = _line_content(line, labels)
-        # A blank line, or a line that is about something else, may end the heading.
         if not content.text:
-            current.pass_blank_line()
+            current.note_blank_line()
             continue
-        current.pass_line(content)
+        current.end_unless_it_applies_to(content)
         for sentence_index, sentence in enumerate(_sentences(content.text, labels)):
             text = f"{current.heading.text} {sentence}".strip()
             yield Statement(text, begins_line=sentence_index == 0)
-            # A sentence that is a heading is a statement itself, and begins the statements after it.
+            # The sentence may be a heading itself: it was a statement, and applies from the next sentence on.
             new_heading = _heading_of(line, sentence, reader)
             if new_heading is not None:
                 current.begin(new_heading)
@@ -133,12 +133,12 @@ class _CurrentHeading:
         self._has_lines = False
         self._paragraph_is_over = False
 
-    def pass_blank_line(self) -> None:
-        """Read a blank line: it ends the paragraph below the heading, if this has begun."""
+    def note_blank_line(self) -> None:
+        """Note that the next line is a blank one: it ends the paragraph below the heading, if this has begun."""
         self._paragraph_is_over = self._has_lines
 
-    def pass_line(self, line: _Line) -> None:
-        """Read a line with text: remove the heading if it does not apply to this line.
+    def end_unless_it_applies_to(self, line: _Line) -> None:
+        """Remove the heading if it does not apply to the next line, which has text.
 
         It applies to the lines of the paragraph below it, and then to items of a list.
         """
