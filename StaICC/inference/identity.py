@@ -577,10 +577,10 @@ class _SourceText:
         return self._describe_all(f"partial {constants}", values, with_callables=True)
 
     def _describe_object(self, value: Any, is_root: bool) -> str:
-        """Return the description of an object: its class, and the attributes or only the function that it wraps.
+        """Return the description of an object: its class, and the function that it wraps or all its attributes.
 
-        With ``with_values=True`` these are all its attributes. Of an object that the first value refers to, and whose
-        class is of an installed package, they are not described, so its source counts as unavailable.
+        With ``with_values=True`` it is all its attributes. But an object of an installed class, such as an open file,
+        is only described as one without source, unless it is the value of which the digest is made.
         """
         cls = type(value)
         attributes = _attributes(value)

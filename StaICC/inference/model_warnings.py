@@ -44,7 +44,7 @@ def prompt_warnings(function: object, keys: Sequence[PromptKey]) -> list[str]:
     Args:
         function: An inference function. Warnings come from its own method ``prompt_warnings``, or from those of the
             kernels that it calls.
-        keys: Distinct prompts with their label spaces. They may be written when they are read.
+        keys: Distinct pairs of a prompt and its label space. A prompt may be written only when it is read.
     """
     methods = warning_methods(function, "prompt_warnings")
     if not methods:
@@ -75,7 +75,7 @@ def model_warnings(function: object, keys: Sequence[PromptKey], answers: Sequenc
 
     Args:
         function: The inference function.
-        keys: Distinct prompts with their label spaces. They may be written when they are read.
+        keys: Distinct pairs of a prompt and its label space. A prompt may be written only when it is read.
         answers: The prediction of each prompt, or why there is none.
     """
     warnings = prompt_warnings(function, keys)

@@ -312,7 +312,8 @@ class RunCounter:
 
         A run rechecks :data:`SAMPLE` predictions. Before its first new prediction, these are all that are left of them:
         a difference should end the run before it computes anything new. Otherwise they are spread over the parts that
-        are left. Arguments as for :meth:`choose_for_recheck`.
+        are left. A part with reused predictions has one of them in any case. Arguments as for
+        :meth:`choose_for_recheck`.
         """
         left_of_sample = SAMPLE - self._done
         if computes_new:

@@ -36,17 +36,17 @@ _CLOSING_MARKS = {
 
 # -- before the label
 
-_PICTURES_OF_ASSENT = (
+_SYMBOLS_OF_ASSENT = (
     "\u2705\u2714\u2713\u2611\U0001f44d\U0001f389\u2b50\U0001f31f\U0001f4af\U0001f449\u27a1\u2192\u21d2"
 )
-_LEADING_PICTURES = re.compile(rf"(?:[{_PICTURES_OF_ASSENT}]|-+>|=+>|\[x\])\s?", re.I)
+_LEADING_SYMBOLS = re.compile(rf"(?:[{_SYMBOLS_OF_ASSENT}]|-+>|=+>|\[x\])\s?", re.I)
 _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
 """An option letter before its label: "B)", "(b)", "B." or "B:"."""
 
 # -- after the label
 
 _END_MARK = re.compile(r" ?[.!,;\u2026\u3002\uff0c\uff01\uff1b]?")
-_TRAILING_PICTURES = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\U0001f389\u2b50\U0001f31f]$")
+_TRAILING_EMOJI = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\U0001f389\u2b50\U0001f31f]$")
 _SEPARATOR = re.compile(r"^(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
 """The comma, dash or opening bracket before a reason or a contrast."""
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
@@ -56,7 +56,7 @@ _CLAUSE_MARK = re.compile(r"[,;:.\uff0c\uff1b\u3002]")
 # -- values
 
 _CROSSES = tuple("\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e\u00d7\u2715\u2610")
-"""Pictures that mean "no"."""
+"""Symbols that mean "no"."""
 _NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
 _QUANTITY = re.compile(
     r"(?P<bound>[<>~\u2248]?)(?P<number>\d+(?:[.,]\d+)?)(?:\s?/\s?(?P<whole>\d+))?\s?(?P<percent>%?)"
@@ -211,7 +211,7 @@ class StatementReader:
         Returns:
             The match; ``None`` if there is none at the position.
         """
-        symbol = _LEADING_PICTURES.match(statement, position)
+        symbol = _LEADING_SYMBOLS.match(statement, position)
         # A symbol at the edge of a label may be the label itself.
         if symbol is not None and symbol[0][0] not in self.labels.edge_symbols:
             return symbol
@@ -297,7 +297,7 @@ class StatementReader:
 
         A statement that asserts the label "positive" may end in these ways, which are tried in order:
 
-        - nothing, an end mark or a picture: "It is positive." (also after a noun: "a positive sentiment.")
+        - nothing, an end mark or an emoji: "It is positive." (also after a noun: "a positive sentiment.")
         - a contrast: "It is positive, not negative."
         - a reason: "It is positive because ..."
         - the text of an option: "B) positive"
@@ -347,20 +347,28 @@ class StatementReader:
             yield rest[aftermath.end() :]
 
     def _is_end(self, rest: str) -> bool:
-        """Return whether only an end mark and a picture follow a label."""
-        picture = _TRAILING_PICTURES.search(rest)
-        if picture is not None and picture[0].strip() not in self.labels.edge_symbols:
-            rest = rest[: picture.start()]
+        """Return whether a statement ends after its label: only an end mark such as "!" and an emoji may follow it.
+
+        Args:
+            rest: The text that follows the label.
+        """
+        emoji = _TRAILING_EMOJI.search(rest)
+        # An emoji at the edge of a label may be a label itself.
+        if emoji is not None and emoji[0].strip() not in self.labels.edge_symbols:
+            rest = rest[: emoji.start()]
         return _END_MARK.fullmatch(rest) is not None
 
     def _read_reason(self, label: int, rest: str) -> Reading | None:
-        """Return the reading of a statement whose label a reason follows: "because ..."; ``None`` if none follows.
+        """Return what a statement "X because ..." says of the labels.
 
-        The labels of the reason count as those of a later statement.
+        It asserts X. What the reason says of labels counts as that of a later statement.
 
         Args:
-            label: The label.
-            rest: What follows it, and its noun.
+            label: X.
+            rest: The text that follows X and its noun.
+
+        Returns:
+            The reading; ``None`` if no reason follows.
         """
         rest = _without_separator(rest)
         reason = self._phrases.reason.match(rest)
@@ -372,9 +380,12 @@ class StatementReader:
         return self._with_explanation(label, text)
 
     def _read_contrast(self, label: int, rest: str) -> Reading | None:
-        """Return the reading of a statement whose label a contrast follows: "rather than X"; ``None`` if none follows.
+        """Return what a statement "X rather than Y" says of the labels: it asserts X.
 
-        Words such as "a clearly" may be before the other label. Arguments as for :meth:`_read_reason`.
+        Words such as "a clearly" may be before Y. Arguments as for :meth:`_read_reason`.
+
+        Returns:
+            The reading; ``None`` if no contrast with another label follows X.
         """
         rest = _without_separator(rest)
         contrast = self._phrases.contrast.match(rest)
@@ -456,15 +467,15 @@ class StatementReader:
         return self._with_explanation(label, text)
 
     def _read_explained_number(self, label: int, rest: str) -> Reading | None:
-        """Return the reading of a statement that is a number and an explanation: "3. The review ...".
+        """Return what a statement such as "3. The review ..." says, where the labels of the task are numbers.
 
         Args:
-            label: The label.
-            rest: What follows it: ". The review ...".
+            label: The label, such as that of the number 3.
+            rest: The text that follows it: ". The review ...".
 
         Returns:
-            ``None`` if the label is no number, or the sentence begins in another way than explanations do. In
-            "1. First ...", the number may be that of an item of a list.
+            That it asserts the label; ``None`` if the label is no number, or the sentence begins in another way than
+            explanations do. In "1. First ...", the number may be that of an item of a list.
         """
         is_number = self.labels.names[label].isdigit()
         is_explained = rest.startswith(". ") and self._phrases.opener.match(rest, 2) is not None
@@ -473,7 +484,7 @@ class StatementReader:
         return self._with_explanation(label, rest)
 
     def _with_explanation(self, label: int, explanation: str) -> Reading:
-        """Return the reading of a statement that asserts a label and explains it.
+        """Return what a statement says of the labels that asserts one and explains it (a :class:`Reading`).
 
         Args:
             label: The label.
@@ -622,7 +633,7 @@ class StatementReader:
         return separator is not None and self._begins_with_value(rest[separator.end() :])
 
     def _begins_with_value(self, text: str) -> bool:
-        """Return whether a text begins with a number, a word of value ("no"), or a picture of a cross, as for "no"."""
+        """Return whether a text begins with a number, a word of value ("no"), or a symbol for "no", such as a cross."""
         text = text.lstrip()
         if text.startswith(_CROSSES):
             return True
