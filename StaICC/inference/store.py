@@ -556,8 +556,14 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         return status.st_dev, status.st_ino
 
     @contextlib.contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection to one thread at a time."""
+    def _exclusive_connection(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection to the file, which one thread at a time may use: others wait for the end of the block.
+
+        Raises:
+            ArgumentError: The store was closed, or was opened by another process.
+            SchemaError: SQLite says within the block that the file is damaged.
+            StoreError: SQLite cannot read or write the file within the block.
+        """
         if self._process != os.getpid():
             raise ArgumentError(f"{self.path}: this store was opened by another process; open it again in this one")
         with self._lock:
@@ -567,23 +573,41 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 yield self._connection
 
     @contextlib.contextmanager
-    def _writing(self, timeout: float | None = None) -> Iterator[sqlite3.Connection]:
-        """Commit what is written inside, or nothing of it; ``timeout`` as for :meth:`put_many`."""
+    def _transaction(self, timeout: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Yield the connection for a transaction: what is written in the block is committed at its end, all or nothing.
+
+        Args:
+            timeout: Seconds to wait for another process that is writing; by default, those of the store.
+
+        Raises:
+            ArgumentError: The store is read-only.
+            StoreError: The file was replaced since it was opened, or cannot be written.
+        """
         if self.read_only:
             raise ArgumentError(f"{self.path}: this store was opened read-only; open it without read_only to write")
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             if self._file_id() != self._file:
                 raise StoreError(f"{self.path} was deleted, moved or replaced while it was in use; bring it back")
             if timeout is None:
                 timeout = self.timeout
             # Commits or rolls back, also after an interrupt while it waited for another process.
             with connection:
-                self._begin(connection, timeout)
+                self._begin_transaction(connection, timeout)
                 self._may_have_log = True
                 yield connection
 
-    def _begin(self, connection: sqlite3.Connection, timeout: float) -> None:
-        """Begin to write. Another process that writes is waited for in short attempts, so that Ctrl-C is heard."""
+    def _begin_transaction(self, connection: sqlite3.Connection, timeout: float) -> None:
+        """Begin a transaction that writes, after waiting for another process that is writing.
+
+        It waits in short attempts, since SQLite does not hear Ctrl-C while it waits by itself.
+
+        Args:
+            connection: The connection to the file.
+            timeout: The most seconds to wait.
+
+        Raises:
+            sqlite3.OperationalError: The other process still writes.
+        """
         import sqlite3
 
         end = time.monotonic() + timeout
@@ -610,7 +634,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
         if self._connection is None or not self._may_have_log:
             return
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             _set_busy_timeout(connection, 0)
             try:
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -634,7 +658,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def version(self) -> tuple[int, int]:
         """Return numbers that change when predictions are stored: by others, and through this object."""
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             (by_others,) = connection.execute("PRAGMA data_version").fetchone()
         return by_others, self._commits
 
@@ -662,7 +686,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         predictions: dict[bytes, Answer] = {}
         select = "SELECT query, prediction FROM predictions WHERE model = (SELECT id FROM models WHERE name = ?)"
         stored_name = _encode_name(name)
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             for first in range(0, len(keys), _KEYS_PER_SELECT):
                 selected_keys = keys[first : first + _KEYS_PER_SELECT]
                 placeholders = ", ".join("?" * len(selected_keys))
@@ -699,7 +723,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             StoreError: The file cannot be written (disk full, locked, ...). Nothing is stored.
         """
         rows = [(key, _encode(prediction)) for key, prediction in items]
-        with self._writing(timeout) as connection:
+        with self._transaction(timeout) as connection:
             model = self._model(connection, _encode_name(name))
             insertion = self._insert(connection, model.number, rows)
             self._commits += 1
@@ -746,7 +770,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     def remove(self, name: str, keys: Iterable[bytes], timeout: float | None = None) -> int:
         """Remove predictions of one model; return how many of the keys were stored. Arguments as for put_many."""
         rows = [(_encode_name(name), key) for key in keys]
-        with self._writing(timeout) as connection:
+        with self._transaction(timeout) as connection:
             before = connection.total_changes
             connection.executemany(
                 "DELETE FROM predictions WHERE model = (SELECT id FROM models WHERE name = ?) AND query = ?", rows
@@ -771,7 +795,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             recorded = self._editions(name)
             if edition in recorded:  # there is nothing to write
                 return [other for other in recorded if other != edition]
-        with self._writing() as connection:
+        with self._transaction() as connection:
             model = self._model(connection, _encode_name(name))
             editions: list[str] = json.loads(model.editions)
             others = [other for other in editions if other != edition]
@@ -783,7 +807,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def _editions(self, name: str) -> list[str]:
         """Return the editions that :meth:`add_edition` recorded for a model; none if the store lacks the model."""
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             rows = connection.execute("SELECT editions FROM models WHERE name = ?", (_encode_name(name),)).fetchall()
         editions: list[str] = []
         for (text,) in rows:
@@ -797,7 +821,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             SchemaError: The file is damaged.
             StoreError: The file cannot be read.
         """
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             counts = connection.execute(
                 "SELECT name, COUNT(query) FROM models LEFT JOIN predictions ON model = id GROUP BY id ORDER BY name"
             ).fetchall()
@@ -824,7 +848,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             StoreError: The file cannot be read.
         """
         line_count = 0
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             for model, name in connection.execute("SELECT id, name FROM models ORDER BY name"):
                 rows = connection.execute(f"SELECT query, prediction FROM predictions WHERE model = {model}")
                 for key, prediction in self._decoded(rows):
@@ -852,7 +876,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         present = 0
         different = 0
         source = PredictionStore(other, read_only=True, timeout=self.timeout)
-        with source, source._using() as reading, self._writing() as connection:
+        with source, source._exclusive_connection() as reading, self._transaction() as connection:
             for source_model, name, editions in reading.execute("SELECT id, name, editions FROM models"):
                 model = self._merge_model(connection, name, editions)
                 cursor = reading.execute(f"SELECT query, prediction FROM predictions WHERE model = {source_model}")

@@ -286,7 +286,10 @@ class WorkerPool:
         return sum(threads.values())
 
     def remote(self, function: Any) -> RemoteFunction:
-        """Return the function in the form to submit; the same object for the same function."""
+        """Return an inference function in the form in which chunks are submitted with it to the executor.
+
+        It is the same object for the same function. For a process pool, it has the function in pickled form.
+        """
         if id(function) in self._remotes:
             return self._remotes[id(function)]
         remote = RemoteFunction(function)
@@ -375,7 +378,7 @@ def _lacks_guard() -> bool:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def _errors_explained() -> Iterator[None]:
     """Turn what an executor raises into an error that says what to do.
 
     Raises:
@@ -448,7 +451,7 @@ def evaluate_in_workers(
 
 
 class _WorkerRun:
-    """The chunks of a run that are in flight; arguments as for :func:`evaluate_in_workers`."""
+    """The evaluation of queries through an executor: the chunks that workers have, and those that are to come."""
 
     def __init__(
         self,
@@ -459,7 +462,16 @@ class _WorkerRun:
         receiver: Receiver,
         size: int | None,
     ) -> None:
-        """Begin without a chunk in flight; :meth:`advance` submits the first ones."""
+        """Begin without a chunk in flight; :meth:`advance` submits the first ones.
+
+        Args:
+            pool: The executor.
+            function: The inference function.
+            pending: The queries.
+            on_error: Whether a chunk ends at its first failed query.
+            receiver: Receives the predictions.
+            size: Number of queries of a chunk; ``None`` for as many as take about half a second.
+        """
         self._pool = pool
         self._function = function
         self._pending = pending
@@ -496,7 +508,7 @@ class _WorkerRun:
 
     def _submit_chunks(self) -> None:
         """Submit chunks until each worker has one, or no queries are left."""
-        with _explained():
+        with _errors_explained():
             workers = self._pool.workers()
         self._warn_without_workers(workers)
         capacity = _UNKNOWN_CAPACITY if workers is None else max(1, workers)
@@ -504,7 +516,7 @@ class _WorkerRun:
             chunk = self._pending.take(self._chunk_size(capacity))
             if chunk is None:
                 return
-            with _explained():
+            with _errors_explained():
                 # Outside the block below: multiprocessing ends a mask where it starts its process.
                 remote = self._pool.remote(self._function)
                 with _interrupts_held_back():
@@ -541,13 +553,13 @@ class _WorkerRun:
             _LOG.warning("the executor has no workers; the run waits for them")
 
     def _receive(self, future: Future[_ChunkResult]) -> None:
-        """Deliver the predictions that a worker made of its chunk, and put its other queries back to the pending ones.
+        """Take what a worker returned: deliver its predictions, and put the other queries of its chunk back.
 
         Args:
-            future: What the worker returned, which is there.
+            future: The result of the worker, which has ended.
         """
         chunk = self._in_flight[future]
-        with _explained():
+        with _errors_explained():
             result = future.result()
         predicted_count = len(result.predictions)
         if predicted_count:
@@ -647,7 +659,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: bool) -> None:
+def _prepare_worker(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: bool) -> None:
     """Prepare a worker process, before its first chunk: its device or threads, its signals, its end.
 
     Args:
@@ -670,7 +682,7 @@ def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: 
 
 
 def _new_pool(workers: int, devices: tuple[str, ...], threads: int) -> Executor:
-    """Return a pool of worker processes that are started anew, each prepared by :func:`_begin`.
+    """Return a pool of worker processes that are started anew, each prepared by :func:`_prepare_worker`.
 
     Args:
         workers: How many processes.
@@ -689,9 +701,9 @@ def _new_pool(workers: int, devices: tuple[str, ...], threads: int) -> Executor:
     context = multiprocessing.get_context("spawn")
     # Shared memory makes multiprocessing start a process that keeps track of it. Ctrl-C must not end that process.
     with _interrupts_held_back():
-        number_begun = context.Value("i", 0)  # in shared memory: the workers that have begun count themselves here
-        arguments_of_begin = (number_begun, devices, threads, is_on_command_line())
-        return ProcessPoolExecutor(workers, context, initializer=_begin, initargs=arguments_of_begin)
+        begun_workers = context.Value("i", 0)  # in shared memory: the workers that have begun count themselves here
+        preparation_arguments = (begun_workers, devices, threads, is_on_command_line())
+        return ProcessPoolExecutor(workers, context, initializer=_prepare_worker, initargs=preparation_arguments)
 
 
 def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -> Callable[[], Executor]:
