@@ -679,7 +679,7 @@ def _rows_of_pinned(source: FileSource | HubSource, labels: Sequence[str]) -> li
     """Return the texts and the label of each row of a pinned file, with the names of labels in place of indexes.
 
     Args:
-        source: The file.
+        source: The file, pinned by its SHA-256.
         labels: The label names, if they are known. An index for which there is no name stays an index.
     """
     rows: list[tuple[Any, Any]] = []
