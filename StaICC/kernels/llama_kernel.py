@@ -22,7 +22,7 @@ from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.forward import TokenLogits
-from StaICC.kernels.huggingface.generation import Ending
+from StaICC.kernels.huggingface.generation import StoppingCriterion
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file, smollm2_file
 from StaICC.kernels.huggingface.token_kernel import Logs, PromptReader, TokenKernel
@@ -377,7 +377,7 @@ class LlamaKernel(EngineKernel):
             starts: For each sequence, the position before its first scored token.
             labels: Whether the scored tokens are labels after a prompt; not used here.
         """
-        computed = self._computed(sequences, starts, labels)
+        computed = self._tokens_to_read(sequences, starts, labels)
         logs: list[list[float]] = [[] for _ in sequences]
         for index in self._in_order_of_prefixes(computed):
             start = starts[index]
@@ -406,23 +406,23 @@ class LlamaKernel(EngineKernel):
             choices: Empty: llama.cpp is used without guided texts.
         """
         vocabulary = self.tokenizer
-        ending = Ending(vocabulary, vocabulary.end_tokens, stop)
+        stopping = StoppingCriterion(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(sequences)
         for index in self._in_order_of_prefixes(sequences):
-            new_tokens = self._continuation(sequences[index], max_new_tokens, ending, sampling)
-            finish_reason = "stop" if ending.complete(new_tokens) else "length"
-            texts[index] = Text(ending.text(new_tokens), finish_reason)
+            new_tokens = self._continuation(sequences[index], max_new_tokens, stopping, sampling)
+            finish_reason = "stop" if stopping.is_complete(new_tokens) else "length"
+            texts[index] = Text(stopping.text(new_tokens), finish_reason)
         return texts
 
     def _continuation(
-        self, sequence: Tokens, max_new_tokens: int, ending: Ending, sampling: dict[str, Any]
+        self, sequence: Tokens, max_new_tokens: int, stopping: StoppingCriterion, sampling: dict[str, Any]
     ) -> list[int]:
         """Return the new tokens that continue a sequence.
 
         Args:
             sequence: The token sequence.
             max_new_tokens: Maximum number of new tokens, at least 1.
-            ending: When the continuation is complete.
+            stopping: When the continuation is complete.
             sampling: The temperature and the seed, by name.
         """
         # One context for the whole text, so that it is not made again while the text grows.
@@ -432,7 +432,7 @@ class LlamaKernel(EngineKernel):
             tokens_before = sequence + tuple(new_tokens)
             (logits,) = self._logits(tokens_before, first_wanted=len(tokens_before) - 1)
             new_tokens.append(_next_token(logits, tokens_before, **sampling))
-            if ending.complete(new_tokens):
+            if stopping.is_complete(new_tokens):
                 break
         self._count([], [new_tokens])
         return new_tokens

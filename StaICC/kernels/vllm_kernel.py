@@ -234,7 +234,7 @@ class VLLMKernel(EngineKernel):
             options = dataclasses.replace(options, max_length=min(limit, longest_of_engine))
         return PromptReader(reader.tokenizer, reader.config, options, self._least_new_tokens)
 
-    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+    def _tokens_to_read(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         """Return what the engine reads of sequences: for labels, each distinct beginning after which one is scored."""
         if labels:
             return list(_scored_tokens_by_beginning(sequences, starts))
