@@ -51,7 +51,7 @@ from StaICC.errors import (
 )
 from StaICC.inference.prices import token_cost
 from StaICC.inference.replies import says_too_long
-from StaICC.kernels.server.tool_calls import choice_ending
+from StaICC.kernels.server.tool_calls import finish_reason_of
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
@@ -65,9 +65,9 @@ _CLIENTS = frozenset({"httpcore", "httpx", "openai"})
 """Packages whose debug logs show the headers of requests and responses."""
 _NAMES = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 """Names of environment variables that hold secrets."""
-_READ: set[str] = set()
+_SENT_KEYS: set[str] = set()
 """The keys that this process sends."""
-_CREATION = threading.Lock()
+_CONNECT_LOCK = threading.Lock()
 """Held while a transport connects, so that it connects once."""
 
 
@@ -82,7 +82,7 @@ def key_from_environment() -> str | None:
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ArgumentError(f"the key in {KEY_VARIABLE} has spaces or characters that no header has. Set it again")
-    _READ.add(key)
+    _SENT_KEYS.add(key)
     return key
 
 
@@ -100,14 +100,14 @@ def _without_keys(text: str, keys: Iterable[str]) -> str:
 
 def has_key(text: str) -> bool:
     """Return whether a text holds the key that is sent, verbatim or URL-encoded."""
-    sent_keys = [*_READ, os.environ.get(KEY_VARIABLE, "").strip()]
+    sent_keys = [*_SENT_KEYS, os.environ.get(KEY_VARIABLE, "").strip()]
     return _without_keys(text, sent_keys) != text
 
 
 def redact(text: str) -> str:
     """Return the text without keys: those that are sent, and all environment variables that are named like one."""
     secrets = [value.strip() for name, value in os.environ.items() if _NAMES.search(name)]
-    return _without_keys(text, [*_READ, *secrets])
+    return _without_keys(text, [*_SENT_KEYS, *secrets])
 
 
 def _redact_record(record: logging.LogRecord) -> bool:
@@ -150,7 +150,7 @@ _LARGEST_POWER = 64
 """The wait is doubled this many times at most; a float has no 2 to the power of 1,024."""
 _DOUBLINGS_WHILE_ANSWERING = 2
 """How often the wait before a retry doubles, at most, while the server answers other requests: it is not down."""
-_MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_TEMPORARY_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Statuses of failures that may pass."""
 _LAST_STANDARD_STATUS = 505
 """Statuses above it are those of content networks (such as 520 to 529), whose failures may pass, too."""
@@ -335,7 +335,7 @@ class _Fault(NamedTuple):
     """Why an attempt failed."""
 
     reason: str
-    may_pass: bool = False
+    is_temporary: bool = False
     error: type[OutputError] = EndpointError
     wait: float | None = None
     """Seconds that the server asks to wait."""
@@ -387,8 +387,8 @@ def _seconds_of_date(date: str | None) -> float | None:
         return None
 
 
-class _Ending:
-    """Whether the requests of one call of :meth:`Requests.all` go on."""
+class _CallState:
+    """Whether the requests of one call of :meth:`Requests.map` go on."""
 
     def __init__(self) -> None:
         """Begin with a call that goes on."""
@@ -422,102 +422,102 @@ class _Ending:
 class Requests:
     """Requests of one process, some at a time; an error that all would meet ends them.
 
-    Several threads may call :meth:`all` at once.
+    Several threads may call :meth:`map` at once.
 
     Args:
         concurrency: The maximum number of requests in flight.
-        understood: Whether a query had a usable response; until then, the first one of a call is sent alone.
+        had_response: Whether a query had a usable response; until then, the first one of a call is sent alone.
     """
 
-    def __init__(self, concurrency: int, understood: bool = False) -> None:
+    def __init__(self, concurrency: int, had_response: bool = False) -> None:
         """Begin without any request."""
         self.concurrency = concurrency
-        self.understood = understood
+        self.had_response = had_response
         self.counts: Counter[str] = Counter()
         """The fields of :class:`EndpointUsage` so far, in this process."""
         self.counts_lock = threading.Lock()
-        self._calls: set[_Ending] = set()
-        """For each call of :meth:`all` in progress, whether it goes on."""
+        self._calls: set[_CallState] = set()
+        """For each call of :meth:`map` in progress, whether it goes on."""
         self._calls_lock = threading.Lock()
         """Held while the calls in progress are read or changed."""
         self._of_thread = threading.local()
-        """Has, in each thread, the attribute ``ending``: the state of the call for which the thread works."""
+        """Has, in each thread, the attribute ``call``: the state of the call for which the thread works."""
 
-    def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
+    def map(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
         """Return the result of ``work`` for each prompt, or the error in its place, without key and traceback.
 
         Args:
             prompts: The prompts.
             work: Sends the requests for one prompt, and returns the result; called in several threads at once.
         """
-        ending = self._begin_call()
+        call = self._begin_call()
         try:
-            outcomes = self._outcomes(prompts, work, ending)
+            outcomes = self._outcomes(prompts, work, call)
         except BaseException:  # such as a KeyboardInterrupt: the threads that work must not go on
-            ending.interrupt()
+            call.interrupt()
             raise
         finally:
             with self._calls_lock:
-                self._calls.discard(ending)
-        self.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes)
+                self._calls.discard(call)
+        self.had_response |= any(not isinstance(outcome, OutputError) for outcome in outcomes)
         return outcomes
 
-    def _begin_call(self) -> _Ending:
+    def _begin_call(self) -> _CallState:
         """Add a new call to those that are in progress, and return its state.
 
         If a call of another thread was ended by a fault that every request would meet, the new call is ended, too.
         """
-        ending = _Ending()
+        call = _CallState()
         with self._calls_lock:
             for other in self._calls:
                 if other.error is None or other.is_interrupted:
                     continue
-                ending.end(other.error)
-            self._calls.add(ending)
-        return ending
+                call.end(other.error)
+            self._calls.add(call)
+        return call
 
     def end_calls(self, error: RunEndingError) -> None:
         """Let the calls of all threads request nothing more, because of a fault that every request would meet."""
         with self._calls_lock:
-            for ending in self._calls:
-                ending.end(error)
+            for call in self._calls:
+                call.end(error)
 
     def interrupt(self) -> None:
         """Let the calls of all threads request nothing more; their requests in flight are finished."""
         with self._calls_lock:
-            for ending in self._calls:
-                ending.interrupt()
+            for call in self._calls:
+                call.interrupt()
 
     @property
-    def ending(self) -> _Ending:
-        """The state of the call of :meth:`all` for which this thread works; outside of a call, one that goes on."""
-        ending: _Ending | None = getattr(self._of_thread, "ending", None)
-        if ending is None:
-            return _Ending()
-        return ending
+    def current_call(self) -> _CallState:
+        """The state of the call of :meth:`map` for which this thread works; outside of a call, one that goes on."""
+        call: _CallState | None = getattr(self._of_thread, "call", None)
+        if call is None:
+            return _CallState()
+        return call
 
     def _outcomes(
-        self, prompts: Sequence[str], work: Callable[[str], Value], ending: _Ending
+        self, prompts: Sequence[str], work: Callable[[str], Value], call: _CallState
     ) -> list[Value | OutputError]:
         """Return the result for each prompt, or the error in its place; several threads work at once.
 
         Args:
             prompts: The prompts.
             work: Returns the result for one prompt.
-            ending: The state of this call.
+            call: The state of this call.
         """
         outcomes: dict[int, Value | OutputError] = {}
 
         def process(indexes: Iterable[int]) -> None:
             """Process the prompts at these indexes in the current thread."""
-            self._of_thread.ending = ending
+            self._of_thread.call = call
             for index in indexes:
-                outcomes[index] = self._outcome(prompts[index], work, ending)
+                outcomes[index] = self._outcome(prompts[index], work, call)
 
         # All threads take the indexes of their prompts from this one iterator.
         remaining_indexes = iter(range(len(prompts)))
         # Most faults (no server, a wrong key) are of all queries, so the first one is sent alone until one succeeded.
-        if not self.understood or len(prompts) == 1:
+        if not self.had_response or len(prompts) == 1:
             first_index = itertools.islice(remaining_indexes, 1)
             process(first_index)
         if len(prompts) > 1:
@@ -531,7 +531,7 @@ class Requests:
                 thread.join()
         return [outcomes[index] for index in range(len(prompts))]
 
-    def _outcome(self, prompt: str, work: Callable[[str], Value], ending: _Ending) -> Value | OutputError:
+    def _outcome(self, prompt: str, work: Callable[[str], Value], call: _CallState) -> Value | OutputError:
         """Return the result for one prompt, or the error in its place.
 
         An error that every request would meet ends the calls of all threads.
@@ -539,10 +539,10 @@ class Requests:
         Args:
             prompt: The prompt.
             work: Returns the result.
-            ending: The state of the call. If it was ended, nothing is requested, and the result is its error.
+            call: The state of the call. If it was ended, nothing is requested, and the result is its error.
         """
-        if ending.error is not None:
-            return ending.error
+        if call.error is not None:
+            return call.error
         try:
             return work(prompt)
         except Exception as error:
@@ -585,16 +585,16 @@ class Transport(Requests):
     def __reduce__(self) -> tuple[Any, ...]:
         return Transport, (self._options, self.editions)
 
-    def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
+    def map(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
         """Return the result of ``work`` for each prompt, or the error in its place.
 
         Raises:
             MissingDependencyError: The package ``openai`` is not installed.
         """
-        with _CREATION:
+        with _CONNECT_LOCK:
             if self._process != os.getpid():  # a forked child has connections of its own
                 self._connect()
-        return super().all(prompts, work)
+        return super().map(prompts, work)
 
     def _connect(self) -> None:
         """Open the connections of this process, and set what is known of the server to nothing."""
@@ -609,20 +609,20 @@ class Transport(Requests):
         self._headers["Authorization"] = f"Bearer {sent_key}"
         self._client = openai.DefaultHttpxClient(timeout=self._options.timeout, follow_redirects=False)
         self._end = weakref.finalize(self, self._client.close)
-        self._free = threading.Semaphore(self._options.concurrency)
+        self._slots = threading.Semaphore(self._options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
         self._not_before = 0.0
         """The time (of ``time.monotonic``) before which the server wants no request."""
         self._faults_in_a_row = 0
         """Number of failed requests since the server's last answer."""
-        self.checking = threading.Lock()
+        self.check_lock = threading.Lock()
         """Held by a thread that checks the server (its echo, or whether it cuts prompts); the others wait for it."""
         self.echo_fault: str | None = ""
         """Why the server's echo is wrong; None if it is right, empty before the check."""
         self._accepted_settings: set[str] = set()
         """The settings (:func:`_settings_of`) of requests that had an answer."""
         redact_logs()
-        self.understood = False
+        self.had_response = False
         self._process = os.getpid()
 
     def close(self) -> None:
@@ -655,12 +655,12 @@ class Transport(Requests):
             fault = body_or_fault
             with self._lock:
                 self._faults_in_a_row += 1
-            if not fault.may_pass or attempt >= self._options.retries:
+            if not fault.is_temporary or attempt >= self._options.retries:
                 raise self._error_of(fault, attempt)
             seconds = self._seconds_before_retry(fault, attempt, payload)
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, seconds, fault.reason)
             attempt += 1
-            self.ending.wait(seconds)
+            self.current_call.wait(seconds)
 
     def _error_of(self, fault: _Fault, attempt: int) -> OutputError:
         """Return the error of a request that is not sent again.
@@ -687,31 +687,31 @@ class Transport(Requests):
         Raises:
             RunEndingError: Nothing more is requested.
         """
-        ending = self.ending
-        with self._free:
-            self._wait_until_allowed(ending)
+        call = self.current_call
+        with self._slots:
+            self._wait_until_allowed(call)
             with self._lock:
                 self.counts.update(requests=1, retries=int(attempt > 0))
             outcome = self._attempt(api, payload)
-            if isinstance(outcome, _Fault) and not outcome.may_pass:
+            if isinstance(outcome, _Fault) and not outcome.is_temporary:
                 error = _redacted(self._error_of(outcome, attempt))
                 if isinstance(error, RunEndingError):
                     self.end_calls(error)  # here, before another request takes the place of this one
             return outcome
 
-    def _wait_until_allowed(self, ending: _Ending) -> None:
+    def _wait_until_allowed(self, call: _CallState) -> None:
         """Wait for as long as the server asked all requests to wait.
 
         Raises:
             RunEndingError: Nothing more is requested.
         """
-        ending.wait(0)  # raises the error if nothing more is requested
+        call.wait(0)  # raises the error if nothing more is requested
         while True:
             # Computed again after each wait, in which the server may have asked another thread to wait longer.
             seconds_left = self._not_before - time.monotonic()
             if seconds_left <= 0:
                 return
-            ending.wait(seconds_left)
+            call.wait(seconds_left)
 
     def _seconds_before_retry(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float:
         """Return for how many seconds to wait before a request is sent again.
@@ -757,10 +757,10 @@ class Transport(Requests):
             description = clip(f"{type(error).__name__}: {error}")
             if class_names & {"TimeoutError", "TimeoutException"}:
                 limit = f"{self._options.timeout:g} s"
-                return _Fault(f"no whole answer within {limit}; raise timeout if the server is slow", may_pass=True)
+                return _Fault(f"no whole answer within {limit}; raise timeout if the server is slow", is_temporary=True)
             if class_names & {"OSError", "TransportError"}:
                 return _Fault(
-                    f"the connection failed ({description}); is the server running at this address?", may_pass=True
+                    f"the connection failed ({description}); is the server running at this address?", is_temporary=True
                 )
             return _Fault(f"the request could not be made ({description})")
 
@@ -818,8 +818,8 @@ class Transport(Requests):
         if lasting_fault is not None:
             return _Fault(f"{lasting_fault.reason} ({description})", error=lasting_fault.error)
 
-        may_pass = status in _MAY_PASS or status > _LAST_STANDARD_STATUS
-        wait = retry_after(headers, time.time()) if may_pass else None
+        is_temporary = status in _TEMPORARY_STATUSES or status > _LAST_STANDARD_STATUS
+        wait = retry_after(headers, time.time()) if is_temporary else None
         longest_wait = self._options.longest_wait
         if wait is not None and wait > longest_wait:
             return _Fault(
@@ -827,7 +827,7 @@ class Transport(Requests):
                 f"or raise it ({description})"
             )
         reason = f"the server failed or refused ({description})"
-        return _Fault(reason, may_pass=may_pass, wait=wait, is_rate_limit=status == 429)
+        return _Fault(reason, is_temporary=is_temporary, wait=wait, is_rate_limit=status == 429)
 
     def _lasting_fault(
         self, status: int, location: str, stated_error: _StatedError, settings_were_accepted: bool
@@ -979,7 +979,7 @@ def _not_json(content_type: str, size: int, beginning: str) -> _Fault:
     advice = ""
     if "html" in content_type:
         advice = " (is the address right? It mostly ends in /v1)"
-    return _Fault(f"the answer is not JSON, but {description}: {clip(beginning)}{advice}", may_pass=True)
+    return _Fault(f"the answer is not JSON, but {description}: {clip(beginning)}{advice}", is_temporary=True)
 
 
 def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
@@ -990,17 +990,17 @@ def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
         payload: The request.
     """
     if not isinstance(body, dict):
-        return _Fault(f"the answer is JSON, but no object: {clip(body)}", may_pass=True)
+        return _Fault(f"the answer is JSON, but no object: {clip(body)}", is_temporary=True)
     if body.get("error"):
         reason = f"the server answered with the error {clip(body['error'])}"
         if says_too_long(reason):
-            return _Fault(reason, error=PromptTooLongError, may_pass=True)
-        return _Fault(reason, may_pass=True)
+            return _Fault(reason, error=PromptTooLongError, is_temporary=True)
+        return _Fault(reason, is_temporary=True)
     choices = body.get("choices")
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
         return None  # an error where the choice is read (only_choice)
     choice = choices[0]
-    if choice_ending(choice) is not None:
+    if finish_reason_of(choice) is not None:
         return None
     finish_reason = choice.get("finish_reason")
     # Requests for scores ask for one token, and some servers state no reason for its end.
@@ -1008,7 +1008,7 @@ def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
     if finish_reason is None and asks_one_token:
         return None
     expected = f"got the finish reason {clip(finish_reason)}, expected stop or length"
-    return _Fault(f"the reply may be incomplete: {expected}", may_pass=True)
+    return _Fault(f"the reply may be incomplete: {expected}", is_temporary=True)
 
 
 class _StatedError(NamedTuple):
