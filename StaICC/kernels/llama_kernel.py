@@ -175,7 +175,7 @@ class LlamaKernel(EngineKernel):
 
     kind = "llama"
     option_record = KernelOptions
-    _held: Tokens = ()
+    _tokens_in_memory: Tokens = ()
     """The tokens whose states the engine has in its memory."""
     no_number = NO_NUMBER
 
@@ -233,7 +233,7 @@ class LlamaKernel(EngineKernel):
                     raise StaICCError("the file of the model changed while it was loaded; load it again")
                 self._engine = LlamaEngine(model, Vocabulary(model))
                 self._content = content  # what was loaded, for the identity
-                self._held = ()  # the new engine has computed no tokens
+                self._tokens_in_memory = ()  # the new engine has computed no tokens
             engine: LlamaEngine = self._engine
             return engine
 
@@ -318,7 +318,7 @@ class LlamaKernel(EngineKernel):
             for index in range(first_wanted_in_chunk, len(chunk)):
                 logits = library.llama_get_logits_ith(model.ctx, index)
                 yield numpy.ctypeslib.as_array(logits, (model.n_vocab(),))
-        self._held = sequence
+        self._tokens_in_memory = sequence
 
     def _keep_shared_states(self, model: Any, sequence: Tokens, first_wanted: int) -> int:
         """Cut the states in the engine's memory to those of the beginning that a sequence shares with the one before.
@@ -333,9 +333,9 @@ class LlamaKernel(EngineKernel):
         """
         library = _library()
         memory = library.llama_get_memory(model.ctx)
-        kept_positions = min(shared_length(self._held, sequence), first_wanted)
+        kept_positions = min(shared_length(self._tokens_in_memory, sequence), first_wanted)
         # The computation of the sequence may fail. Until it is complete, no state in the memory is relied upon.
-        self._held = ()
+        self._tokens_in_memory = ()
         is_cut = library.llama_memory_seq_rm(memory, 0, kept_positions, -1)
         if not is_cut:  # recurrent states cannot be cut
             library.llama_memory_clear(memory, True)
@@ -377,16 +377,16 @@ class LlamaKernel(EngineKernel):
             starts: For each sequence, the position before its first scored token.
             labels: Whether the scored tokens are labels after a prompt; not used here.
         """
-        computed = self._tokens_to_read(sequences, starts, labels)
-        logs: list[list[float]] = [[] for _ in sequences]
-        for index in self._in_order_of_prefixes(computed):
+        read_sequences = self._tokens_to_read(sequences, starts, labels)
+        log_probabilities: list[list[float]] = [[] for _ in sequences]
+        for index in self._in_order_of_prefixes(read_sequences):
             start = starts[index]
             scored_tokens = sequences[index][start + 1 :]
-            # The logits after a position are those of the token at the next position.
-            logits_of_tokens = self._logits(computed[index], first_wanted=start)
-            for token, logits in zip(scored_tokens, logits_of_tokens, strict=True):
-                logs[index].append(float(logits[token]) - _log_sum(logits))
-        return logs
+            # The logits after a position predict the token at the next position.
+            logits_before_tokens = self._logits(read_sequences[index], first_wanted=start)
+            for token, logits in zip(scored_tokens, logits_before_tokens, strict=True):
+                log_probabilities[index].append(float(logits[token]) - _log_sum(logits))
+        return log_probabilities
 
     def _continued(
         self,

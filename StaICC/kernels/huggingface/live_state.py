@@ -577,16 +577,14 @@ def _digest_of_modules(model: Any) -> PartialDigest:
     unidentified = []
     attributes_of_all_modules = vars(torch.nn.Module()).keys()
     skipped_attributes = _SKIPPED_ATTRIBUTES | attributes_of_all_modules
-    config_digest_by_id: dict[int, str] = {}
-    name_by_id_of_module = {id(module): module_name for module_name, module in model.named_modules()}
+    attribute_digests = _AttributeDigests(model)
     for module_name, module in model.named_modules(remove_duplicate=False):
         attributes = []
         for name, value in module.__dict__.items():
             if name in skipped_attributes:
                 continue
             try:
-                digest = _digest_of_attribute(value, config_digest_by_id, name_by_id_of_module)
-                attributes.append(f"{name}={digest}")
+                attributes.append(f"{name}={attribute_digests.digest(value)}")
             except Unidentifiable as error:
                 unidentified.append(f"the attribute {name} of {module_name or 'the model'}: {error}")
         class_name = f"{type(module).__module__}.{type(module).__qualname__}"
@@ -605,34 +603,37 @@ def _is_own_method(method: types.MethodType) -> bool:
     return getattr(type(method.__self__), function.__name__, None) is function
 
 
-def _digest_of_attribute(
-    value: Any, config_digest_by_id: dict[int, str], name_by_id_of_module: Mapping[int, str]
-) -> str:
-    """Return a digest of an attribute of a module.
+class _AttributeDigests:
+    """Digests of the attributes of a model's modules."""
 
-    A module can keep a method of another module of the model, as a model of ``peft`` does. If it is the one that the
-    library's class of that module defines, the name of the method and that of the module say what it does: the class
-    and the state of the module have a digest already.
+    def __init__(self, model: Any) -> None:
+        """Note the names of the modules of a model."""
+        self._module_names: dict[int, str] = {}
+        """The name of each module, by the id of the module."""
+        for name, module in model.named_modules():
+            self._module_names[id(module)] = name
+        self._config_digests: dict[int, str] = {}
+        """The digests of configurations so far, by the id of the object: many modules share one."""
 
-    Args:
-        value: The attribute.
-        config_digest_by_id: The digests of configurations, which many modules share; new ones are added.
-        name_by_id_of_module: The names of all modules of the model.
+    def digest(self, value: Any) -> str:
+        """Return a digest of an attribute of a module.
 
-    Raises:
-        Unidentifiable: It cannot be digested.
-    """
-    if type(value).__name__ == "MatmulLtState":
-        value = value.SCB  # of bitsandbytes: all but the scales is of the last call
-    if type(value) is types.MethodType and _is_own_method(value) and id(value.__self__) in name_by_id_of_module:
-        module_name = name_by_id_of_module[id(value.__self__)]
-        return digest_of_value(["method of a module", module_name, value.__func__.__name__])
-    is_config = callable(getattr(value, "to_dict", None)) and "Config" in type(value).__name__
-    if not is_config:
-        return digest_of_value(value)
-    if id(value) not in config_digest_by_id:
-        config_digest_by_id[id(value)] = digest_of_value(_digested_config(value.to_dict()))
-    return config_digest_by_id[id(value)]
+        Raises:
+            Unidentifiable: It cannot be digested.
+        """
+        if type(value).__name__ == "MatmulLtState":
+            value = value.SCB  # of bitsandbytes: the scales; the other fields are those of the last call
+        if type(value) is types.MethodType and _is_own_method(value) and id(value.__self__) in self._module_names:
+            # A module of peft keeps a method of another module of the model. If the class of that module in the library
+            # defines it, its name and that of the module identify it: the module itself has a digest of its own.
+            module_name = self._module_names[id(value.__self__)]
+            return digest_of_value(["method of a module", module_name, value.__func__.__name__])
+        is_config = callable(getattr(value, "to_dict", None)) and "Config" in type(value).__name__
+        if not is_config:
+            return digest_of_value(value)
+        if id(value) not in self._config_digests:
+            self._config_digests[id(value)] = digest_of_value(_digested_config(value.to_dict()))
+        return self._config_digests[id(value)]
 
 
 def versions(model: Any | None = None) -> dict[str, str]:

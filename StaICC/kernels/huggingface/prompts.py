@@ -215,12 +215,12 @@ class LabelIssue:
 
 @dataclass(frozen=True, slots=True)
 class TokenizedPrompts:
-    """Queries as a model reads them.
+    """The prompts of queries as a model reads them: one prompt, or one for each label of a noisy channel.
 
     Attributes:
-        texts: The prompts of each query as text, without demonstrations that were dropped.
-        ids: Their tokens, in the same order.
-        dropped: How many demonstrations each query lost.
+        texts: For each query, the texts of its prompts, without demonstrations that were dropped.
+        ids: For each query, the tokens of its prompts.
+        dropped: For each query, how many demonstrations were dropped because a prompt was too long.
     """
 
     texts: list[list[str]]
@@ -228,7 +228,7 @@ class TokenizedPrompts:
     dropped: list[int]
 
     def sequences(self, without_last: int = 0) -> list[Tokens]:
-        """Return the tokens of queries of one prompt each.
+        """Return the tokens of the one prompt of each query.
 
         Args:
             without_last: How many tokens at the end of each are left out: those that belong to the labels.
@@ -418,11 +418,12 @@ class PromptFormat:
             # After a prompt, a label rarely has more tokens than alone, and never twice as many.
             most_label_tokens = 2 * longest_alone
 
-        dropped = [0] * len(queries)
+        dropped = [0] * len(queries)  # demonstrations of each query
         for index, query in enumerate(queries):
             self._check_ends(texts[index], ids[index], index)
             longest_prompt = max(len(tokens) for tokens in ids[index])
-            if limit is None or longest_prompt + most_label_tokens <= limit:  # the query fits, whatever the label
+            fits_with_any_label = limit is None or longest_prompt + most_label_tokens <= limit
+            if limit is None or fits_with_any_label:
                 continue
             # The query may be too long. Now its prompts are tokenized with each label, which takes longer.
             dropped[index] = self._demonstrations_to_drop(query, labels, limit, index)
@@ -431,7 +432,7 @@ class PromptFormat:
                 texts[index] = [self.render(prompt) for prompt in shortened_query]
                 ids[index] = self.encode(texts[index])
 
-        # The tokens are compared with the text. The prompts of one query differ in a label only, so one will do.
+        # The prompts of one query differ in a label only, so the text of one is compared with its tokens.
         first_texts = [texts_of_query[0] for texts_of_query in texts]
         first_tokens = [tokens_of_query[0] for tokens_of_query in ids]
         refuse_damage(self.tokenizer, first_texts, first_tokens)
@@ -527,14 +528,15 @@ class PromptFormat:
                 index,
             )
 
-        def fits_without(count: int) -> bool:
+        def fits_without(dropped_count: int) -> bool:
             """Return whether the query fits after this number of demonstrations is dropped."""
-            return self._longest(_without_demonstrations(query, count), labels) <= limit
+            return self._longest(_without_demonstrations(query, dropped_count), labels) <= limit
 
-        # The more demonstrations are dropped, the shorter is the query: bisection finds the smallest number without
-        # which it fits. The result is demonstration_count + 1 if there is none.
-        fewest = bisect_left(range(demonstration_count + 1), True, key=fits_without)
-        if fewest > demonstration_count:
+        # The more demonstrations are dropped, the shorter is the query. So bisection finds the smallest number without
+        # which it fits: the first True of fits_without(0), fits_without(1), ..., or the end if there is none.
+        possible_counts = range(demonstration_count + 1)
+        fewest = bisect_left(possible_counts, True, key=fits_without)
+        if fewest == len(possible_counts):
             raise LongPromptError(
                 f"{problem}, and its query alone is too long; pass a larger max_length if the model can read it", index
             )

@@ -688,27 +688,27 @@ class TokenKernel:
             runs = self._planned_runs(prompts, label_space, new_tokens, features)
 
         generated_per_sequence = max(new_tokens, self._least_new_tokens)
-        if not self._keeps_prefix:
-            kept = ()
-        tokens = 0
-        positions = 0
-        output_tokens = 0
+        sequence_in_cache = kept if self._keeps_prefix else ()
+        read_tokens = 0
+        computed_positions = 0
+        generated_tokens = 0
         for run in runs:
-            tokens += sum(len(sequence) for sequence in run.sequences)
+            read_tokens += sum(len(sequence) for sequence in run.sequences)
             # A position is computed once for all sequences that begin alike, and not at all if it is in the cache.
-            positions_in_cache = len(kept)
-            positions += distinct_positions([kept, *run.sequences]) - positions_in_cache
-            output_tokens += generated_per_sequence * len(run.sequences)
+            all_positions = distinct_positions([sequence_in_cache, *run.sequences])
+            computed_positions += all_positions - len(sequence_in_cache)
+            generated_tokens += generated_per_sequence * len(run.sequences)
             if self._keeps_prefix:
                 # Sequences are computed in sorted order, so the last one is in the cache for the next run.
-                kept = max(run.sequences)
+                sequence_in_cache = max(run.sequences)
+        longest_sequence = max(run.longest for run in runs)
         return Forecast(
-            tokens=tokens,
-            positions=positions,
-            output_tokens=output_tokens,
-            longest_prompt=max(run.longest for run in runs) + generated_per_sequence,
+            tokens=read_tokens,
+            positions=computed_positions,
+            output_tokens=generated_tokens,
+            longest_prompt=longest_sequence + generated_per_sequence,
             limit=self._limit(),
-            kept=kept,
+            kept=sequence_in_cache,
         )
 
     def _planned_runs(

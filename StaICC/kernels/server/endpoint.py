@@ -717,13 +717,13 @@ class _TieCheck:
         """Number of queries so far in which all labels (two at least) had exactly the same score."""
 
     def fault(self, scores: Sequence[Sequence[float]]) -> str | None:
-        """Return why the scores of queries cannot be believed; ``None`` if they can.
+        """Return why the scores of queries cannot be right; ``None`` if they can.
 
         A server computes no scores if all labels have exactly the same score in each of its first queries, at least
-        :data:`_TIES` of them. As soon as one query has different scores, later ties are believed.
+        :data:`_TIES` of them. Once a query had different scores, queries with equal ones are accepted.
 
         Args:
-            scores: For each query that is new, a score for each label.
+            scores: The scores of the labels for each query that was scored since the last call.
         """
         if any(len(set(row)) > 1 for row in scores):
             self.tells_labels_apart = True
@@ -1027,15 +1027,16 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         prompt = "a"  # any prompt will do
         request = self._request(question_only(prompt), self.reply_request(1, ()))
 
-        def send(prompt: str) -> Any:
+        def send(_: str) -> Any:
+            """Send the request; the transport adds the edition of the response to its editions."""
             return self._transport.request(self.api, request)
 
         self._transport.editions.clear()
-        first_result(self._transport.map([prompt], send))
-        editions_of_response = self.editions  # the transport notes them with each response
-        if not editions_of_response:
+        outcomes = self._transport.map([prompt], send)
+        first_result(outcomes)  # raises the error if the request failed
+        if not self.editions:
             return None
-        return editions_of_response[0]
+        return self.editions[0]
 
     @property
     def editions(self) -> tuple[str, ...]:
@@ -1300,22 +1301,23 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return [self._planned(prompt + label, 1) for label in label_space]
 
     def planned_checks(self, longest: str, longest_before: str) -> list[PlannedRequest]:
-        """Return the requests that check the server before the prompts of a part of a run, for forecasts.
+        """Return the requests that check the server before prompts are sent, for forecasts of the cost of a run.
 
-        Before the first part, one request asks for the served edition (:meth:`pin_edition`), and with scores of echoed
-        tokens some compare the echo (:func:`_echo_fault`). With other scores, the tokens of a part's longest prompt are
-        counted if it is longer than those before (:mod:`StaICC.kernels.server.prompt_cuts`).
+        A run sends its prompts in several groups. Before the first group, one request asks for the served edition
+        (:meth:`pin_edition`), and with scores of echoed tokens some compare the echo (:func:`_echo_fault`). With other
+        scores, the tokens of the longest prompt of each group are counted, if it is longer than those before
+        (:mod:`StaICC.kernels.server.prompt_cuts`).
 
         Args:
-            longest: The longest prompt of the part.
-            longest_before: The longest prompt of the parts before; empty before the first part.
+            longest: The longest prompt of the group.
+            longest_before: The longest prompt of all groups before; empty before the first one.
         """
         checks = []
         reads_echo = self.scoring == "prompt-logprobs"
-        is_first_part = not longest_before
-        if is_first_part:
+        is_first_group = not longest_before
+        if is_first_group:
             checks.append(self._planned(question_only("a"), output_tokens=1))
-        if is_first_part and reads_echo:
+        if is_first_group and reads_echo:
             checks.append(self._planned(_SHORT, output_tokens=1))
             # Usually all comparisons agree. Each has two requests: a token is generated, and then echoed.
             comparison_requests = 2 * _AGREEMENTS

@@ -261,14 +261,15 @@ class PromptCheck:
             raise _cut_error(tokens, "a prompt")
 
     def _measure(self, prompt: str, count_tokens: CountTokens) -> PromptTokens | None:
-        """Let the server count the tokens of a prompt, and keep what that says of the prompts that the server cuts.
+        """Let the server count the tokens of a prompt, and keep what that says about which prompts the server cuts.
 
         Returns:
             The numbers of tokens; ``None`` if the server states none.
         """
         tokens = measure(prompt, count_tokens)
-        if tokens is not None and tokens.cut and self._shortest_cut is None:
-            # The first cut must appear twice: replicas of a server have caches of their own.
+        is_first_cut = tokens is not None and tokens.cut and self._shortest_cut is None
+        if is_first_cut:
+            # It must appear twice: replicas of a server have caches of their own.
             tokens = measure(prompt, count_tokens)
         size = byte_size(prompt)
         if tokens is None:

@@ -332,11 +332,13 @@ class ServerOptions:
 
 
 class _Fault(NamedTuple):
-    """Why an attempt failed."""
+    """Why an attempt to send a request failed."""
 
     reason: str
     is_temporary: bool = False
+    """Whether the same request may succeed later, so that it is sent again."""
     error: type[OutputError] = EndpointError
+    """The class of the error that is raised if it is not sent again."""
     wait: float | None = None
     """Seconds that the server asks to wait."""
     is_rate_limit: bool = False
@@ -388,31 +390,31 @@ def _seconds_of_date(date: str | None) -> float | None:
 
 
 class _CallState:
-    """Whether the requests of one call of :meth:`Requests.map` go on."""
+    """Whether a call of :meth:`Requests.map` may send further requests."""
 
     def __init__(self) -> None:
-        """Begin with a call that goes on."""
+        """Begin with a call that may."""
         self.error: RunEndingError | None = None
-        """Why nothing more is requested."""
+        """Why the call sends no further request; ``None`` while it may."""
         self.is_interrupted = False
         """Whether the user ended it: requests of later calls may succeed."""
         self._ended = threading.Event()
 
     def end(self, error: RunEndingError) -> None:
-        """Let nothing more be requested, because of a fault that every request would meet; waits for retries end."""
+        """Let the call send no further request, because every request would meet this error; waits end at once."""
         self.error = error
         self._ended.set()
 
     def interrupt(self) -> None:
-        """Let nothing more be requested, because the user ended the run."""
+        """Let the call send no further request, because the user ended the run."""
         self.is_interrupted = True
         self.end(RunEndingError("the run was interrupted"))
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until nothing more is requested.
+        """Wait for some seconds, or until the call is ended.
 
         Raises:
-            RunEndingError: Nothing more is requested.
+            RunEndingError: The call was ended.
         """
         self._ended.wait(seconds)
         if self.error is not None:
@@ -443,108 +445,110 @@ class Requests:
         self._of_thread = threading.local()
         """Has, in each thread, the attribute ``call``: the state of the call for which the thread works."""
 
-    def map(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
-        """Return the result of ``work`` for each prompt, or the error in its place, without key and traceback.
+    def map(self, prompts: Sequence[str], process: Callable[[str], Value]) -> list[Value | OutputError]:
+        """Return the result of ``process`` for each prompt, or the error in its place, without key and traceback.
 
         Args:
             prompts: The prompts.
-            work: Sends the requests for one prompt, and returns the result; called in several threads at once.
+            process: Sends the requests for one prompt, and returns the result; called in several threads at once.
         """
         call = self._begin_call()
         try:
-            outcomes = self._outcomes(prompts, work, call)
+            outcomes = self._outcomes(prompts, process, call)
         except BaseException:  # such as a KeyboardInterrupt: the threads that work must not go on
             call.interrupt()
             raise
         finally:
             with self._calls_lock:
                 self._calls.discard(call)
-        self.had_response |= any(not isinstance(outcome, OutputError) for outcome in outcomes)
+        if any(not isinstance(outcome, OutputError) for outcome in outcomes):
+            self.had_response = True
         return outcomes
 
     def _begin_call(self) -> _CallState:
-        """Add a new call to those that are in progress, and return its state.
+        """Add a new call to those in progress, and return its state.
 
-        If a call of another thread was ended by a fault that every request would meet, the new call is ended, too.
+        If a call of another thread was ended by an error that every request would meet, the new call is ended, too.
         """
-        call = _CallState()
+        new_call = _CallState()
         with self._calls_lock:
-            for other in self._calls:
-                if other.error is None or other.is_interrupted:
-                    continue
-                call.end(other.error)
-            self._calls.add(call)
-        return call
+            for call in self._calls:
+                if call.error is not None and not call.is_interrupted:
+                    new_call.end(call.error)
+            self._calls.add(new_call)
+        return new_call
 
     def end_calls(self, error: RunEndingError) -> None:
-        """Let the calls of all threads request nothing more, because of a fault that every request would meet."""
+        """Let the calls of all threads send no further request, because of an error that every request would meet."""
         with self._calls_lock:
             for call in self._calls:
                 call.end(error)
 
     def interrupt(self) -> None:
-        """Let the calls of all threads request nothing more; their requests in flight are finished."""
+        """Let the calls of all threads send no further request; their requests in flight are finished."""
         with self._calls_lock:
             for call in self._calls:
                 call.interrupt()
 
     @property
     def current_call(self) -> _CallState:
-        """The state of the call of :meth:`map` for which this thread works; outside of a call, one that goes on."""
+        """The call of :meth:`map` for which the current thread works; outside of a call, one that is never ended."""
         call: _CallState | None = getattr(self._of_thread, "call", None)
         if call is None:
             return _CallState()
         return call
 
     def _outcomes(
-        self, prompts: Sequence[str], work: Callable[[str], Value], call: _CallState
+        self, prompts: Sequence[str], process: Callable[[str], Value], call: _CallState
     ) -> list[Value | OutputError]:
         """Return the result for each prompt, or the error in its place; several threads work at once.
 
         Args:
             prompts: The prompts.
-            work: Returns the result for one prompt.
+            process: Returns the result for one prompt.
             call: The state of this call.
         """
         outcomes: dict[int, Value | OutputError] = {}
 
-        def process(indexes: Iterable[int]) -> None:
+        def process_in_this_thread(indexes: Iterable[int]) -> None:
             """Process the prompts at these indexes in the current thread."""
             self._of_thread.call = call
             for index in indexes:
-                outcomes[index] = self._outcome(prompts[index], work, call)
+                outcomes[index] = self._outcome(prompts[index], process, call)
 
         # All threads take the indexes of their prompts from this one iterator.
         remaining_indexes = iter(range(len(prompts)))
-        # Most faults (no server, a wrong key) are of all queries, so the first one is sent alone until one succeeded.
+        # Most errors (no server, a wrong key) are of all prompts. So until there was a response, one prompt is sent
+        # alone.
         if not self.had_response or len(prompts) == 1:
             first_index = itertools.islice(remaining_indexes, 1)
-            process(first_index)
+            process_in_this_thread(first_index)
         if len(prompts) > 1:
             threads = []
             for _ in range(min(self.concurrency, len(prompts))):
                 # Daemons: after an interrupt, nothing waits for their requests.
-                threads.append(threading.Thread(target=process, args=(remaining_indexes,), daemon=True))
+                thread = threading.Thread(target=process_in_this_thread, args=(remaining_indexes,), daemon=True)
+                threads.append(thread)
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
         return [outcomes[index] for index in range(len(prompts))]
 
-    def _outcome(self, prompt: str, work: Callable[[str], Value], call: _CallState) -> Value | OutputError:
+    def _outcome(self, prompt: str, process: Callable[[str], Value], call: _CallState) -> Value | OutputError:
         """Return the result for one prompt, or the error in its place.
 
         An error that every request would meet ends the calls of all threads.
 
         Args:
             prompt: The prompt.
-            work: Returns the result.
+            process: Returns the result.
             call: The state of the call. If it was ended, nothing is requested, and the result is its error.
         """
         if call.error is not None:
             return call.error
         try:
-            return work(prompt)
+            return process(prompt)
         except Exception as error:
             redacted_error = _redacted(error)
             if isinstance(redacted_error, RunEndingError):
@@ -585,8 +589,8 @@ class Transport(Requests):
     def __reduce__(self) -> tuple[Any, ...]:
         return Transport, (self._options, self.editions)
 
-    def map(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
-        """Return the result of ``work`` for each prompt, or the error in its place.
+    def map(self, prompts: Sequence[str], process: Callable[[str], Value]) -> list[Value | OutputError]:
+        """Return the result of ``process`` for each prompt, or the error in its place; connects before.
 
         Raises:
             MissingDependencyError: The package ``openai`` is not installed.
@@ -594,10 +598,10 @@ class Transport(Requests):
         with _CONNECT_LOCK:
             if self._process != os.getpid():  # a forked child has connections of its own
                 self._connect()
-        return super().map(prompts, work)
+        return super().map(prompts, process)
 
     def _connect(self) -> None:
-        """Open the connections of this process, and set what is known of the server to nothing."""
+        """Open the connections of this process, and forget what was known of the server."""
         openai = require("openai", "endpoint", "the endpoint kernel")
         key = key_from_environment()
         self._has_key = key is not None
@@ -610,7 +614,9 @@ class Transport(Requests):
         self._client = openai.DefaultHttpxClient(timeout=self._options.timeout, follow_redirects=False)
         self._end = weakref.finalize(self, self._client.close)
         self._slots = threading.Semaphore(self._options.concurrency)
-        self._lock = threading.Lock()  # of the counts and editions
+        """Held during a request: one for each request in flight."""
+        self._lock = threading.Lock()
+        """Held while the counts and the editions are changed."""
         self._not_before = 0.0
         """The time (of ``time.monotonic``) before which the server wants no request."""
         self._faults_in_a_row = 0
@@ -632,7 +638,7 @@ class Transport(Requests):
             self._process = None
 
     def request(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request, with retries.
+        """Send a request, again after failures that may be temporary, and return the response.
 
         Args:
             api: Which of the server's interfaces.
@@ -660,7 +666,7 @@ class Transport(Requests):
             seconds = self._seconds_before_retry(fault, attempt, payload)
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, seconds, fault.reason)
             attempt += 1
-            self.current_call.wait(seconds)
+            self.current_call.wait(seconds)  # raises an error if the call was ended meanwhile
 
     def _error_of(self, fault: _Fault, attempt: int) -> OutputError:
         """Return the error of a request that is not sent again.
@@ -675,7 +681,7 @@ class Transport(Requests):
         return fault.error(message)
 
     def _attempt_when_free(self, api: Api, payload: Mapping[str, Any], attempt: int) -> dict[str, Any] | _Fault:
-        """Send a request once, when fewer than ``concurrency`` are in flight and the server asks for no wait.
+        """Send a request once, as soon as fewer than ``concurrency`` are in flight and the server asks for no wait.
 
         Between two attempts others are sent, so other requests do not wait for the retry of this one.
 
@@ -684,8 +690,11 @@ class Transport(Requests):
             payload: The request, without the model.
             attempt: The number of this attempt, from 0.
 
+        Returns:
+            The body of the response, or why there is none.
+
         Raises:
-            RunEndingError: Nothing more is requested.
+            RunEndingError: The current call was ended.
         """
         call = self.current_call
         with self._slots:
@@ -702,10 +711,13 @@ class Transport(Requests):
     def _wait_until_allowed(self, call: _CallState) -> None:
         """Wait for as long as the server asked all requests to wait.
 
+        Args:
+            call: The state of the current call.
+
         Raises:
-            RunEndingError: Nothing more is requested.
+            RunEndingError: The call was ended.
         """
-        call.wait(0)  # raises the error if nothing more is requested
+        call.wait(0)  # raises the error of a call that was ended
         while True:
             # Computed again after each wait, in which the server may have asked another thread to wait longer.
             seconds_left = self._not_before - time.monotonic()
