@@ -595,7 +595,8 @@ def load_for_text(
         options = {"scoring": "text", **options}
     kernel = load_kernel(spec, **options)
     capabilities = capabilities_of(kernel)
-    if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities:
+    returns_replies_itself = isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities
+    if returns_replies_itself:
         return _with_settings(kernel, max_tokens, stop)
     limit = NEW_TOKENS if max_tokens is None else max_tokens
     function = text_inference(kernel, limit, stop or ())

@@ -226,13 +226,14 @@ class VLLMKernel(EngineKernel):
         """Return what reads prompts: this kernel, or a reader with the engine's limit if no engine is started."""
         if self._engine is not None:
             return self
-        reader = self._source.load_reader()
+        model = self._source.load_reader()
         options = self.options
         longest_of_engine = self.engine_arguments.get("max_model_len")
         if isinstance(longest_of_engine, int):
-            limit = PromptReader(reader.tokenizer, reader.config, options).limit() or longest_of_engine
-            options = dataclasses.replace(options, max_length=min(limit, longest_of_engine))
-        return PromptReader(reader.tokenizer, reader.config, options, self._least_new_tokens)
+            limit_of_model = PromptReader(model.tokenizer, model.config, options).limit()
+            limit = min(limit_of_model or longest_of_engine, longest_of_engine)
+            options = dataclasses.replace(options, max_length=limit)
+        return PromptReader(model.tokenizer, model.config, options, self._least_new_tokens)
 
     def _tokens_to_read(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         """Return what the engine reads of sequences: for labels, each distinct beginning after which one is scored."""
@@ -337,7 +338,10 @@ class VLLMKernel(EngineKernel):
         return rows
 
     def _run(self, sequences: Sequence[Tokens], settings: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Return the engine's output for each sequence; they are run in the order of their prefixes.
+        """Return the engine's output for each token sequence.
+
+        The engine gets them in sorted order, so that those that begin alike follow each other and share cached
+        prefixes.
 
         Args:
             sequences: The token sequences.

@@ -112,7 +112,9 @@ class BatchRunner:
         """Make a runner with an empty cache; the description of the class explains the arguments."""
         self.forward = forward
         self.budget = token_budget
+        """Maximum number of positions in one call. It is halved when memory runs out."""
         self.cache_from: float = CACHE_FROM
+        """Least number of tokens by which a cached prefix is made longer."""
         self.prefix_reuse = prefix_reuse
         self.computed = 0
         """Positions that were computed so far, without padding and those of generated texts."""
@@ -670,10 +672,10 @@ def _positions_after(prefix: Tokens, members: Sequence[Tokens], shared: Sequence
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
-    """Return how much log-probabilities computed in a batch differ from those of a plain call, after one position.
+    """Return how much log-probabilities from a batch differ from those of a plain call, in units of rounding.
 
-    The 16 likeliest tokens are compared in the two ways in which logits are used: normalised over the whole vocabulary,
-    and normalised among themselves, as the logits of labels are. The result is::
+    The 16 likeliest tokens after one position are compared, in the two ways in which logits are used: normalised over
+    the whole vocabulary, and normalised among these tokens, as the logits of labels are. The result is::
 
         largest difference / (rounding * max(1, spread))
 
@@ -689,12 +691,14 @@ def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
     if not math.isfinite(spread):
         return 0.0  # scores that are not finite are an error later, which says why
     top_tokens = plain.topk(min(16, len(plain))).indices
+    expected_over_vocabulary = plain.log_softmax(-1)[top_tokens]
+    expected_among_top = plain[top_tokens].log_softmax(-1)
     with torch.inference_mode():
         over_vocabulary = forward.logits(hidden)[0].log_softmax(-1)[top_tokens]
         among_top = forward.logits(hidden, top_tokens.tolist())[0].log_softmax(-1)
     difference = max(
-        _largest_difference(over_vocabulary, plain.log_softmax(-1)[top_tokens]),
-        _largest_difference(among_top, plain[top_tokens].log_softmax(-1)),
+        _largest_difference(over_vocabulary, expected_over_vocabulary),
+        _largest_difference(among_top, expected_among_top),
     )
     if not math.isfinite(difference):
         return math.inf

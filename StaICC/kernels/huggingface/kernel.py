@@ -115,18 +115,20 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def __init__(
         self, model: Any, tokenizer: Any, *, device: str | None = None, dtype: str | None = None, **options: Any
     ) -> None:
-        """Make a kernel of a model; a :class:`ModelSource` is loaded when the model is first needed.
+        """Make a kernel of a model in memory, or of a :class:`ModelSource`, which is loaded when it is first needed.
 
         The description of the class explains the arguments. ``options`` are the fields of :class:`KernelOptions`.
         """
         self.options = KernelOptions(**options)
-        self._source: ModelSource | None = None  # None for a live model
-        self._loaded: Loaded | None = None  # None until the model is loaded
+        self._source: ModelSource | None = None
+        """Where the model is loaded from; ``None`` for a model in memory."""
+        self._loaded: Loaded | None = None
+        """The model with its tokenizer; ``None`` until it is loaded."""
         if isinstance(model, ModelSource):
             self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
         else:
             self._loaded = _placed(model, tokenizer, device=device, dtype=dtype)
-        self._reset()
+        self._reset()  # the lock, and what belongs to the model in memory
 
     def _reset(self) -> None:
         """Set what is not pickled: the lock, and what belongs to the model in memory."""

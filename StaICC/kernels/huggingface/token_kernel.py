@@ -535,8 +535,7 @@ class TokenKernel:
         tokenized = self._tokenize_prompts(prompts)
         issues = self._label_issues(label_space)
         scoring = self.format.scoring_tokens(label_space)
-        # Where the tokenizer joins the blank at the end of a prompt to the labels, the model reads the prompt without
-        # it.
+        # A blank at the end of a prompt that the tokenizer joins to the labels is not part of the prompt here.
         sequences = tokenized.sequences(without_last=scoring.joined_prompt_tokens)
         logits = self._label_logits(sequences, scoring.tokens, totals=self.options.label_mass)
         label_mass = self._token_masses(scoring.tokens, logits)

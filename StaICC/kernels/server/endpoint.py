@@ -1169,10 +1169,12 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             EndpointError: The server failed, cuts the prompt, or wrote the key into the reply.
         """
         self._refuse_if_cut(prompt)
-        text = reply(self._transport.request(self.api, self._request(prompt, settings)))
+        body = self._transport.request(self.api, self._request(prompt, settings))
+        text = reply(body)
         if has_key(text):
             raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
-        return Text(text, text.finish_reason, unmeasured=self._prompt_check.is_unmeasured(prompt))
+        may_be_cut = self._prompt_check.is_unmeasured(prompt)  # the server states no numbers of tokens
+        return Text(text, text.finish_reason, unmeasured=may_be_cut)
 
     def _with_label_list(self, prompt: str, labels: Sequence[str]) -> str:
         """Return a prompt with the instruction that lists the labels before it, if the kernel has one."""
@@ -1367,10 +1369,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         body = self._transport.request(self.api, self._request(prompt, settings))
         tokens = next_tokens(body, self.top_n)
         scores = next_token_scores(tokens, labels, self.unlisted)
+        probability_without_text = min(1.0, math.exp(mass_without_text(tokens)))
         return ScoredLabels(
             label_probabilities(scores),
-            mass_without_text=min(1.0, math.exp(mass_without_text(tokens))),
-            unmeasured=self._prompt_check.is_unmeasured(prompt),
+            mass_without_text=probability_without_text,
+            unmeasured=self._prompt_check.is_unmeasured(prompt),  # whether the server may have cut the prompt
         )
 
     def _scores_of_echo(self, prompt: str, labels: Sequence[str]) -> list[float]:

@@ -227,7 +227,8 @@ class PromptCheck:
     def refuse_if_cut(self, prompt: str, count_tokens: CountTokens) -> None:
         """Raise an error if the server cuts a prompt.
 
-        The longest announced prompt is measured first. If it is read in full, prompts that are not longer are, too.
+        At first, the longest of all announced prompts is measured. If the server reads it in full, it reads all shorter
+        prompts in full, so they need no measurement. Otherwise each prompt is measured.
 
         Args:
             prompt: The prompt.

@@ -518,8 +518,7 @@ class Requests:
 
         # All threads take the indexes of their prompts from this one iterator.
         remaining_indexes = iter(range(len(prompts)))
-        # Most errors (no server, a wrong key) are of all prompts. So until there was a response, one prompt is sent
-        # alone.
+        # Most errors (no server, a wrong key) are of all prompts, so one is sent alone until there was a response.
         if not self.had_response or len(prompts) == 1:
             first_index = itertools.islice(remaining_indexes, 1)
             process_in_this_thread(first_index)
@@ -892,11 +891,11 @@ class Transport(Requests):
         return None
 
     def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Count the tokens of a response, and compare the edition that served it with the pinned one.
+        """Return the body of a response after its tokens were counted, and the model that served it was checked.
 
         Raises:
             EndpointError: Another model than the requested one served it.
-            EditionError: Another edition served it.
+            EditionError: Another edition of the model served it than the pinned one (:func:`_edition_of`).
         """
         self.counts.update(token_counts(body))
         served_model = body.get("model")
@@ -910,17 +909,18 @@ class Transport(Requests):
         return body
 
     def _note_edition(self, edition: Edition) -> None:
-        """Add the edition of a response to those seen so far.
+        """Add the edition of the model that served a response to those seen so far.
+
+        A response may name the model only, or its system fingerprint only. Two editions are different if both name one
+        of these, and name it differently.
 
         Raises:
-            EditionError: It is another one than the pinned edition.
+            EditionError: It is another one than the first edition, and the options allow no change.
         """
         for index, known_edition in enumerate(self.editions):
-            # A response may name the model only, or the fingerprint only. Two editions are the same unless both name
-            # one of these, and name it differently.
-            differs = any(known_edition.get(name, value) != value for name, value in edition.items())
-            if not differs:
-                self.editions[index] = known_edition | edition
+            is_different = any(known_edition.get(name, value) != value for name, value in edition.items())
+            if not is_different:
+                self.editions[index] = known_edition | edition  # with what either of them names
                 return
         if self.editions and not self._options.allow_edition_change:
             change = f"{edition_text(self.editions[0])} to {edition_text(edition)}"
