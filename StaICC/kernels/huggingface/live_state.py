@@ -416,6 +416,20 @@ def _text(value: Any) -> str:
         return digest_of_tensor(value)
     if isinstance(value, functools.partial):
         return f"partial({_text((value.func, value.args, value.keywords))})"
+    return _text_of_library_member(value, name)
+
+
+def _text_of_library_member(value: Any, type_name: str) -> str:
+    """Return the text of a class, function or object of a library, for :func:`_text`.
+
+    Args:
+        value: The class, function or object.
+        type_name: The name of its type, with the module.
+
+    Raises:
+        Unidentifiable: It is of no library, or has values that its name does not tell.
+    """
+    kind = type(value)
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
         # The name of a library's function says what it does, unless it has values in its closure.
         has_closure = bool(getattr(value, "__closure__", None))
@@ -423,7 +437,7 @@ def _text(value: Any) -> str:
             return f"{value.__module__}.{value.__qualname__}"
     elif in_library(kind) and hasattr(value, "__dict__") and kind is not types.MethodType:
         # The attributes of an object of a library are all of its state.
-        return f"{name}({_text(vars(value))})"
+        return f"{type_name}({_text(vars(value))})"
     raise Unidentifiable(f"a {kind.__name__} cannot be digested")
 
 
@@ -647,21 +661,21 @@ def versions(model: Any | None = None) -> dict[str, str]:
 
 
 def live_state(model: Any, tokenizer: Any) -> Identity:
-    """Digest a model and its tokenizer as they are in memory now.
+    """Return the identity of a model and its tokenizer as they are in memory now.
 
     Args:
         model: A causal language model of ``transformers``, or one that ``peft`` wraps.
         tokenizer: Its tokenizer.
 
     Returns:
-        The facts, and the reasons why they are not complete.
+        The facts, and the reasons why they do not determine the predictions completely.
     """
     weights = digest_of_weights(model)
     modules = _digest_of_modules(model)
     foreign_codes = sorted(code.description for code in _foreign_code(model))
     unidentified = [*foreign_codes, *weights.unidentified, *modules.unidentified]
     devices = {weight.device.type for weight in model.parameters()}
-    who = {
+    facts = {
         "model": type(model).__name__,
         "weights": weights.digest,
         "modules": modules.digest,
@@ -669,21 +683,29 @@ def live_state(model: Any, tokenizer: Any) -> Identity:
         "device": ", ".join(sorted(devices)),
     }
     try:
-        who["tokenizer"] = digest_of_tokenizer(tokenizer)
+        facts["tokenizer"] = digest_of_tokenizer(tokenizer)
     except Unidentifiable as error:
         unidentified.append(str(error))
+    facts |= _facts_of_options(model)
+    facts |= versions(model)
+    without_duplicates = tuple(dict.fromkeys(unidentified))
+    return Identity(facts, {}, without_duplicates)
+
+
+def _facts_of_options(model: Any) -> dict[str, str]:
+    """Return how attention is computed, how weights are quantised and which adapters are active, where that applies."""
+    facts = {}
     attention = getattr(model.config, "_attn_implementation", None)
     if attention:
-        who["attention"] = str(attention)
+        facts["attention"] = str(attention)
     quantisation = getattr(model.config, "quantization_config", None)
     if quantisation:
         config = quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
-        who["quantisation"] = json.dumps(_digested_config(config), sort_keys=True, default=str)
+        facts["quantisation"] = json.dumps(_digested_config(config), sort_keys=True, default=str)
     adapters = _active_adapters(model)
     if adapters:
-        who["adapters"] = ", ".join(sorted(adapters))
-    without_duplicates = tuple(dict.fromkeys(unidentified))
-    return Identity(who | versions(model), {}, without_duplicates)
+        facts["adapters"] = ", ".join(sorted(adapters))
+    return facts
 
 
 def _number_types(model: Any) -> str:

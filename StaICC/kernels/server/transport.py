@@ -849,8 +849,7 @@ class Transport(Requests):
             status: The status of the response.
             location: Where it redirects to.
             stated_error: The error that its body describes.
-            settings_were_accepted: Whether another request with the same settings had an answer. Then the name of a
-                setting in the error, which may quote the prompt, does not mean that all requests fail.
+            settings_were_accepted: Whether another request with the same settings had an answer.
         """
         code = stated_error.code
         text = stated_error.message
@@ -863,12 +862,7 @@ class Transport(Requests):
         if status in (400, 413, 422, 500) and says_too_long(f"{code.replace('_', ' ')} {text}"):
             reason = "the prompt is longer than the model's context length; shorten it or use fewer demonstrations"
             return _Fault(reason, error=PromptTooLongError)
-        if status == 402:
-            return _Fault("the quota is used up", error=UnusableEndpointError)
-        if status in (400, 403) and _QUOTA.search(text):
-            return _Fault("the quota is used up", error=UnusableEndpointError)
-        # Messages about rate limits speak of quotas, too, so only the code of a 429 says that the quota is used up.
-        if status == 429 and _QUOTA.search(code):
+        if _is_quota_used_up(status, stated_error):
             return _Fault("the quota is used up", error=UnusableEndpointError)
         if status in (401, 403):
             advice = "check it" if self._has_key else "there is none"
@@ -877,12 +871,7 @@ class Transport(Requests):
         if status == 404:
             reason = f"the server has no such address, or no model {self._options.model!r}; {for_a_chat_server()}"
             return _Fault(reason, error=UnusableEndpointError)
-        # A field of the request is named as wrong, and it is not one that can be right for another prompt.
-        wrong_field = stated_error.field
-        names_field = _FIELD_NAME.fullmatch(wrong_field) is not None and _FIELDS_BY_PROMPT.match(wrong_field) is None
-        names_setting = names_field or _LOGPROBS.search(text) is not None
-        refuses_named_setting = names_setting and not settings_were_accepted
-        if status in (400, 422) and (refuses_named_setting or _SETTING.search(f"{code} {text}")):
+        if status in (400, 422) and _refuses_setting(stated_error, settings_were_accepted):
             advice = (
                 "change it or leave it out (temperature=none); max_completion_tokens=N replaces max_tokens, and "
                 "top_n=N is the number of next tokens"
@@ -1041,6 +1030,38 @@ def _settings_of(payload: Mapping[str, Any]) -> str:
     """Return the fields of a request but for the prompt, as one text that is equal for equal settings."""
     settings = {name: value for name, value in payload.items() if name not in _PROMPT_FIELDS}
     return json.dumps(settings, sort_keys=True, default=str)
+
+
+def _is_quota_used_up(status: int, stated_error: _StatedError) -> bool:
+    """Return whether a response says that the quota of the account is used up.
+
+    Args:
+        status: Its status.
+        stated_error: The error that its body describes.
+    """
+    if status == 402:
+        return True
+    if status in (400, 403):
+        return _QUOTA.search(stated_error.message) is not None
+    # Messages about rate limits speak of quotas, too, so only the code of a 429 says that the quota is used up.
+    return status == 429 and _QUOTA.search(stated_error.code) is not None
+
+
+def _refuses_setting(stated_error: _StatedError, settings_were_accepted: bool) -> bool:
+    """Return whether a server refuses a request because of one of its settings, which every other request has, too.
+
+    Args:
+        stated_error: The error that the body of the response describes.
+        settings_were_accepted: Whether another request with the same settings had an answer. Then the name of a setting
+            in the error, which may quote the prompt, does not mean that all requests fail.
+    """
+    if _SETTING.search(f"{stated_error.code} {stated_error.message}"):
+        return True
+    wrong_field = stated_error.field
+    may_be_right_for_other_prompts = _FIELDS_BY_PROMPT.match(wrong_field) is not None
+    names_field = _FIELD_NAME.fullmatch(wrong_field) is not None and not may_be_right_for_other_prompts
+    names_setting = names_field or _LOGPROBS.search(stated_error.message) is not None
+    return names_setting and not settings_were_accepted
 
 
 def _error_of_body(text: str) -> _StatedError:
