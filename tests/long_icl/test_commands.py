@@ -18,7 +18,7 @@ from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods.run import Method, run_all
 from StaICC.results.result import Result, load
-from tests.long_icl.conftest import make, right_answers
+from tests.long_icl.conftest import long_icl_on, right_answers
 
 # The command line takes only published files, but for TACRED, of which only the number of rows is known.
 
@@ -45,7 +45,7 @@ def test_prompts_are_written_and_their_predictions_scored(small_files: Path, tmp
     prompts = tmp_path / "prompts.jsonl"
     assert main(["prompts", "long-icl", *options(small_files), "--with-truth", "-o", str(prompts)]) == 0
     records = read(prompts)
-    benchmark = make(small_files, ["tacred"], limit=6)
+    benchmark = long_icl_on(small_files, ["tacred"], limit=6)
     assert [record["prompt"] for record in records] == benchmark["tacred"].prompt_set()
     assert [record["condition"] for record in records] == ["1R"] * 6 + ["2R"] * 6
 
@@ -68,7 +68,7 @@ def test_the_parsing_of_a_run_reads_given_replies(small_files: Path) -> None:
     scores = {}
     remarks = {}
     for parsing in ("published", "library"):
-        benchmark = make(small_files, ["goemotions"], limit=4, parsing=parsing)
+        benchmark = long_icl_on(small_files, ["goemotions"], limit=4, parsing=parsing)
         predictions = {}
         for number, record in enumerate(prompt_records(benchmark, with_truth=True)):
             label = true_label(record)
@@ -83,7 +83,7 @@ def test_the_parsing_of_a_run_reads_given_replies(small_files: Path) -> None:
 
 
 def test_data_sets_with_several_labels_take_replies_only(small_files: Path) -> None:
-    benchmark = make(small_files, ["few_nerd"], limit=4)
+    benchmark = long_icl_on(small_files, ["few_nerd"], limit=4)
     ids = [query.id for query in identified_queries(benchmark)]
     answers = right_answers(benchmark["few_nerd"])
     result = score_predictions(benchmark, {key: {"reply": text} for key, text in zip(ids, answers, strict=True)})
@@ -94,7 +94,7 @@ def test_data_sets_with_several_labels_take_replies_only(small_files: Path) -> N
 
 
 def test_missing_predictions_are_refused_or_leave_a_round_undefined(small_files: Path) -> None:
-    benchmark = make(small_files, ["goemotions"], limit=3)
+    benchmark = long_icl_on(small_files, ["goemotions"], limit=3)
     ids = [query.id for query in identified_queries(benchmark)]
     some = {key: {"index": 0} for key in ids[1:]}
     with pytest.raises(ArgumentError, match="1 of 6 queries have no prediction"):
@@ -119,7 +119,7 @@ def test_a_batch_goes_out_and_comes_back(small_files: Path, tmp_path: Path, prov
     def last_label(prompt: str, label_space: list[str]) -> str:
         return prompt.rpartition("entities is: ")[0].rpartition("entities is: ")[2].split("\n")[0]
 
-    assert scored.divided["tacred"] == make(small_files, ["tacred"], limit=6)(last_label).divided["tacred"]
+    assert scored.divided["tacred"] == long_icl_on(small_files, ["tacred"], limit=6)(last_label).divided["tacred"]
     assert scored.details["tacred"].unparsed == ()
 
 
@@ -144,7 +144,9 @@ def test_harness_tasks_have_the_prompts_and_their_instructions_work(
     folder = tmp_path / "tasks"
     assert main(["export", "lm-eval", str(folder), "--benchmark", "long-icl", *options(small_files)]) == 0
     documents = [*read(folder / "staicc_longicl_tacred_1r.jsonl"), *read(folder / "staicc_longicl_tacred_2r.jsonl")]
-    assert [document["prompt"] for document in documents] == make(small_files, ["tacred"], limit=6)[0].prompt_set()
+    assert [document["prompt"] for document in documents] == long_icl_on(small_files, ["tacred"], limit=6)[
+        0
+    ].prompt_set()
     samples = []
     for document in documents:
         labels = document["label_space"]
@@ -163,7 +165,7 @@ def test_harness_tasks_have_the_prompts_and_their_instructions_work(
 
 def test_a_model_card_has_the_scores(small_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "result.json"
-    make(small_files, ["goemotions"], limit=6)(lambda prompt, label_space: 0).save(saved)
+    long_icl_on(small_files, ["goemotions"], limit=6)(lambda prompt, label_space: 0).save(saved)
     assert main(["export", "model-card", str(saved)]) == 0
     assert '"StaICC LongICL' in capsys.readouterr().out
 
@@ -173,7 +175,7 @@ def test_a_model_card_has_the_scores(small_files: Path, tmp_path: Path, capsys: 
 
 def test_methods_that_need_only_the_queries_run(small_files: Path) -> None:
     """Vanilla scores are those of the kernel itself; a calibration by the test batch changes them, and is signed."""
-    benchmark = make(small_files, ["goemotions", "banking77"], limit=6)
+    benchmark = long_icl_on(small_files, ["goemotions", "banking77"], limit=6)
     kernel = PPMKernel()
     table = run_all(kernel, benchmark, methods=["vanilla", "batch_calibration", "contextual_calibration"])
     assert table["vanilla"].divided == benchmark(kernel).divided
@@ -194,11 +196,11 @@ def test_methods_that_need_only_the_queries_run(small_files: Path) -> None:
 )
 def test_other_methods_say_what_they_need(small_files: Path, method: str, reason: str) -> None:
     with pytest.raises(ArgumentError, match=f"goemotions: {reason}"):
-        Method(method, PPMKernel()).run(make(small_files, ["goemotions"], limit=3))
+        Method(method, PPMKernel()).run(long_icl_on(small_files, ["goemotions"], limit=3))
 
 
 def test_methods_know_no_label_of_a_test_item(small_files: Path) -> None:
-    own = make(small_files, ["goemotions"], limit=12)["goemotions"]
+    own = long_icl_on(small_files, ["goemotions"], limit=12)["goemotions"]
     hidden = own.without_labels()
     assert hidden.prompt_set() == own.prompt_set()
     assert {query.label for query in hidden.all_queries()} == {0} != {query.label for query in own.all_queries()}
@@ -218,12 +220,12 @@ def test_methods_on_the_command_line(small_files: Path, capsys: pytest.CaptureFi
 
 def test_several_labels_need_text_in_methods_too(small_files: Path) -> None:
     with pytest.raises(ArgumentError, match="items of DialogRE have several labels, so the prediction must be text"):
-        Method("vanilla", PPMKernel()).run(make(small_files, ["dialogre"], limit=3))
+        Method("vanilla", PPMKernel()).run(long_icl_on(small_files, ["dialogre"], limit=3))
 
 
 def test_early_stopping_says_in_a_sentence_why_not(small_files: Path) -> None:
     with pytest.raises(ArgumentError, match="early stopping needs scores that are means over test rows: got LongICL"):
-        make(small_files, ["goemotions"], limit=3)(lambda prompt, label_space: 0, precision=0.1)
+        long_icl_on(small_files, ["goemotions"], limit=3)(lambda prompt, label_space: 0, precision=0.1)
 
 
 # -- options of one benchmark

@@ -30,7 +30,7 @@ from StaICC.report.figures.experiment_plot import experiment_chart
 from StaICC.report.page import report_html
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result
-from tests.long_icl.conftest import make, scored
+from tests.long_icl.conftest import long_icl_on, scored
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "helmet.json").read_text("utf-8"))
 TASKS = list(cards("HELMET"))
@@ -68,7 +68,7 @@ def helmet(folder: Path, datasets: Sequence[str] | None = None, **options: Any) 
     return HELMET(folder, datasets, verify=False, announce=lambda notice: None, **options)
 
 
-def one(folder: Path, name: str, lengths: tuple[int, ...], limit: int | None = 24) -> LongICLExperimentor:
+def experimentor_on(folder: Path, name: str, lengths: tuple[int, ...], limit: int | None = 24) -> LongICLExperimentor:
     return helmet(folder, [name], lengths=lengths, limit=limit)[0]
 
 
@@ -85,20 +85,20 @@ def digest_of(queries: Sequence[Query]) -> str:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_prompts_and_answers_are_those_of_helmet(tables: Path, name: str) -> None:
-    own = one(tables, name, BUDGETS)
+    own = experimentor_on(tables, name, BUDGETS)
     assert list(own.rounds) == ["4K", "8K", "16K", "32K", "64K", "128K"]
     for condition in own.conditions():
         assert digest_of(condition.queries) == GOLDEN["prompts"][name][condition.name], condition.name
     assert [own.contexts[length].demonstrations for length in own.rounds] == [*task_card(name).shots]
-    every = one(tables, name, (4096,), limit=None)
+    every = experimentor_on(tables, name, (4096,), limit=None)
     queries = every.round_queries("4K")
     assert digest_of(queries) == GOLDEN["all rows"][name]
-    assert every.limit is one(tables, name, (4096,), limit=len(queries)).limit is None
+    assert every.limit is experimentor_on(tables, name, (4096,), limit=len(queries)).limit is None
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_the_parts_of_a_prompt_are_those_of_helmet(tables: Path, name: str) -> None:
-    own = one(tables, name, (4096,))
+    own = experimentor_on(tables, name, (4096,))
     for place, query in enumerate(own.round_queries(own.rounds[0])):
         parts = query.parts
         assert parts is not None
@@ -111,7 +111,7 @@ def test_the_parts_of_a_prompt_are_those_of_helmet(tables: Path, name: str) -> N
 
 
 def test_replies_are_parsed_and_scored_as_helmet_does(tables: Path) -> None:
-    own = one(tables, "helmet_trec_fine", (4096,))
+    own = experimentor_on(tables, "helmet_trec_fine", (4096,))
     queries = own.round_queries("4K")
     correct = 0
     for reply, parsed, right in GOLDEN["replies"]:
@@ -169,7 +169,7 @@ def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> Non
 
 
 def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
-    own = one(tables, "helmet_clinc150", (4096,))
+    own = experimentor_on(tables, "helmet_clinc150", (4096,))
     queries = own.round_queries("4K")
     places = [(query.label + number % 2) % 151 for number, query in enumerate(queries)]
     scores = [[float(place == right) for place in range(151)] for right in places]
@@ -183,7 +183,7 @@ def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
 
 
 def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: Path) -> None:
-    own = one(tables, "helmet_nlu", (4096, 8192), limit=36)
+    own = experimentor_on(tables, "helmet_nlu", (4096, 8192), limit=36)
     rows = [item.row for item in own.test_items]
     assert (len(rows), len(set(rows))) == (36, 29)
     right = [query.label for query in own.round_queries("4K")]
@@ -191,7 +191,7 @@ def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: P
     run = scored(own, [*wrong, *right])
     assert run.values["experiment"]["conditions"]["8K"]["p_value"] == pytest.approx((1 - 0.0214 * 29**0.5) * 2.0**-28)
     assert run.details.baselines["8K"].p_value == pytest.approx(68.0**-29, rel=1e-9, abs=0)
-    other = one(tables, "helmet_clinc150", (4096,), limit=36)
+    other = experimentor_on(tables, "helmet_clinc150", (4096,), limit=36)
     assert len({item.row for item in other.test_items}) == 36
     every = scored(other, [query.label for query in other.round_queries("4K")])
     assert run.intervals["8K"].low < every.intervals["4K"].low < 1.0  # 29 rows, 36 rows
@@ -223,7 +223,7 @@ def test_data_of_the_user_are_refused(tables: Path) -> None:
 
 def test_the_data_sets_of_helmet_have_no_rounds(tables: Path) -> None:
     with pytest.raises(ArgumentError, match=r"TREC coarse of HELMET has no rounds. Use StaICC.HELMET \(run helmet\)"):
-        make(tables, ["helmet_trec_coarse"], [1])
+        long_icl_on(tables, ["helmet_trec_coarse"], [1])
 
 
 def test_the_experiment_helmet_is_gone() -> None:
