@@ -95,7 +95,7 @@ class LiteLLMKernel(ReplyKernel):
     def _set_requests(self) -> None:
         """Set what sends the requests: ``concurrency`` at once, from the first one on.
 
-        (By default, the first request is sent alone, until the server has understood one.)
+        (By default, the first request is sent alone, until there was a response.)
         """
         requests = Requests(self.concurrency, had_response=True)
         object.__setattr__(self, "_requests", requests)  # the dataclass is frozen
