@@ -118,9 +118,10 @@ class Capabilities:
     :meth:`forget_checks`; 2 stands for all larger numbers."""
 
     def needs_check(self, sequence_count: int) -> bool:
-        """Return whether one of some sequences must be compared with a plain call of the model.
+        """Return whether a run of this number of sequences must be compared with a plain call of the model.
 
-        The first sequences that are computed are. If that was one alone, which is no batch, the first batch is, too.
+        The first run since :meth:`forget_checks` must. If it had one sequence, which is no batch, the first run with
+        several must, too.
         """
         return self.checked_sequences < min(sequence_count, 2)
 
@@ -148,10 +149,10 @@ class Capabilities:
 
 
 class Forward:
-    """Runs a model in the ways that return its own numbers. The caller finds out which ones do (``capabilities``).
+    """Calls a model in the ways that return the numbers of a plain call. The caller finds out which ones do.
 
-    What it computes at a position is the last hidden state. Where the head is ``"model"``, the logits of the position
-    follow in the same row.
+    These are its ``capabilities``. A call computes the last hidden state at each position. Where the whole model is
+    called (``capabilities.head`` is ``"model"``), each state is followed by the logits of its position.
     """
 
     def __init__(self, model: Any) -> None:
@@ -717,11 +718,11 @@ def _shortest_window(config: Any) -> float:
         config: The configuration of the model.
     """
     text = text_config(config)
-    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers. No
+    # GPT-Neo counts its windows, and Llama 4 scales its queries, by the index in the row, not the position number. No
     # sequence may share a row there.
-    counts_places = "local" in getattr(text, "attention_layers", ())
-    scales_by_places = bool(getattr(text, "attn_temperature_tuning", False))
-    if counts_places or scales_by_places:
+    windows_ignore_position_numbers = "local" in getattr(text, "attention_layers", ())
+    scaling_ignores_position_numbers = bool(getattr(text, "attn_temperature_tuning", False))
+    if windows_ignore_position_numbers or scaling_ignores_position_numbers:
         return 0
     shortest = math.inf
     for layer in _layer_configs(config):

@@ -238,8 +238,8 @@ def grouped_into_rows(
     if prefix_length > 0:
         cost_of_call += CALL_COST + prefix_length * CACHE_COPY_COST
 
-    row_by_first: dict[int, _RowRange] = {}  # in order: the keys are never added again
-    row_by_end: dict[int, _RowRange] = {}
+    row_by_first: dict[int, _RowRange] = {}  # by the index of the first sequence, in ascending order
+    row_by_end: dict[int, _RowRange] = {}  # by the index after the last sequence
     for index, sequence in enumerate(sequences):
         row = _RowRange(first=index, end=index + 1, size=len(sequence) - prefix_length)
         row_by_first[row.first] = row
@@ -252,6 +252,7 @@ def grouped_into_rows(
         right = row_by_first[boundary.index]
         joined_size = left.size + right.size - boundary.shared
         saved_pairs = _saved_pairs(left.size, right.size, boundary.shared, prefix_length)
+        # Two rows cost more than the joined one by the positions that they share, a call, and attended pairs.
         gain = boundary.shared + cost_of_call + attention_weight * saved_pairs
         if joined_size <= row_tokens and gain > 0:
             del row_by_end[left.end], row_by_first[right.first]
