@@ -584,7 +584,8 @@ def _further_columns(facts: Mapping[str, Any], label: str, where: str) -> list[s
         ArgumentError: ``subgroups`` or ``cluster`` is neither a name nor a function, or it names the label column.
     """
     columns = subgroup_columns(facts.get("subgroups"))
-    refuse_label("subgroups", columns, label, where, advice="Subgroups by label need no column")
+    advice = f"Subgroups by label need no column: compare with {argument('by', 'label')}"
+    refuse_label("subgroups", columns, label, where, advice)
     cluster_column = column_of(facts.get("cluster"))  # None if clusters need no column
     if cluster_column is not None:
         advice = (

@@ -312,7 +312,10 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
         raise ArgumentError(f"encoding: got {encoding!r}, unknown to Python. Use a name such as 'cp1252'") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise SchemaError(f"{file.name}, line {line} has a NUL character; the file is binary, or in another encoding")
+        raise SchemaError(
+            f"{file.name}, line {line} has a NUL character: no text in {used_encoding.removesuffix('-sig')}. "
+            f"Save it as UTF-8, or name its encoding, such as {argument('encoding', 'utf-16-le')}"
+        )
     return text
 
 
