@@ -30,7 +30,8 @@ def instant(prompt, label_space):
 
 METRICS = """
 import random
-from StaICC.metrics.classification import accuracy, averaged_truelabel_likelihood, expected_calibration_error_1, macro_F1
+from StaICC.metrics.classification import accuracy, averaged_truelabel_likelihood
+from StaICC.metrics.classification import expected_calibration_error_1, macro_F1
 draw = random.Random(1)
 rows = [[draw.random() for _ in range(6)] for _ in range(20_000)]
 rows = [[score / sum(row) for score in row] for row in rows]
