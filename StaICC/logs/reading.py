@@ -1,4 +1,4 @@
-"""Which logs there are at a path, read by the format that each has, as results by the name of the model."""
+"""Logs at a path, read by the format that each has, as results by the name of the model."""
 
 from __future__ import annotations
 

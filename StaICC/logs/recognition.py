@@ -1,4 +1,4 @@
-"""Which files are logs of other harnesses, by their name and their beginning; nothing else of them is read here."""
+"""Which files are logs of other harnesses: formats are recognised by the name or the beginning of a file."""
 
 from __future__ import annotations
 
