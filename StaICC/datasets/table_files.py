@@ -420,9 +420,10 @@ def column_header(columns: object, where: str) -> list[str] | None:
 
 
 def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | None) -> str:
-    """Return the end of a message about columns that are to be named: which columns there are.
+    """Return the end of a message that asks to name the columns of a file: which columns it has.
 
-    They may be a row, if the file has no header. Then the message also says how to name all columns.
+    What looks like names of columns may be the first row of a file without a header. So the message also says how to
+    name all columns of such a file.
 
     Args:
         file: The file.
