@@ -69,7 +69,8 @@ from StaICC.inference.model_name import check_model_name
 from StaICC.inference.replies import Failure, Unparsed, read_reply
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.metrics.classification import Kind
-from StaICC.prompting.prompt_writer import Prompt, Query, as_argument
+from StaICC.prompting.prompt_text import Prompt
+from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.signature import short_digest
 from StaICC.safe_text import csv_cell, logger, visible
@@ -699,6 +700,8 @@ def _match_queries(
         ArgumentError: A prediction belongs to no query. Or a query has no prediction, and the result may not be
             partial.
     """
+    if not predictions and not partial:
+        raise ArgumentError(f"got no prediction, expected one of each of the {len(queries)} queries")
     matched: dict[str, Prediction] = {}
     used_keys: set[str] = set()
     for query in queries:

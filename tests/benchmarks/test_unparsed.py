@@ -25,189 +25,328 @@ from StaICC.results.signature import Signature
 LABELS = ["food", "travel", "weather"]
 
 
-def place(prompt: str) -> int:
-    return zlib.crc32(prompt.encode())
+def number_of(text: str) -> int:
+    """Return a number of a text, the same in every run: it decides what the models of these tests predict."""
+    return zlib.crc32(text.encode())
 
 
 class Writer:
-    """Generates a label for most prompts, and something else for every fifth."""
+    """A model that generates a label for most prompts, and no label for every fifth."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.prompts = 0
 
     def generate(self, prompts: list[str], max_new_tokens: int = 32, stop: Any = ()) -> list[str]:
-        self.asked += len(prompts)
-        return [
-            "I cannot tell."
-            if place(prompt) % 5 == 0
-            else f"<think>Hm.</think>The answer is **{LABELS[place(prompt) % 3]}**."
-            for prompt in prompts
-        ]
+        self.prompts += len(prompts)
+        return [self.reply(prompt) for prompt in prompts]
+
+    def reply(self, prompt: str) -> str:
+        if number_of(prompt) % 5 == 0:
+            return "I cannot tell."
+        return f"<think>Hm.</think>The answer is **{LABELS[number_of(prompt) % 3]}**."
 
     def identity(self) -> Any:
         return Identity({"kernel": "writer"}, {})
 
 
-def counts(benchmark: Normal) -> tuple[int, int, int]:
-    queries = benchmark[0].all_queries()
-    lost = [query for query in queries if place(query.prompt) % 5 == 0]
-    right = sum(place(query.prompt) % 3 == query.label for query in queries if query not in lost)
-    return len(queries), len(lost), right
+def result_of_writer(policy: Any) -> Result:
+    """Run the writer on 80 queries: 13 replies have no label, and 23 of the 67 others are right."""
+    return Normal(datasets=["mini"], limit=40, unparsed=policy)(text_inference(Writer()), return_outputs=True)
+
+
+def saved_and_loaded(result: Result) -> Result:
+    """Return a result after JSON."""
+    return Result.from_dict(json.loads(json.dumps(result.to_dict())))
+
+
+def test_unparsed_replies_count_as_wrong() -> None:
+    result = result_of_writer("wrong")
+    assert result.averaged["accuracy"] == 23 / 80
+    assert "accuracy" not in result.details["mini"].bounds
+
+
+def test_excluded_replies_leave_bounds_of_the_score() -> None:
+    """All 13 of them wrong, or all 13 right."""
+    result = result_of_writer("excluded")
+    assert result.averaged["accuracy"] == 23 / 67
+    assert result.details["mini"].bounds["accuracy"] == (23 / 80, (23 + 13) / 80)
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
-def test_scores_counts_bounds_and_examples(policy: Any) -> None:
-    benchmark = Normal(datasets=["mini"], limit=40, unparsed=policy)
-    result = benchmark(text_inference(Writer()), return_outputs=True)
-    total, lost, right = counts(benchmark)
-    details = result.details["mini"]
-    assert lost == len(details.unparsed) > 5
-    assert result["Averaged results"]["accuracy"] == right / (total - lost * (policy == "excluded"))
-    assert details.bounds.get("accuracy") == (None if policy == "wrong" else (right / total, (right + lost) / total))
+def test_unparsed_replies_are_no_failures(policy: str) -> None:
+    result = result_of_writer(policy)
     assert result.complete
-    assert details.failed == 0
-    assert f"{lost} ({lost / total:.1%})" in str(result)
+    assert result.details["mini"].failed == 0
+    assert len(result.details["mini"].unparsed) == 13
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+def test_a_result_shows_how_many_replies_are_unparsed_with_an_example(policy: str) -> None:
+    result = result_of_writer(policy)
+    assert "13 (16.2%)" in str(result)  # of 80
     assert "such as (no label): 'I cannot tell.'" in str(result)
     assert f"unparsed:{policy}" in str(result.signature)
     assert ";parser=5" in str(result.signature)
-    assert [record["prediction"] for record in result.outputs["mini"]].count(None) == lost
-    again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
-    assert again == result
-    for given in (benchmark, None):
-        assert [finding for finding in verify(again, given) if finding.status != Recomputed()] == []
-    plain = result.to_dict()
-    plain["details"]["mini"]["unparsed"].pop()
-    findings = verify(Result.from_dict(plain))
-    assert any(finding.status != Recomputed() for finding in findings), f"got {findings}"
 
 
-@pytest.mark.parametrize("end", [0, 1])
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+def test_unparsed_replies_have_no_prediction_in_the_outputs(policy: str) -> None:
+    outputs = result_of_writer(policy).outputs
+    assert outputs is not None
+    assert [record["prediction"] for record in outputs["mini"]].count(None) == 13
+
+
+def statuses(result: Result, benchmark: Normal | None = None) -> set[Any]:
+    """Return the different statuses of the fields of a result, verified with its benchmark or without."""
+    return {finding.status for finding in verify(result, benchmark)}
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+def test_a_result_with_unparsed_replies_is_recomputed(policy: Any) -> None:
+    result = result_of_writer(policy)
+    loaded = saved_and_loaded(result)
+    assert loaded == result
+    assert statuses(loaded) == {Recomputed()}
+    assert statuses(loaded, Normal(datasets=["mini"], limit=40, unparsed=policy)) == {Recomputed()}
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+def test_a_result_without_one_of_its_unparsed_replies_is_not_recomputed(policy: str) -> None:
+    saved = result_of_writer(policy).to_dict()
+    saved["details"]["mini"]["unparsed"].pop()
+    assert statuses(Result.from_dict(saved)) != {Recomputed()}
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["lower", "upper"])
 @pytest.mark.parametrize("metric", ["accuracy", "macro_F1"])
 def test_a_changed_bound_of_excluded_replies_is_contradicted(metric: str, end: int) -> None:
     """A file cannot say that its score hardly depends on the replies that it leaves out."""
-    result = Normal(datasets=["mini"], limit=40, unparsed="excluded")(text_inference(Writer()))
-    plain = json.loads(json.dumps(result.to_dict()))
+    result = result_of_writer("excluded")
+    saved = json.loads(json.dumps(result.to_dict()))
     score = result.averaged[metric]
-    assert plain["details"]["mini"]["bounds"][metric][end] != pytest.approx(score)
-    plain["details"]["mini"]["bounds"][metric][end] = score
-    status = status_of(verify(Result.from_dict(plain)))
+    saved["details"]["mini"]["bounds"][metric][end] = score
+    status = status_of(verify(Result.from_dict(saved)))
     assert isinstance(status, Contradicted)
     assert status.difference.startswith(f"details / mini / bounds / {metric} / {end}: saved {score!r:.80}, recomputed")
 
 
+ROWS_OF_PROBABILITIES = [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.25, 0.5, 0.25]]
+
+
+def probabilities_or_text(prompt: str, label_space: list[str]) -> list[float] | str:
+    """Predict one of three rows of probabilities; for every fifth prompt, a reply without a label."""
+    if number_of(prompt) % 5 == 0:
+        return "I cannot tell."
+    return ROWS_OF_PROBABILITIES[number_of(prompt) % 3]
+
+
+def other_probabilities_or_text(prompt: str, label_space: list[str]) -> list[float] | str:
+    """Predict another one of the three rows, and no label for the same prompts."""
+    if number_of(prompt) % 5 == 0:
+        return "I cannot tell."
+    return ROWS_OF_PROBABILITIES[(number_of(prompt) + 1) % 3]
+
+
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
-def test_probabilities_next_to_unparsed_replies_are_verified_and_compared(policy: Any) -> None:
-    def model(shift: int) -> Any:
-        def scores(prompt: str, label_space: list[str]) -> Any:
-            rows = [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.25, 0.5, 0.25]]
-            return "I cannot tell." if place(prompt) % 5 == 0 else rows[(place(prompt) + shift) % 3]
-
-        return scores
-
+def test_probabilities_next_to_unparsed_replies_are_verified(policy: Any) -> None:
     benchmark = Normal(datasets=["mini"], limit=40, unparsed=policy)
-    runs = [Result.from_dict(json.loads(json.dumps(benchmark(model(shift)).to_dict()))) for shift in (0, 1)]
-    for given in (benchmark, None):
-        assert {status_of(verify(run, given)) for run in runs} == {Recomputed()}
-    for metric, value in runs[0]["Averaged results"].items():
-        found = compare(*runs, metric)
-        assert found.overall.values == pytest.approx((value, runs[1]["Averaged results"][metric]), abs=1e-12)
-        assert found.overall.queries == (80, 80)
-        excluded = len(runs[0].details["mini"].unparsed) if policy == "excluded" else 0
-        assert found.overall.missing == (excluded, excluded)
+    loaded = saved_and_loaded(benchmark(probabilities_or_text))
+    assert statuses(loaded) == {Recomputed()}
+    assert statuses(loaded, benchmark) == {Recomputed()}
 
 
-def test_by_default_the_first_one_ends_the_run_and_its_reply_is_kept(tmp_path: Path) -> None:
-    writer, path = Writer(), str(tmp_path / "s.sqlite")
-    with pytest.raises(
-        OutputError, match=r"^Normal, mini, query \d+: unparsed reply \(no label\): 'I cannot tell.'; expe"
-    ):
-        Normal(datasets=["mini"], limit=40)(text_inference(writer), store=path)
-    asked = writer.asked
-    first = Normal(datasets=["mini"], limit=40, unparsed="excluded")(text_inference(writer), store=path, recheck=False)
-    assert writer.asked == asked == first.details["mini"].distinct
-    partial = Normal(datasets=["mini"], limit=40)(text_inference(writer), store=path, recheck=False, on_error="collect")
-    assert writer.asked == asked
-    assert not partial.complete
-    assert partial.details["mini"].failed == len(first.details["mini"].unparsed)
-    assert partial.divided["mini"]["accuracy"] == first.divided["mini"]["accuracy"]
+@pytest.mark.parametrize(("policy", "left_out"), [("wrong", 0), ("excluded", 13)])
+@pytest.mark.parametrize(
+    "metric", ["accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1"]
+)
+def test_probabilities_next_to_unparsed_replies_are_compared(policy: Any, left_out: int, metric: str) -> None:
+    benchmark = Normal(datasets=["mini"], limit=40, unparsed=policy)
+    first = saved_and_loaded(benchmark(probabilities_or_text))
+    second = saved_and_loaded(benchmark(other_probabilities_or_text))
+    overall = compare(first, second, metric).overall
+    assert overall.values == pytest.approx((first.averaged[metric], second.averaged[metric]), abs=1e-12)
+    assert overall.queries == (80, 80)
+    assert overall.missing == (left_out, left_out)
 
 
-def test_diagnostics_leave_them_out_where_nothing_is_wrong_or_right() -> None:
-    result = Diagnosis(datasets=["mini"], limit=20, unparsed="wrong")(text_inference(Writer()))
-    assert result.complete
-    assert "count as wrong" in str(result["GLER"])
-    for part in ("Contextual_bias", "Post_bias", "Template_sens"):
-        assert "are excluded" in str(result[part])
-        assert [finding for finding in verify(result[part]) if finding.status != Recomputed()] == []
+def test_by_default_the_first_unparsed_reply_ends_the_run() -> None:
+    message = r"^Normal, mini, query \d+: unparsed reply \(no label\): 'I cannot tell.'; expe"
+    with pytest.raises(OutputError, match=message):
+        Normal(datasets=["mini"], limit=40)(text_inference(Writer()))
 
 
-@pytest.mark.parametrize("logits", [False, True], ids=["probabilities", "logits"])
-@pytest.mark.parametrize("lost", [1, 30])
-def test_among_rows_of_numbers(logits: bool, lost: int) -> None:
-    """What the numbers are is read from them alone; an assumed prediction has probability 1."""
-
-    def rows(prompt: str, label_space: Any) -> Any:
-        found = [1 + place(prompt + label) % 50 for label in label_space]
-        return [math.log(value / 51) for value in found] if logits else [value / sum(found) for value in found]
-
-    benchmark = Normal(datasets=["mini"])
-    queries = benchmark[0].all_queries()
-    unparsed = {query.prompt for query in queries[:lost]}
-    right = [softmax(rows(q.prompt, LABELS))[q.label] if logits else rows(q.prompt, LABELS)[q.label] for q in queries]
-
-    def mixed(prompt: str, label_space: Any) -> Any:
-        return "?" if prompt in unparsed else rows(prompt, label_space)
-
-    total = sum(right[lost:])
-    found = {}
-    for policy, expected in (("wrong", total / 192), ("excluded", total / (192 - lost))):
-        result = found[policy] = Normal(datasets=["mini"], unparsed=policy)(mixed)  # type: ignore[typeddict-item]
-        assert result.divided["mini"]["averaged_truelabel_likelihood"] == pytest.approx(expected)
-        again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
-        assert [finding for finding in verify(again) if finding.status != Recomputed()] == []
-    low, high = found["excluded"].details["mini"].bounds["averaged_truelabel_likelihood"]
-    assert (low, high) == pytest.approx((total / 192, (total + lost) / 192))
-    for metric in ("accuracy", "averaged_truelabel_likelihood", "expected_calibration_error_1"):
-        (row,) = compare(found["wrong"], found["wrong"], metric).datasets
-        assert row.values[0] == pytest.approx(found["wrong"].divided["mini"][metric])
+def test_replies_of_a_run_that_ended_are_kept_in_the_store(tmp_path: Path) -> None:
+    """So a run with another policy has no prompt left to send."""
+    writer, store = Writer(), tmp_path / "s.sqlite"
+    with pytest.raises(OutputError):
+        Normal(datasets=["mini"], limit=40)(text_inference(writer), store=store)
+    prompts_sent = writer.prompts
+    benchmark = Normal(datasets=["mini"], limit=40, unparsed="excluded")
+    result = benchmark(text_inference(writer), store=store, recheck=False)
+    assert writer.prompts == prompts_sent == result.details["mini"].distinct
 
 
-def test_all_replies_unparsed() -> None:
-    for policy, accuracy in (("wrong", 0.0), ("excluded", None)):
-        benchmark = Normal(datasets=["mini"], limit=8, unparsed=policy)  # type: ignore[typeddict-item]
-        result = benchmark(lambda prompt, label_space: "?")
-        assert result.divided["mini"]["accuracy"] == accuracy
-        assert len(result.details["mini"].unparsed) == 16
+def test_unparsed_replies_that_are_collected_are_failures(tmp_path: Path) -> None:
+    benchmark = Normal(datasets=["mini"], limit=40)
+    result = benchmark(text_inference(Writer()), on_error="collect")
+    assert not result.complete
+    assert result.details["mini"].failed == 13
+    assert result.divided["mini"]["accuracy"] == 23 / 67
 
 
-def test_how_they_count_is_read_from_the_arguments() -> None:
-    result = Normal(datasets=["mini"], limit=20, unparsed="wrong")(text_inference(Writer()))
-    wrong = result.counted_wrong("mini")
-    assert wrong
+@pytest.fixture(scope="module")
+def diagnosis() -> Any:
+    """Return the result of the writer on all diagnostics, where unparsed replies count as wrong if they can."""
+    return Diagnosis(datasets=["mini"], limit=20, unparsed="wrong")(text_inference(Writer()))
+
+
+def test_unparsed_replies_are_wrong_in_diagnostics_of_right_predictions(diagnosis: Any) -> None:
+    assert diagnosis.complete
+    assert "count as wrong" in str(diagnosis["GLER"])
+
+
+@pytest.mark.parametrize("name", ["Contextual_bias", "Post_bias", "Template_sens"])
+def test_diagnostics_leave_them_out_where_nothing_is_wrong_or_right(diagnosis: Any, name: str) -> None:
+    assert "are excluded" in str(diagnosis[name])
+    assert statuses(diagnosis[name]) == {Recomputed()}
+
+
+def probabilities(prompt: str, label_space: Any) -> list[float]:
+    """Predict probabilities that depend on the prompt."""
+    weights = [1 + number_of(prompt + label) % 50 for label in label_space]
+    return [weight / sum(weights) for weight in weights]
+
+
+def logits(prompt: str, label_space: Any) -> list[float]:
+    """Predict logits that depend on the prompt; all are negative."""
+    return [math.log((1 + number_of(prompt + label) % 50) / 51) for label in label_space]
+
+
+def probabilities_of_logits(prompt: str, label_space: Any) -> list[float]:
+    return softmax(logits(prompt, label_space))
+
+
+UNPARSED_AMONG_NUMBERS = pytest.mark.parametrize("unparsed", [1, 30])
+KINDS_OF_NUMBERS = pytest.mark.parametrize(
+    ("model", "model_probabilities"),
+    [(probabilities, probabilities), (logits, probabilities_of_logits)],
+    ids=["probabilities", "logits"],
+)
+
+
+class RunOfNumbers:
+    """A run of ``mini`` (192 queries) of a model of numbers, with replies in the place of its first numbers.
+
+    Args:
+        model: The model.
+        model_probabilities: The probabilities that the model means.
+        unparsed: How many of the first queries have a reply without a label.
+        policy: How these count.
+    """
+
+    def __init__(self, model: Any, model_probabilities: Any, unparsed: int, policy: Any) -> None:
+        benchmark = Normal(datasets=["mini"], unparsed=policy)
+        queries = benchmark[0].all_queries()
+        unparsed_prompts = {query.prompt for query in queries[:unparsed]}
+
+        def numbers_or_text(prompt: str, label_space: Any) -> Any:
+            return "?" if prompt in unparsed_prompts else model(prompt, label_space)
+
+        self.result = benchmark(numbers_or_text)
+        self.likelihood_of_parsed = math.fsum(
+            model_probabilities(query.prompt, LABELS)[query.label] for query in queries[unparsed:]
+        )
+        """The sum of the probabilities of the true labels, over the queries whose reply is no text."""
+
+
+@KINDS_OF_NUMBERS
+@UNPARSED_AMONG_NUMBERS
+def test_the_true_label_of_a_reply_that_counts_as_wrong_has_probability_0(
+    model: Any, model_probabilities: Any, unparsed: int
+) -> None:
+    run = RunOfNumbers(model, model_probabilities, unparsed, "wrong")
+    likelihood = run.result.divided["mini"]["averaged_truelabel_likelihood"]
+    assert likelihood == pytest.approx(run.likelihood_of_parsed / 192)
+    assert statuses(saved_and_loaded(run.result)) == {Recomputed()}
+
+
+@KINDS_OF_NUMBERS
+@UNPARSED_AMONG_NUMBERS
+def test_the_likelihood_of_an_excluded_reply_is_between_0_and_1(
+    model: Any, model_probabilities: Any, unparsed: int
+) -> None:
+    run = RunOfNumbers(model, model_probabilities, unparsed, "excluded")
+    likelihood = run.result.divided["mini"]["averaged_truelabel_likelihood"]
+    assert likelihood == pytest.approx(run.likelihood_of_parsed / (192 - unparsed))
+    low, high = run.result.details["mini"].bounds["averaged_truelabel_likelihood"]
+    assert low == pytest.approx(run.likelihood_of_parsed / 192)
+    assert high == pytest.approx((run.likelihood_of_parsed + unparsed) / 192)
+    assert statuses(saved_and_loaded(run.result)) == {Recomputed()}
+
+
+@KINDS_OF_NUMBERS
+@UNPARSED_AMONG_NUMBERS
+@pytest.mark.parametrize("metric", ["accuracy", "averaged_truelabel_likelihood", "expected_calibration_error_1"])
+def test_a_comparison_has_the_scores_of_numbers_with_replies_that_count_as_wrong(
+    model: Any, model_probabilities: Any, unparsed: int, metric: str
+) -> None:
+    result = RunOfNumbers(model, model_probabilities, unparsed, "wrong").result
+    (row,) = compare(result, result, metric).datasets
+    assert row.values[0] == pytest.approx(result.divided["mini"][metric])
+
+
+@pytest.mark.parametrize(("policy", "accuracy"), [("wrong", 0.0), ("excluded", None)])
+def test_the_accuracy_of_replies_without_any_label(policy: Any, accuracy: float | None) -> None:
+    """No prediction is right, or there is none."""
+    result = Normal(datasets=["mini"], limit=8, unparsed=policy)(lambda prompt, label_space: "?")
+    assert result.divided["mini"]["accuracy"] == accuracy
+    assert len(result.details["mini"].unparsed) == 16
+
+
+def test_whether_replies_count_as_wrong_is_read_from_the_arguments() -> None:
+    """And not from the signature, which may lack it."""
+    result = result_of_writer("wrong")
+    assert len(result.counted_wrong("mini")) == 13
     result.signature = Signature({**result.signature.fields, "unparsed": None})
-    assert result.counted_wrong("mini") == wrong
-    result.arguments = {**result.arguments, "changed": ["unparsed"]}  # not the same for all data sets
+    assert len(result.counted_wrong("mini")) == 13
+
+
+def test_replies_do_not_count_as_wrong_if_the_policy_is_not_the_same_for_all_data_sets() -> None:
+    result = result_of_writer("wrong")
+    result.arguments = {**result.arguments, "changed": ["unparsed"]}
     assert not result.counted_wrong("mini")
 
 
-def test_remarks_are_about_predictions_of_the_model_not_about_those_assumed_for_replies() -> None:
-    """Of two labels, a wrong one in the place of 70 % of the replies looks as if the labels were exchanged."""
+class MostlySilent:
+    """Replies without a label to 70 % of the prompts; of the others, one of eleven is wrong."""
+
+    def __init__(self, benchmark: Normal) -> None:
+        self._labels = {str(query.prompt): query.label for query in benchmark[0].all_queries()}
+
+    def __call__(self, prompt: str, label_space: list[str]) -> str:
+        if number_of(prompt) % 10 < 7:
+            return "I cannot tell."
+        true_label = self._labels[prompt]
+        wrong = number_of(prompt) % 11 == 0
+        return label_space[1 - true_label] if wrong else label_space[true_label]
+
+
+def result_of_mostly_silent(policy: Any) -> Result:
+    """Run it on own data with two labels, and check that the result can be verified."""
     rows = [(f"text {row}", row % 2) for row in range(700)]
     data = Dataset.from_rows(rows, name="own", label_space=["no", "yes"])
-    remarks = {}
-    for policy in ("wrong", "excluded"):
-        benchmark = Normal(datasets=[data], limit=150, unparsed=policy)  # type: ignore[typeddict-item]
-        labels = {str(query.prompt): query.label for query in benchmark[0].all_queries()}
+    benchmark = Normal(datasets=[data], limit=150, unparsed=policy)
+    result = benchmark(MostlySilent(benchmark))
+    assert status_of(verify(result, benchmark)) == Recomputed()
+    return result
 
-        def model(prompt: str, label_space: list[str], labels: dict[str, int] = labels) -> str:
-            if place(prompt) % 10 < 7:
-                return "I cannot tell."
-            wrong = place(prompt) % 11 == 0
-            return label_space[1 - labels[prompt] if wrong else labels[prompt]]
 
-        result = benchmark(model)
-        assert status_of(verify(result, benchmark)) == Recomputed()
-        remarks[policy] = [note for note in result.details["own"].notes if "unparsed" not in note]
-        assert result.averaged["accuracy"] < 0.4 if policy == "wrong" else result.averaged["accuracy"] > 0.8
-    assert remarks["wrong"] == remarks["excluded"]
-    assert [note for note in remarks["wrong"] if "exchanged" in note or "below" in note] == []
+def test_warnings_are_about_predictions_of_the_model_not_about_those_assumed_for_replies() -> None:
+    """Of two labels, a wrong one in the place of 70 % of the replies looks as if the labels were exchanged."""
+    wrong, excluded = result_of_mostly_silent("wrong"), result_of_mostly_silent("excluded")
+    assert wrong.averaged["accuracy"] < 0.4
+    assert excluded.averaged["accuracy"] > 0.8
+    notes = [note for note in wrong.details["own"].notes if "unparsed" not in note]
+    assert notes == [note for note in excluded.details["own"].notes if "unparsed" not in note]
+    assert "exchanged" not in "".join(notes)
+    assert "below" not in "".join(notes)

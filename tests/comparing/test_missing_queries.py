@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,241 +25,392 @@ from StaICC.results.result import Result
 ROWS = [(f"text {row}", row % 2) for row in range(600)]
 
 
-def benchmark(limit: int = 100, names: tuple[str, ...] = ("own",), **settings: Any) -> StaICC.Normal:
+def benchmark(limit: int = 100, names: tuple[str, ...] = ("own",)) -> StaICC.Normal:
+    """Return a benchmark of data sets with two labels, with so many test rows of each, and two queries of a row."""
     datasets = [
         Dataset.from_rows([(f"{name} {text}", label) for text, label in ROWS], name=name, label_space=["no", "yes"])
         for name in names
     ]
-    return StaICC.Normal(datasets=datasets, limit=limit, k=1, **settings)
+    return StaICC.Normal(datasets=datasets, limit=limit, k=1)
+
+
+def all_queries(benchmark: Any) -> list[Any]:
+    """Return the queries of all data sets of a benchmark."""
+    return [query for experimentor in benchmark.experimentor for query in experimentor.all_queries()]
+
+
+def chance(text: str) -> float:
+    """Return a number between 0 and 1 that looks random and is the same for the same text."""
+    return random.Random(text).random()
 
 
 Labels = dict[str, Any]
 """The prediction of each prompt; ``None`` for one that fails."""
 
 
-def answers(of: Any, accuracy: float, salt: str) -> Labels:
-    """Labels that are right at a rate; the difficulty of a test row is the same for all models."""
-    given = {}
-    for each in of.experimentor:
-        for query in each.all_queries():
-            chance = accuracy + 0.4 * random.Random(f"{query.row}").random() - 0.2
-            right = random.Random(f"{salt} {query.prompt}").random() < chance
-            given[str(query.prompt)] = query.label if right else 1 - query.label
-    return given
+def labels_of_model(benchmark: Any, accuracy: float, name: str) -> Labels:
+    """Return the labels of a model with an accuracy; the difficulty of a test row is the same for all models."""
+    labels = {}
+    for query in all_queries(benchmark):
+        accuracy_on_row = accuracy + 0.4 * chance(f"{query.row}") - 0.2
+        right = chance(f"{name} {query.prompt}") < accuracy_on_row
+        labels[str(query.prompt)] = query.label if right else 1 - query.label
+    return labels
 
 
-def without(of: Any, given: Labels, lost: Callable[[Any, bool], bool]) -> Labels:
-    """Failures in the place of the predictions that a function of the query, and of whether it is right, chooses."""
-    partial = dict(given)
-    for each in of.experimentor:
-        for query in each.all_queries():
-            if lost(query, given[str(query.prompt)] == query.label):
-                partial[str(query.prompt)] = None
+def with_failures(benchmark: Any, labels: Labels, fails: Callable[[Any, bool], bool]) -> Labels:
+    """Return the labels with a failure where ``fails`` of the query, and of whether its label is right, is true."""
+    partial = dict(labels)
+    for query in all_queries(benchmark):
+        prompt = str(query.prompt)
+        if fails(query, labels[prompt] == query.label):
+            partial[prompt] = None
     return partial
 
 
-def filled(of: Any, partial: Labels, right: bool) -> Labels:
-    """The predictions with each failure replaced by a right, or a wrong one."""
+def with_random_failures(benchmark: Any, labels: Labels, rate: float, name: str) -> Labels:
+    """Return the labels with failures at a rate."""
+    return with_failures(benchmark, labels, lambda query, right: chance(f"{name} {query.prompt}") < rate)
+
+
+def with_failures_replaced(benchmark: Any, partial: Labels, *, right: bool) -> Labels:
+    """Return the labels with each failure replaced by a right prediction, or by a wrong one."""
     complete = dict(partial)
-    for each in of.experimentor:
-        for query in each.all_queries():
-            if partial[str(query.prompt)] is None:
-                complete[str(query.prompt)] = query.label if right else 1 - query.label
+    for query in all_queries(benchmark):
+        if partial[str(query.prompt)] is None:
+            complete[str(query.prompt)] = query.label if right else 1 - query.label
     return complete
 
 
-def predicted(of: Any, given: Labels) -> Result:
-    result = of(lambda prompt, label_space: given[str(prompt)], on_error="collect")
+def result_of(benchmark: Any, labels: Labels) -> Result:
+    """Run a benchmark with a model that predicts these labels, and fails where there is none."""
+    result = benchmark(lambda prompt, label_space: labels[str(prompt)], on_error="collect")
     assert isinstance(result, Result)
     return result
 
 
-def chance(text: str) -> float:
-    return random.Random(text).random()
-
-
-def test_each_direction_is_that_of_the_worst_predictions() -> None:
-    """Against runs whose failures were replaced by hand, in each of which every query has a prediction."""
+@pytest.fixture(scope="module")
+def two_runs() -> Any:
+    """Return two runs with failures, and the same runs with a right, or a wrong prediction in the place of each."""
     own = benchmark(names=("own", "other"))
-    given = {"first": answers(own, 0.85, "a"), "second": answers(own, 0.6, "b")}
-    partial = {}
-    for name, labels in given.items():
-        draws = {prompt: chance(f"{name} {prompt}") for prompt in labels}
-        partial[name] = without(own, labels, lambda query, _, draws=draws: draws[str(query.prompt)] < 0.1)
-    found = compare(*(predicted(own, labels) for labels in partial.values()), margin=0.05)
-    low, high = (
-        compare(*(predicted(own, filled(own, labels, right[name])) for name, labels in partial.items()), margin=0.05)
-        for right in ({"first": False, "second": True}, {"first": True, "second": False})
+    first = with_random_failures(own, labels_of_model(own, 0.85, "a"), 0.1, "first")
+    second = with_random_failures(own, labels_of_model(own, 0.6, "b"), 0.1, "second")
+    return SimpleNamespace(
+        first=result_of(own, first),
+        first_wrong=result_of(own, with_failures_replaced(own, first, right=False)),
+        first_right=result_of(own, with_failures_replaced(own, first, right=True)),
+        second=result_of(own, second),
+        second_wrong=result_of(own, with_failures_replaced(own, second, right=False)),
+        second_right=result_of(own, with_failures_replaced(own, second, right=True)),
     )
-    for line, lowest, highest in zip(found.lines, low.lines, high.lines, strict=True):
+
+
+@pytest.fixture(scope="module")
+def comparison(two_runs: Any) -> Any:
+    """Return the comparison of two runs with failures; each line is of a data set or of the mean."""
+    return compare(two_runs.first, two_runs.second, margin=0.05)
+
+
+@pytest.fixture(scope="module")
+def lowest_comparison(two_runs: Any) -> Any:
+    """Return it for the lowest difference: failures are wrong in the first run, right in the second."""
+    return compare(two_runs.first_wrong, two_runs.second_right, margin=0.05)
+
+
+@pytest.fixture(scope="module")
+def highest_comparison(two_runs: Any) -> Any:
+    """Return it for the highest difference: failures are right in the first run, wrong in the second."""
+    return compare(two_runs.first_right, two_runs.second_wrong, margin=0.05)
+
+
+def test_the_interval_covers_the_worst_predictions_in_both_directions(
+    comparison: Any, lowest_comparison: Any, highest_comparison: Any
+) -> None:
+    for line, low, high in zip(comparison.lines, lowest_comparison.lines, highest_comparison.lines, strict=True):
         assert min(line.missing) > 0
-        assert line.interval.low == pytest.approx(lowest.interval.low, abs=1e-6)
-        assert line.interval.high == pytest.approx(highest.interval.high, abs=1e-6)
-        assert lowest.difference < line.difference < highest.difference
-        assert line.p_value == pytest.approx(lowest.p_value, rel=1e-6)
-        assert line.detectable == pytest.approx(
-            max(
-                lowest.detectable + line.difference - lowest.difference,
-                highest.detectable + highest.difference - line.difference,
-            )
-        )
-    assert found.mean.p_value < 0.05
-    for claim, of_low, of_high in zip(found.non_inferiority, low.non_inferiority, high.non_inferiority, strict=True):
-        worst = of_low if claim.run == "first" else of_high
-        assert claim.p_value == pytest.approx(worst.p_value, rel=1e-6)
-    turned = compare(*(predicted(own, labels) for labels in reversed(partial.values())))
-    assert turned.mean.p_value == pytest.approx(found.mean.p_value)
-    assert turned.mean.detectable == pytest.approx(found.mean.detectable)
-    assert (turned.mean.interval.low, turned.mean.interval.high) == pytest.approx(
-        (-found.mean.interval.high, -found.mean.interval.low)
-    )
+        assert low.difference < line.difference < high.difference
+        assert line.interval.low == pytest.approx(low.interval.low, abs=1e-6)
+        assert line.interval.high == pytest.approx(high.interval.high, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_model_that_fails_on_its_errors_is_not_better_than_an_equal_one(seed: int) -> None:
-    """Of accuracy 0.7, one without 60 % of its errors has 0.85 on the queries that it predicted."""
-    own = benchmark(limit=200)
+def test_the_p_value_is_that_of_the_lowest_difference(comparison: Any, lowest_comparison: Any) -> None:
+    """The first run is better, so this is the difference with the largest p-value."""
+    for line, low in zip(comparison.lines, lowest_comparison.lines, strict=True):
+        assert line.p_value == pytest.approx(low.p_value, rel=1e-6)
+    assert comparison.mean.p_value < 0.05
 
-    def lost(query: Any, right: bool) -> bool:
+
+def test_the_detectable_difference_is_larger_by_what_the_failures_may_hide(
+    comparison: Any, lowest_comparison: Any, highest_comparison: Any
+) -> None:
+    for line, low, high in zip(comparison.lines, lowest_comparison.lines, highest_comparison.lines, strict=True):
+        downwards = low.detectable + (line.difference - low.difference)
+        upwards = high.detectable + (high.difference - line.difference)
+        assert line.detectable == pytest.approx(max(downwards, upwards))
+
+
+def test_a_run_is_not_inferior_if_it_is_not_with_its_worst_predictions(
+    comparison: Any, lowest_comparison: Any, highest_comparison: Any
+) -> None:
+    first, second = comparison.non_inferiority
+    first_at_lowest, _ = lowest_comparison.non_inferiority
+    _, second_at_highest = highest_comparison.non_inferiority
+    assert first.p_value == pytest.approx(first_at_lowest.p_value, rel=1e-6)
+    assert second.p_value == pytest.approx(second_at_highest.p_value, rel=1e-6)
+
+
+def test_exchanged_runs_have_the_same_test_and_the_mirrored_interval(two_runs: Any, comparison: Any) -> None:
+    exchanged = compare(two_runs.second, two_runs.first).mean
+    assert exchanged.p_value == pytest.approx(comparison.mean.p_value)
+    assert exchanged.detectable == pytest.approx(comparison.mean.detectable)
+    assert exchanged.interval.low == pytest.approx(-comparison.mean.interval.high)
+    assert exchanged.interval.high == pytest.approx(-comparison.mean.interval.low)
+
+
+def ranks_of_all(runs: dict[str, Result], metric: str = "accuracy") -> dict[str, Any]:
+    """Return the rank of each run, from a test of all pairs."""
+    return {place.run: place for place in rank(runs, metric).runs}
+
+
+def ranks_in_standings(runs: dict[str, Result], metric: str = "accuracy") -> dict[str, Any]:
+    """Return the rank of each run as a leaderboard has it."""
+    return standings(runs, metric, True)
+
+
+def ranks_in_comparison(runs: dict[str, Result]) -> dict[str, Any]:
+    """Return the rank of each run as a comparison of runs has it."""
+    return {place.run: place for place in compare_runs(runs).ranking}
+
+
+@pytest.fixture(scope="module", params=range(6))
+def equal_runs(request: pytest.FixtureRequest) -> dict[str, Result]:
+    """Return two runs of accuracy 0.7: "partial" fails on 60 % of its errors, so 85 % of its predictions are right.
+
+    "worst" is "partial" with wrong predictions in the place of its failures.
+    """
+    seed, own = request.param, benchmark(limit=200)
+
+    def fails(query: Any, right: bool) -> bool:
         return not right and chance(f"{seed} lost {query.prompt}") < 0.6
 
-    answered = without(own, answers(own, 0.7, f"{seed} a"), lost)
-    partial, wrong = predicted(own, answered), filled(own, answered, right=False)
-    whole = predicted(own, answers(own, 0.7, f"{seed} b"))
-    assert partial.averaged["accuracy"] > whole.averaged["accuracy"] + 0.08
-    for runs in ({"partial": partial, "whole": whole}, {"whole": whole, "partial": partial}):
-        for reference in (None, *runs):
-            (pair,) = compare_runs(runs, margin=0.02, reference=reference).comparisons
-            assert pair.overall.p_value > 0.05
-            assert [claim for claim in pair.non_inferiority if claim.shown] == []
-            assert any("neither run" in text for text in pair.conclusion()), f"got {pair.conclusion()}"
-        for ranks in (rank(runs).runs, standings(runs, "accuracy", True).values()):
-            by_run = {place.run: place for place in ranks}
-            assert [place for place in by_run.values() if isinstance(place.verdict, Worse)] == []
-            assert by_run["partial"].at_worst == pytest.approx(compare(whole, predicted(own, wrong)).overall.values[1])
-            leads = by_run["partial"].at_worst > whole.averaged["accuracy"]
-            assert isinstance(by_run["partial"].verdict, Best) is leads
-            assert by_run["partial"].ranks == (1, 2)
+    partial = with_failures(own, labels_of_model(own, 0.7, f"{seed} a"), fails)
+    runs = {
+        "partial": result_of(own, partial),
+        "whole": result_of(own, labels_of_model(own, 0.7, f"{seed} b")),
+        "worst": result_of(own, with_failures_replaced(own, partial, right=False)),
+    }
+    assert runs["partial"].averaged["accuracy"] > runs["whole"].averaged["accuracy"] + 0.08
+    return runs
 
 
-def test_bounds_of_p_values_decide_as_the_tests_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many runs most pairs are decided by a bound, which counts missing queries at their worst as well."""
+@pytest.mark.parametrize("order", [("partial", "whole"), ("whole", "partial")])
+@pytest.mark.parametrize("reference", [None, "partial", "whole"])
+def test_neither_run_is_shown_to_be_better(
+    equal_runs: dict[str, Result], order: tuple[str, str], reference: str | None
+) -> None:
+    compared = {name: equal_runs[name] for name in order}
+    (pair,) = compare_runs(compared, margin=0.02, reference=reference).comparisons
+    assert pair.overall.p_value > 0.05
+    assert [claim for claim in pair.non_inferiority if claim.shown] == []
+    assert any("neither run" in text for text in pair.conclusion()), f"got {pair.conclusion()}"
+
+
+@pytest.mark.parametrize("order", [("partial", "whole"), ("whole", "partial")])
+@pytest.mark.parametrize("ranks_of", [ranks_of_all, ranks_in_standings])
+def test_the_run_with_failures_is_ranked_by_its_worst_accuracy(
+    equal_runs: dict[str, Result], order: tuple[str, str], ranks_of: Any
+) -> None:
+    ranks = ranks_of({name: equal_runs[name] for name in order})
+    assert not isinstance(ranks["partial"].verdict, Worse)
+    assert not isinstance(ranks["whole"].verdict, Worse)
+    assert ranks["partial"].ranks == (1, 2)
+    worst_accuracy = equal_runs["worst"].averaged["accuracy"]
+    assert ranks["partial"].at_worst == pytest.approx(worst_accuracy)
+    partial_is_first = worst_accuracy > equal_runs["whole"].averaged["accuracy"]
+    assert isinstance(ranks["partial"].verdict, Best) is partial_is_first
+
+
+@pytest.fixture(scope="module")
+def ten_runs() -> dict[str, Result]:
+    """Return ten runs of accuracies from 0.45 to 0.9: every third one is complete, has 2 % or has 10 % of failures."""
     own = benchmark(limit=200)
     runs = {}
     for number in range(10):
-        given = answers(own, 0.45 + 0.05 * number, f"{number}")
-        share = (0.0, 0.02, 0.1)[number % 3]
-        draws = {prompt: chance(f"{number} {prompt}") for prompt in given}
-        runs[f"run {number}"] = predicted(
-            own, without(own, given, lambda query, _, draws=draws, share=share: draws[str(query.prompt)] < share)
-        )
-    exact = rank(runs)
+        labels = labels_of_model(own, 0.45 + 0.05 * number, f"{number}")
+        failure_rate = (0.0, 0.02, 0.1)[number % 3]
+        runs[f"run {number}"] = result_of(own, with_random_failures(own, labels, failure_rate, f"{number}"))
+    return runs
+
+
+def test_bounds_of_p_values_decide_as_the_tests_of_all_pairs(
+    ten_runs: dict[str, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many runs most pairs are decided by a bound, which counts missing queries at their worst as well."""
+
+    def decisions(ranking: Any) -> list[Any]:
+        return [(run.run, run.ranks, type(run.verdict)) for run in ranking.runs]
+
+    by_tests = rank(ten_runs)
     for module in (alignment, ranking):
-        monkeypatch.setattr(module, "MOST_RUNS", 2)
-    bounded = rank(runs)
-    assert [(run.run, run.ranks, type(run.verdict)) for run in bounded.runs] == [
-        (run.run, run.ranks, type(run.verdict)) for run in exact.runs
-    ]
-    assert len({run.ranks for run in exact.runs}) > 3
-    at_worst = [run.sorted_by for run in exact.runs if run.sorted_by is not None]
-    assert len(at_worst) == len(exact.runs)
-    assert at_worst == sorted(at_worst, reverse=True)
-    values = [run.value for run in exact.runs if run.value is not None]
-    assert values != sorted(values, reverse=True)
+        monkeypatch.setattr(module, "MOST_RUNS", 2)  # more runs than these are many
+    by_bounds = rank(ten_runs)
+    assert decisions(by_bounds) == decisions(by_tests)
+    assert len({run.ranks for run in by_tests.runs}) > 3
+
+
+def test_runs_are_ranked_by_their_worst_values(ten_runs: dict[str, Result]) -> None:
+    """Which is another order than that of their values without the failures."""
+    ranked = rank(ten_runs).runs
+    worst_values = [run.sorted_by for run in ranked]
+    values = [run.value for run in ranked]
+    assert None not in worst_values
+    assert worst_values == sorted(worst_values, reverse=True)  # type: ignore[type-var]
+    assert values != sorted(values, reverse=True)  # type: ignore[type-var]
 
 
 def test_generalising_counts_missing_queries_at_their_worst() -> None:
+    """Of two models of accuracy 0.7, one fails on two of three of its errors."""
     data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
     own = StaICC.Generalisation(datasets=[data], limit=60, draws=2, templates=2, k=1)
-    whole = predicted(own, answers(own, 0.7, "whole"))
-    partial = without(own, answers(own, 0.7, "partial"), lambda query, right: not right and query.row % 3 > 0)
-    found = compare_generalising(predicted(own, partial), whole)
-    low = compare_generalising(predicted(own, filled(own, partial, False)), whole)
-    high = compare_generalising(predicted(own, filled(own, partial, True)), whole)
-    assert found.overall.difference > 0.1
-    accuracy = predicted(own, partial).averaged["accuracy"]  # of the queries of all conditions together
-    assert found.overall.values[0] == pytest.approx(accuracy)
-    assert found.overall.p_value > 0.05
-    assert found.overall.interval.low == pytest.approx(low.overall.interval.low)
-    assert found.overall.interval.high == pytest.approx(high.overall.interval.high)
+    labels = labels_of_model(own, 0.7, "partial")
+    partial = with_failures(own, labels, lambda query, right: not right and query.row % 3 > 0)
+    whole = result_of(own, labels_of_model(own, 0.7, "whole"))
+    found = compare_generalising(result_of(own, partial), whole).overall
+    lowest = compare_generalising(result_of(own, with_failures_replaced(own, partial, right=False)), whole).overall
+    highest = compare_generalising(result_of(own, with_failures_replaced(own, partial, right=True)), whole).overall
+    assert found.difference > 0.1
+    assert found.values[0] == pytest.approx(result_of(own, partial).averaged["accuracy"])
+    assert found.p_value > 0.05
+    assert found.interval.low == pytest.approx(lowest.interval.low)
+    assert found.interval.high == pytest.approx(highest.interval.high)
 
 
-@pytest.mark.parametrize("metric", ["macro_F1", "averaged_truelabel_likelihood"])
-def test_only_means_over_queries_are_tested_if_a_query_is_missing(metric: str) -> None:
-    own = benchmark()
+@pytest.fixture(scope="module")
+def one_failure() -> dict[str, Result]:
+    """Return runs of probabilities: "partial" is better, and fails on one of 200 queries."""
 
-    def scores(given: Labels) -> Labels:
+    def probabilities(labels: Labels) -> Labels:
         rows = {0: [0.9, 0.1], 1: [0.1, 0.9], None: None}
-        return {prompt: rows[label] for prompt, label in given.items()}
+        return {prompt: rows[label] for prompt, label in labels.items()}
 
-    partial = without(own, answers(own, 0.9, "a"), lambda query, _: (query.row, query.repeat) == (3, 1))
-    runs = {"partial": predicted(own, scores(partial)), "whole": predicted(own, scores(answers(own, 0.6, "b")))}
-    (pair,) = compare_runs(runs, metric, margin=0.02).comparisons
-    assert pair.overall.values == pytest.approx([run.averaged[metric] for run in runs.values()])
-    if metric == "macro_F1":
-        assert pair.overall.outcome == Untested("1 of 200 queries have no score, and macro_F1 is no mean over queries")
-        assert (pair.overall.interval, pair.overall.detectable) == (None, None)
-        assert {claim.p_value for claim in pair.non_inferiority} == {None}
-        places = {place.run: place for place in rank(runs, metric).runs}
-        assert {type(place.verdict) for place in places.values()} == {Untested}
-        assert places["partial"].at_worst is None
-        row_of_partial = next(line for line in str(rank(runs, metric)).splitlines() if "partial" in line)
-        assert row_of_partial.split()[-1] == "-"
-        assert {type(place.verdict) for place in standings(runs, metric, True).values()} == {Untested}
-    else:
-        assert not isinstance(pair.overall.outcome, Untested)
-        assert pair.overall.outcome.significant
+    def fails(query: Any, right: bool) -> bool:
+        return (query.row, query.repeat) == (3, 1)
+
+    own = benchmark()
+    partial = with_failures(own, labels_of_model(own, 0.9, "a"), fails)
+    whole = labels_of_model(own, 0.6, "b")
+    return {"partial": result_of(own, probabilities(partial)), "whole": result_of(own, probabilities(whole))}
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_data_set_that_failed_as_a_whole_counts_at_its_worst(seed: int) -> None:
-    """A model is right on 90 % of one data set and fails on the other; its equal is right on 70 % and on 70 %."""
-    own = benchmark(names=("one", "two"))
-    strong, even = answers(own, 0.9, f"a {seed}"), answers(own, 0.7, f"b {seed}")
-    failing = without(own, strong, lambda query, _: "two" in query.prompt)
-    all_wrong = filled(own, failing, right=False)
-    runs = {"failing": predicted(own, failing), "even": predicted(own, even)}
+def test_a_mean_over_queries_is_tested_if_a_query_is_missing(one_failure: dict[str, Result]) -> None:
+    metric = "averaged_truelabel_likelihood"
+    (pair,) = compare_runs(one_failure, metric, margin=0.02).comparisons
+    assert pair.overall.values == pytest.approx([run.averaged[metric] for run in one_failure.values()])
+    assert pair.overall.outcome.significant
 
-    found = compare(*runs.values(), margin=0.05)
-    of_wrong = compare(predicted(own, all_wrong), runs["even"], margin=0.05)
+
+def test_a_metric_that_is_no_mean_over_queries_is_not_tested_if_a_query_is_missing(
+    one_failure: dict[str, Result],
+) -> None:
+    (pair,) = compare_runs(one_failure, "macro_F1", margin=0.02).comparisons
+    assert pair.overall.values == pytest.approx([run.averaged["macro_F1"] for run in one_failure.values()])
+    assert pair.overall.outcome == Untested("1 of 200 queries have no score, and macro_F1 is no mean over queries")
+    assert pair.overall.interval is None
+    assert pair.overall.detectable is None
+    assert [claim.p_value for claim in pair.non_inferiority] == [None, None]
+
+
+@pytest.mark.parametrize("ranks_of", [ranks_of_all, ranks_in_standings])
+def test_such_a_metric_ranks_no_run(one_failure: dict[str, Result], ranks_of: Any) -> None:
+    ranks = ranks_of(one_failure, "macro_F1")
+    assert isinstance(ranks["partial"].verdict, Untested)
+    assert isinstance(ranks["whole"].verdict, Untested)
+    assert ranks["partial"].at_worst is None
+
+
+def test_the_table_of_ranks_has_no_worst_value_of_such_a_metric(one_failure: dict[str, Result]) -> None:
+    table = str(rank(one_failure, "macro_F1")).splitlines()
+    row_of_partial, *_ = [line for line in table if "partial" in line]
+    assert row_of_partial.split()[-1] == "-"
+
+
+@pytest.fixture(scope="module", params=range(4))
+def failed_on_a_dataset(request: pytest.FixtureRequest) -> Any:
+    """Return ``failing``, right on 90 % of one data set, failed on the other, and ``even``, right on 70 % of both.
+
+    ``all_wrong`` is ``failing`` with wrong predictions in the place of its failures.
+    """
+    seed, own = request.param, benchmark(names=("one", "two"))
+    labels = labels_of_model(own, 0.9, f"a {seed}")
+    failing = with_failures(own, labels, lambda query, right: "two" in query.prompt)
+    return SimpleNamespace(
+        failing=result_of(own, failing),
+        even=result_of(own, labels_of_model(own, 0.7, f"b {seed}")),
+        all_wrong=result_of(own, with_failures_replaced(own, failing, right=False)),
+    )
+
+
+def test_the_mean_is_tested_although_a_data_set_failed_as_a_whole(failed_on_a_dataset: Any) -> None:
+    found = compare(failed_on_a_dataset.failing, failed_on_a_dataset.even)
     assert [line.dataset for line in found.datasets] == ["one", "two"]
     assert found.overall.values[0] is None
     assert found.overall.missing == (200, 0)
     assert isinstance(found.overall.outcome, Tested)
+
+
+def test_a_run_that_failed_on_a_data_set_is_not_shown_to_be_better(failed_on_a_dataset: Any) -> None:
+    found = compare(failed_on_a_dataset.failing, failed_on_a_dataset.even)
     assert not (found.overall.outcome.significant and found.overall.ends[0] > 0.0)
-    assert found.overall.interval.low == pytest.approx(of_wrong.overall.interval.low)
-    assert found.non_inferiority[0].p_value == pytest.approx(of_wrong.non_inferiority[0].p_value)
     assert "is better" not in "".join(found.conclusion())
 
-    for ranks in (rank(runs).runs, standings(runs, "accuracy", True).values(), compare_runs(runs).ranking):
-        places = {place.run: place for place in ranks}
-        assert places["failing"].value is None
-        assert places["failing"].at_worst == pytest.approx(predicted(own, all_wrong).averaged["accuracy"])
-        assert isinstance(places["even"].verdict, Best)
-        assert isinstance(places["failing"].verdict, Tied)
-    assert r"\underline{--} (200 left out)" in latex_scores(runs)
-    summary = report_html(runs)
-    assert "with missing queries at their worst" in summary
-    assert "at worst 0.4" in summary
-    for form in FORMATS:
-        assert "NaN" not in format_comparisons([compare_runs(runs)], form)
+
+def test_a_run_that_failed_on_a_data_set_is_compared_as_if_it_were_wrong_there(failed_on_a_dataset: Any) -> None:
+    found = compare(failed_on_a_dataset.failing, failed_on_a_dataset.even, margin=0.05)
+    worst = compare(failed_on_a_dataset.all_wrong, failed_on_a_dataset.even, margin=0.05)
+    assert found.overall.interval.low == pytest.approx(worst.overall.interval.low)
+    assert found.non_inferiority[0].p_value == pytest.approx(worst.non_inferiority[0].p_value)
+
+
+@pytest.mark.parametrize("ranks_of", [ranks_of_all, ranks_in_standings, ranks_in_comparison])
+def test_a_run_that_failed_on_a_data_set_is_ranked_by_its_worst_accuracy(
+    failed_on_a_dataset: Any, ranks_of: Any
+) -> None:
+    ranks = ranks_of({"failing": failed_on_a_dataset.failing, "even": failed_on_a_dataset.even})
+    assert ranks["failing"].value is None
+    assert ranks["failing"].at_worst == pytest.approx(failed_on_a_dataset.all_wrong.averaged["accuracy"])
+    assert isinstance(ranks["even"].verdict, Best)
+    assert isinstance(ranks["failing"].verdict, Tied)
+
+
+def test_reports_say_that_a_run_failed_on_a_data_set(failed_on_a_dataset: Any) -> None:
+    named = {"failing": failed_on_a_dataset.failing, "even": failed_on_a_dataset.even}
+    assert r"\underline{--} (200 left out)" in latex_scores(named)
+    page = report_html(named)
+    assert "with missing queries at their worst" in page
+    assert "at worst 0.4" in page
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_format_of_a_comparison_writes_nan(failed_on_a_dataset: Any, form: Any) -> None:
+    comparison = compare_runs({"failing": failed_on_a_dataset.failing, "even": failed_on_a_dataset.even})
+    assert "NaN" not in format_comparisons([comparison], form)
 
 
 def test_one_query_more_or_less_without_a_score_changes_no_verdict() -> None:
     own = benchmark(names=("one", "two"))
-    strong, even = answers(own, 0.95, "a"), predicted(own, answers(own, 0.6, "b"))
+    strong, even = labels_of_model(own, 0.95, "a"), result_of(own, labels_of_model(own, 0.6, "b"))
     prompts = [prompt for prompt in strong if "two" in prompt]
     nearly = {prompt: None if prompt in prompts[1:] else label for prompt, label in strong.items()}
     wholly = {prompt: None if prompt in prompts else label for prompt, label in strong.items()}
-    outcomes = [compare(predicted(own, partial), even).overall.outcome for partial in (nearly, wholly)]
+    outcomes = [compare(result_of(own, partial), even).overall.outcome for partial in (nearly, wholly)]
     assert [outcome.significant for outcome in outcomes] == [False, False]
 
 
 def test_a_run_can_lead_although_it_failed_on_a_data_set() -> None:
     """Wrong on all of one data set and right on most of the other is still better than wrong on nearly all."""
     own = benchmark(names=("one", "two"))
-    failing = without(own, answers(own, 0.95, "a"), lambda query, _: "two" in query.prompt)
-    runs = {"low": predicted(own, answers(own, 0.1, "b")), "failing": predicted(own, failing)}
+    failing = with_failures(own, labels_of_model(own, 0.95, "a"), lambda query, _: "two" in query.prompt)
+    runs = {"low": result_of(own, labels_of_model(own, 0.1, "b")), "failing": result_of(own, failing)}
     assert compare(*runs.values()).conclusion()[0].startswith("second is better")
     verdicts = {place.run: type(place.verdict) for place in rank(runs).runs}
     assert verdicts == {"failing": Best, "low": Worse}
@@ -272,8 +424,8 @@ def test_a_run_can_lead_although_it_failed_on_a_data_set() -> None:
 
 def test_metrics_that_are_no_means_are_untested_if_a_data_set_failed_as_a_whole() -> None:
     own = benchmark(names=("one", "two"))
-    failing = without(own, answers(own, 0.9, "a"), lambda query, _: "two" in query.prompt)
-    runs = {"failing": predicted(own, failing), "even": predicted(own, answers(own, 0.7, "b"))}
+    failing = with_failures(own, labels_of_model(own, 0.9, "a"), lambda query, _: "two" in query.prompt)
+    runs = {"failing": result_of(own, failing), "even": result_of(own, labels_of_model(own, 0.7, "b"))}
     found = compare(*runs.values(), "macro_F1")
     assert isinstance(found.overall.outcome, Untested)
     assert found.overall.ends is None
@@ -291,7 +443,7 @@ def test_slopes_consistency_and_bias_of_a_data_set_that_failed_count_at_their_wo
             numbers = [chance(f"{prompt} {label}") for label in range(len(query.label_space))]
             full[prompt] = [number / sum(numbers) for number in numbers]
             lost[prompt] = None if each.name == "TREC" else full[prompt]
-    complete, partial = predicted(own, full), predicted(own, lost)
+    complete, partial = result_of(own, full), result_of(own, lost)
     found = compare(partial, complete)
     assert [line.dataset for line in found.datasets] == ["mini", "TREC"]
     assert (found.datasets[1].values[0], found.overall.values[0]) == (None, None)
@@ -303,8 +455,8 @@ def test_slopes_consistency_and_bias_of_a_data_set_that_failed_count_at_their_wo
 def test_a_run_that_failed_as_a_whole_is_last_and_not_shown_to_be_worse() -> None:
     """Its model may have been right on every query, so nothing is said against it."""
     own = benchmark()
-    labels = answers(own, 0.8, "a")
-    runs = {"failed": predicted(own, dict.fromkeys(labels)), "whole": predicted(own, labels)}
+    labels = labels_of_model(own, 0.8, "a")
+    runs = {"failed": result_of(own, dict.fromkeys(labels)), "whole": result_of(own, labels)}
     found = compare(*runs.values())
     assert found.conclusion() == ["neither run is shown to be better (p = 1)"]
     assert [place.run for place in rank(runs).runs] == ["whole", "failed"]
@@ -324,7 +476,7 @@ def test_slopes_consistency_and_entropies_count_missing_queries_at_their_worst(b
             likely = chance(prompt)
             full[prompt] = [likely / 2, 1 - likely, likely / 2]
             lost[prompt] = None if chance(f"lost {prompt}") < 0.06 else full[prompt]
-    complete, partial = predicted(own, full), predicted(own, lost)
+    complete, partial = result_of(own, full), result_of(own, lost)
     metric = {"GLER": "accuracy", "Template_sens": "consistency", "Contextual_bias": "contextual_bias"}[
         complete.benchmark
     ]
@@ -354,8 +506,8 @@ def test_the_worst_end_of_a_slope_depends_on_the_sign_of_the_weight_of_a_conditi
                 lost[prompt] = None
                 wrong = 1 - query.label
                 low[prompt] = wrong if clean else query.label
-    complete, partial = predicted(own, full), predicted(own, lost)
-    found, lowest = compare(partial, complete).overall, compare(predicted(own, low), complete).overall
+    complete, partial = result_of(own, full), result_of(own, lost)
+    found, lowest = compare(partial, complete).overall, compare(result_of(own, low), complete).overall
     assert found.interval.low == pytest.approx(lowest.interval.low, abs=2e-3)
     assert lowest.difference < found.difference - 0.02
 
@@ -363,8 +515,8 @@ def test_the_worst_end_of_a_slope_depends_on_the_sign_of_the_weight_of_a_conditi
 def test_baselines_are_those_of_all_queries_and_missing_ones_count_as_wrong() -> None:
     """Half of its predictions are right, all others are missing: it is no better than a constant label."""
     own = benchmark(names=("own", "other"))
-    partial = without(own, answers(own, 0.5, "a"), lambda query, right: not right)
-    some, wrong = predicted(own, partial), predicted(own, filled(own, partial, right=False))
+    partial = with_failures(own, labels_of_model(own, 0.5, "a"), lambda query, right: not right)
+    some, wrong = result_of(own, partial), result_of(own, with_failures_replaced(own, partial, right=False))
     assert some.averaged["accuracy"] == 1.0
     assert some.means.baselines == wrong.means.baselines
     assert some.details["own"].baselines == wrong.details["own"].baselines

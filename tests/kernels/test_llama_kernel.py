@@ -24,44 +24,55 @@ PROMPTS = [
     for n in range(8)
 ]
 TYPES = {"type_k": 0, "type_v": 0}  # the cache in float32, as in torch
-REFUSED: dict[str, tuple[type[Exception], str]] = {
-    "llama:x/y": (ArgumentError, "hf:x/y"),
-    "llama:": (ArgumentError, "needs a model"),
-    "llama:none.gguf": (ArgumentError, "no GGUF file"),
-    "llama:smollm2;label_scoring=all": (ArgumentError, r"\bfull\b"),
-    "llama:smollm2;compile=true": (UnknownNameError, "'compile'"),
-    "llama:smollm2;n_gpu_layer=1": (UnknownNameError, "'n_gpu_layers'"),
-    "llama:smollm2;system=Hello": (ArgumentError, "'chat'"),
-}
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_meaning_is_refused_when_the_kernel_is_made(name: str) -> None:
-    kind, said = REFUSED[name]
-    with pytest.raises(kind, match=said):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("llama:x/y", "hf:x/y"),
+        ("llama:", "needs a model"),
+        ("llama:none.gguf", "no GGUF file"),
+        ("llama:smollm2;label_scoring=all", r"\bfull\b"),
+        ("llama:smollm2;system=Hello", "'chat'"),
+    ],
+)
+def test_a_name_that_makes_no_kernel_is_refused_with_a_remedy(name: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        load_kernel(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("llama:smollm2;compile=true", "'compile'"), ("llama:smollm2;n_gpu_layer=1", "'n_gpu_layers'")],
+)
+def test_an_unknown_option_is_refused(name: str, option: str) -> None:
+    """``compile`` is an option of other kernels; for ``n_gpu_layer``, the message has the option that was meant."""
+    with pytest.raises(UnknownNameError, match=option):
         load_kernel(name)
 
 
 def test_a_kernel_is_named_by_its_file_and_pickled_by_its_options() -> None:
     kernel = load_kernel("llama:smollm2;n_threads=1;label_scoring=full")
     copy = pickle.loads(pickle.dumps(kernel))
-    assert (copy.display_name, copy.options, copy.engine_arguments) == (
-        "llama:smollm2",
-        kernel.options,
-        {"n_threads": 1},
-    )
+    assert copy.display_name == "llama:smollm2"
+    assert copy.options == kernel.options
+    assert copy.engine_arguments == {"n_threads": 1}
 
 
 @pytest.fixture(scope="module")
-def files(
-    need: Callable[[Iterable[str], str], None], smollm2: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, Path]:
-    """SmolLM2 in four bits, and in float32 with the same weights."""
+def quantised_file(need: Callable[[Iterable[str], str], None], smollm2: Path) -> Path:
+    """Return the file of SmolLM2 in four bits."""
     need(("llama_cpp",), "the engine llama.cpp")
+    return smollm2
+
+
+@pytest.fixture(scope="module")
+def float_file(quantised_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the same weights in float32 to a file, and return it."""
     import gguf
 
     target = tmp_path_factory.mktemp("float32") / "model.gguf"
-    reader, writer = gguf.GGUFReader(smollm2), gguf.GGUFWriter(target, "llama")
+    reader, writer = gguf.GGUFReader(quantised_file), gguf.GGUFWriter(target, "llama")
     for field in reader.fields.values():
         if not field.name.startswith("GGUF.") and field.name not in ("general.architecture", "general.file_type"):
             writer.add_key_value(field.name, field.contents(), field.types[0], field.types[-1])
@@ -71,114 +82,235 @@ def files(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return smollm2, target
+    return target
 
 
-@pytest.mark.parametrize("name", ["model", "model [Q4] *"])
-def test_the_identity_of_a_model_in_several_files_is_of_the_bytes_of_all(name: str, tmp_path: Path) -> None:
-    """Files of other models in the folder are no part of it, and the name may have any characters."""
+def digest_of_file(path: Path) -> str:
+    """Return the digest of the identity of the kernel with a model's file."""
+    return identity_of(load_kernel(f"llama:{path}")).digest
+
+
+def test_the_identity_of_a_model_is_of_the_bytes_of_its_file(tmp_path: Path) -> None:
     pytest.importorskip("llama_cpp")
-    parts = [tmp_path / f"{name}-{number:05}-of-00003.gguf" for number in (1, 2, 3)]
+    path = tmp_path / "single.gguf"
+    path.write_text("abc")
+    before = digest_of_file(path)
+    path.write_text("abx")
+    assert digest_of_file(path) != before
 
-    def digest(contents: str, others: str = "") -> str:
-        for part, content in zip(parts, contents, strict=True):
-            part.write_text(content, "utf-8")
-        for number in (1, 2, 3):
-            (tmp_path / f"{name}-other-{number:05}-of-00003.gguf").write_text(others, "utf-8")
-            (tmp_path / f"{name}-{number:05}-of-00004.gguf").write_text(others, "utf-8")
-        return identity_of(load_kernel(f"llama:{parts[0]}")).digest
 
-    original = digest("abc")
-    assert digest("abc", others="changed") == original
-    changed = {digest(contents) for contents in ("xbc", "axc", "abx", "acb", "bac")}
-    assert len({original, *changed}) == 6
-    (tmp_path / "single.gguf").write_text("abc", "utf-8")
-    single = load_kernel(f"llama:{tmp_path / 'single.gguf'}")
-    before = identity_of(single).digest
-    (tmp_path / "single.gguf").write_text("abx", "utf-8")
-    assert identity_of(single).digest != before
+@pytest.fixture(params=["model", "model [Q4] *"])
+def files_of_a_model(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
+    """Return the three files of a model, with the contents "a", "b" and "c"; its name may have any characters."""
+    pytest.importorskip("llama_cpp")
+    paths = [tmp_path / f"{request.param}-0000{number}-of-00003.gguf" for number in (1, 2, 3)]
+    for path, content in zip(paths, "abc", strict=True):
+        path.write_text(content)
+    return paths
+
+
+@pytest.mark.parametrize("contents", ["xbc", "axc", "abx", "acb", "bac"])
+def test_the_identity_of_a_model_in_several_files_is_of_the_bytes_of_all(
+    files_of_a_model: list[Path], contents: str
+) -> None:
+    """Another content of one of the files, or two contents exchanged, is another model."""
+    before = digest_of_file(files_of_a_model[0])
+    for path, content in zip(files_of_a_model, contents, strict=True):
+        path.write_text(content)
+    assert digest_of_file(files_of_a_model[0]) != before
+
+
+@pytest.mark.parametrize("name", ["{model}-other-00001-of-00003.gguf", "{model}-00001-of-00004.gguf"])
+def test_files_of_other_models_in_the_folder_do_not_change_the_identity(
+    files_of_a_model: list[Path], name: str
+) -> None:
+    first = files_of_a_model[0]
+    before = digest_of_file(first)
+    model = first.name.removesuffix("-00001-of-00003.gguf")
+    (first.parent / name.format(model=model)).write_text("x")
+    assert digest_of_file(first) == before
 
 
 def difference(rows: Any, others: Any) -> float:
+    """Return the largest absolute difference between the numbers of two tables."""
     return max(abs(a - b) for row, other in zip(rows, others, strict=True) for a, b in zip(row, other, strict=True))
 
 
+SCORING_OPTIONS = [
+    pytest.param({"label_scoring": scoring, **more}, id=f"{scoring} {' '.join(more)}")
+    for scoring in ("last", "first", "full")
+    for more in ({}, {"last_blank": "label"}, {"prompt_format": "chat"})
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("scoring", ["last", "first", "full"])
-@pytest.mark.parametrize("more", [{}, {"last_blank": "label"}, {"prompt_format": "chat"}], ids=str)
-def test_label_scores_equal_the_torch_kernel(files: Any, scoring: str, more: dict[str, str]) -> None:
-    options = {"label_scoring": scoring, **more}
-    torch = load_kernel("smollm2", dtype="float32", **options)
-    expected = torch.score(PROMPTS, LABELS)
-    quantised, exact = load_kernel(f"llama:{files[0]}", **options), load_kernel(f"llama:{files[1]}", **options, **TYPES)
-    found = exact.score(PROMPTS, LABELS)
-    assert exact.format.encode(exact.rendered(PROMPTS)) == torch.format.encode(torch.rendered(PROMPTS))
+@pytest.mark.parametrize("options", SCORING_OPTIONS)
+def test_label_scores_equal_those_of_the_torch_kernel(float_file: Path, options: dict[str, str]) -> None:
+    """With the same weights in float32; so do the tokens of the prompts, the label mass, and the issues."""
+    kernel = load_kernel(f"llama:{float_file}", **options, **TYPES)
+    torch_kernel = load_kernel("smollm2", dtype="float32", **options)
+    found, expected = kernel.score(PROMPTS, LABELS), torch_kernel.score(PROMPTS, LABELS)
     assert difference(found.probabilities, expected.probabilities) < 1e-3
     assert difference([found.label_mass], [expected.label_mass]) < 1e-3
     assert [issue.kind for issue in found.issues] == [issue.kind for issue in expected.issues]
-    assert difference(quantised.batch(PROMPTS, LABELS), expected.probabilities) < 0.1
-    assert difference([exact(PROMPTS[3], LABELS)], found.probabilities[3:4]) < 1e-4  # alone, after other prompts
+    tokens = kernel.format.encode(kernel.rendered(PROMPTS))
+    assert tokens == torch_kernel.format.encode(torch_kernel.rendered(PROMPTS))
 
 
 @pytest.mark.slow
-def test_text_channel_losses_and_forecast(files: Any) -> None:
-    torch, kernel = load_kernel("smollm2", dtype="float32"), load_kernel(f"llama:{files[1]}", **TYPES)
+@pytest.mark.parametrize("options", SCORING_OPTIONS)
+def test_label_scores_of_quantised_weights_are_near_those_of_the_torch_kernel(
+    quantised_file: Path, options: dict[str, str]
+) -> None:
+    kernel = load_kernel(f"llama:{quantised_file}", **options)
+    torch_kernel = load_kernel("smollm2", dtype="float32", **options)
+    assert difference(kernel.batch(PROMPTS, LABELS), torch_kernel.batch(PROMPTS, LABELS)) < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", SCORING_OPTIONS)
+def test_label_scores_do_not_depend_on_the_other_prompts(float_file: Path, options: dict[str, str]) -> None:
+    """A prompt alone gets the scores that it gets among others."""
+    kernel = load_kernel(f"llama:{float_file}", **options, **TYPES)
+    rows = kernel.batch(PROMPTS, LABELS)
+    assert difference([kernel(PROMPTS[3], LABELS)], [rows[3]]) < 1e-4
+
+
+@pytest.fixture(scope="module")
+def kernels(float_file: Path) -> tuple[Any, Any]:
+    """Return the kernel on llama.cpp and the torch kernel, with the same weights in float32."""
+    return load_kernel(f"llama:{float_file}", **TYPES), load_kernel("smollm2", dtype="float32")
+
+
+@pytest.mark.slow
+def test_noisy_channel_scores_and_losses_equal_those_of_the_torch_kernel(kernels: tuple[Any, Any]) -> None:
+    kernel, torch_kernel = kernels
     queries = [[f"label: {label} question: {prompt}" for label in LABELS] for prompt in PROMPTS[:2]]
-    assert difference(kernel.batch(queries, LABELS), torch.batch(queries, LABELS)) < 1e-3
-    assert kernel.losses(PROMPTS[:3]) == pytest.approx(torch.losses(PROMPTS[:3]), abs=1e-3)
+    assert difference(kernel.batch(queries, LABELS), torch_kernel.batch(queries, LABELS)) < 1e-3
+    assert kernel.losses(PROMPTS[:3]) == pytest.approx(torch_kernel.losses(PROMPTS[:3]), abs=1e-3)
+
+
+@pytest.mark.slow
+def test_texts_equal_those_of_the_torch_kernel(kernels: tuple[Any, Any]) -> None:
+    kernel, torch_kernel = kernels
     texts = kernel.generate(PROMPTS[:3], 8)
-    assert texts == torch.generate(PROMPTS[:3], 8)
-    assert [text.finish_reason for text in texts] == ["length"] * 3
+    assert texts == torch_kernel.generate(PROMPTS[:3], 8)
+    assert [text.finish_reason for text in texts] == ["length", "length", "length"]
+
+
+@pytest.mark.slow
+def test_a_text_ends_at_a_stop_string(kernels: tuple[Any, Any]) -> None:
+    kernel, _ = kernels
+    (eight_tokens,) = kernel.generate(PROMPTS[:1], 8)
     (line,) = kernel.generate(PROMPTS[:1], 40, ["\n"])
-    assert (line, line.finish_reason) == (texts[0].split("\n")[0], "stop")
-    samples = [kernel.generate(PROMPTS[:2], 6, temperature=1.0, seed=seed) for seed in (1, 2, 1)]
-    assert samples[0] == samples[2] != samples[1]
-    work, read = kernel.forecast_prompts(PROMPTS, LABELS), kernel.tokens_used[0]
+    assert line == eight_tokens.split("\n")[0]
+    assert line.finish_reason == "stop"
+
+
+@pytest.mark.slow
+def test_samples_follow_the_seed(kernels: tuple[Any, Any]) -> None:
+    kernel, _ = kernels
+    samples = kernel.generate(PROMPTS[:2], 6, temperature=1.0, seed=1)
+    assert kernel.generate(PROMPTS[:2], 6, temperature=1.0, seed=2) != samples
+    assert kernel.generate(PROMPTS[:2], 6, temperature=1.0, seed=1) == samples
+
+
+@pytest.mark.slow
+def test_a_forecast_has_the_tokens_that_are_read(kernels: tuple[Any, Any]) -> None:
+    kernel, _ = kernels
+    forecast = kernel.forecast_prompts(PROMPTS, LABELS)
+    tokens_before = kernel.tokens_used[0]
     kernel.batch(PROMPTS, LABELS)
-    assert kernel.tokens_used[0] - read == work.tokens
-    assert work.limit == 8192
-    long = "It rains. " * 400 + PROMPTS[0]
-    assert difference([kernel(long, LABELS)], [torch(long, LABELS)]) < 1e-3  # the context grows
+    assert forecast.tokens == kernel.tokens_used[0] - tokens_before
+    assert forecast.limit == 8192
+
+
+@pytest.mark.slow
+def test_the_context_grows_for_a_long_prompt(kernels: tuple[Any, Any]) -> None:
+    kernel, torch_kernel = kernels
+    long_prompt = "It rains. " * 400 + PROMPTS[0]
+    assert difference([kernel(long_prompt, LABELS)], [torch_kernel(long_prompt, LABELS)]) < 1e-3
+
+
+@pytest.mark.slow
+def test_a_prompt_that_is_longer_than_the_context_of_the_model_is_refused(kernels: tuple[Any, Any]) -> None:
+    kernel, _ = kernels
     with pytest.raises(ArgumentError, match="8192"):
         kernel("It rains. " * 4000, LABELS)
+
+
+@pytest.mark.slow
+def test_guided_texts_are_refused(kernels: tuple[Any, Any]) -> None:
+    kernel, _ = kernels
     with pytest.raises(ArgumentError, match="without guided texts"):
         kernel.generate(PROMPTS[:1], choices=LABELS)
 
 
+def identified_digest(path: Path, **options: Any) -> str:
+    """Return the digest of the identity of the kernel with these options, which must be complete."""
+    identity = identity_of(load_kernel(f"llama:{path}", **options))
+    assert not identity.unidentified
+    return identity.digest
+
+
 @pytest.mark.slow
-def test_the_identity_is_of_the_bytes_the_options_and_the_version(
-    files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_identity_depends_neither_on_the_name_of_the_file_nor_on_options_of_speed(
+    quantised_file: Path, tmp_path: Path
 ) -> None:
-    llama_cpp = pytest.importorskip("llama_cpp")
-
-    def digest(path: Path = files[0], **options: Any) -> str:
-        identity = identity_of(load_kernel(f"llama:{path}", **options))
-        assert not identity.unidentified
-        return identity.digest
-
-    first = digest()
-    copy = tmp_path / "other.gguf"
-    shutil.copy(files[0], copy)
-    kernel = load_kernel(f"llama:{copy};n_threads=2")
-    assert identity_of(kernel).digest == first == digest(use_mmap=False)
-    kernel(PROMPTS[0], LABELS)
-    assert identity_of(kernel).digest == first == digest()  # loading changes nothing
-    others = [digest(files[1]), digest(type_k=0), digest(label_scoring="full"), digest(max_length=99)]
-    monkeypatch.setattr(llama_cpp, "__version__", "0.0-test")
-    assert len({first, digest(), *others}) == 6
-    assert identity_of(load_kernel(f"llama:{files[0]}", lora_path=str(copy))).unidentified
+    shutil.copy(quantised_file, tmp_path / "other.gguf")
+    digest = identified_digest(quantised_file)
+    assert identified_digest(tmp_path / "other.gguf", n_threads=2) == digest
+    assert identified_digest(quantised_file, use_mmap=False) == digest
 
 
 @pytest.mark.slow
-def test_a_run_with_a_store_and_replies(files: Any, tmp_path: Path) -> None:
-    kernel, benchmark = load_kernel(f"llama:{files[0]}"), Normal(datasets=["mini"], limit=4, unparsed="excluded")
-    first = benchmark(kernel, store=tmp_path / "run.sqlite")
-    assert benchmark(load_kernel(f"llama:{files[0]}"), store=tmp_path / "run.sqlite") == first
+def test_loading_the_model_does_not_change_the_identity(quantised_file: Path) -> None:
+    kernel = load_kernel(f"llama:{quantised_file}")
+    before = identity_of(kernel).digest
+    kernel(PROMPTS[0], LABELS)
+    assert identity_of(kernel).digest == before
+    assert identified_digest(quantised_file) == before
+
+
+@pytest.mark.slow
+def test_the_identity_follows_the_weights_the_options_and_the_version(
+    quantised_file: Path, float_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = {
+        identified_digest(quantised_file),
+        identified_digest(float_file),
+        identified_digest(quantised_file, type_k=0),
+        identified_digest(quantised_file, label_scoring="full"),
+        identified_digest(quantised_file, max_length=99),
+    }
+    monkeypatch.setattr("llama_cpp.__version__", "0.0-test")
+    digests.add(identified_digest(quantised_file))
+    assert len(digests) == 6
+
+
+@pytest.mark.slow
+def test_a_kernel_with_a_lora_file_is_unidentified(quantised_file: Path) -> None:
+    kernel = load_kernel(f"llama:{quantised_file}", lora_path=str(quantised_file))
+    assert identity_of(kernel).unidentified
+
+
+@pytest.mark.slow
+def test_a_run_with_a_store_is_repeated_by_another_kernel_of_the_file(quantised_file: Path, tmp_path: Path) -> None:
+    benchmark, store = Normal(datasets=["mini"], limit=4), tmp_path / "run.sqlite"
+    kernel = load_kernel(f"llama:{quantised_file}")
     assert kernel.display_name == "llama:SmolLM2-135M-Instruct.Q4_1.gguf"
-    replies = benchmark(text_inference(kernel, 3))
-    assert any("of 8 replies" in text and "max_tokens=3" in text for text in replies.warnings), (
-        f"got {replies.warnings}"
-    )
+    result = benchmark(kernel, store=store)
+    assert benchmark(load_kernel(f"llama:{quantised_file}"), store=store) == result
+
+
+@pytest.mark.slow
+def test_a_run_warns_of_replies_that_are_cut_off(quantised_file: Path) -> None:
+    """Of three tokens, which are too few for most labels."""
+    kernel = load_kernel(f"llama:{quantised_file}")
+    result = Normal(datasets=["mini"], limit=4, unparsed="excluded")(text_inference(kernel, 3))
+    warnings = "\n".join(result.warnings)
+    assert "of 8 replies" in warnings
+    assert "max_tokens=3" in warnings
 
 
 MEMORY = r"""
@@ -192,21 +324,26 @@ print(json.dumps([int(peak), rows]))
 """
 
 
+def memory_and_scores(name: str) -> tuple[int, list[list[float]]]:
+    """Return the most memory (kB) of a process that scores the prompts of ``MEMORY`` with a kernel, and the scores."""
+    done = subprocess.run([sys.executable, "-c", MEMORY, name], stdout=subprocess.PIPE, check=True)
+    memory, scores = json.loads(done.stdout)
+    return memory, scores
+
+
 @pytest.mark.slow
 @pytest.mark.pack
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc, which only Linux has")
-def test_memory_and_labels_of_real_prompts(files: Any) -> None:
-    (little, rows), (much, others) = (
-        json.loads(subprocess.run([sys.executable, "-c", MEMORY, name], stdout=-1, check=True).stdout)
-        for name in ("llama:smollm2", "smollm2;dtype=float32")
-    )
-    assert little < much / 4
-    assert [row.index(max(row)) for row in rows] == [row.index(max(row)) for row in others]
-    assert difference(rows, others) < 0.1
+def test_a_quantised_model_predicts_the_same_labels_in_a_quarter_of_the_memory(quantised_file: Path) -> None:
+    memory, scores = memory_and_scores("llama:smollm2")
+    torch_memory, torch_scores = memory_and_scores("smollm2;dtype=float32")
+    assert memory < torch_memory / 4
+    assert [row.index(max(row)) for row in scores] == [row.index(max(row)) for row in torch_scores]
+    assert difference(scores, torch_scores) < 0.1
 
 
 @pytest.mark.slow
-def test_a_damaged_file_is_an_error_that_names_it(files: Any, tmp_path: Path) -> None:
-    (tmp_path / "cut.gguf").write_bytes(files[0].read_bytes()[:100_000])
+def test_a_damaged_file_is_an_error_that_names_it(quantised_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.gguf").write_bytes(quantised_file.read_bytes()[:100_000])
     with pytest.raises(StaICCError, match=r"cut\.gguf"):
         load_kernel(f"llama:{tmp_path / 'cut.gguf'}")(PROMPTS[0], LABELS)

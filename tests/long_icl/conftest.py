@@ -57,7 +57,7 @@ SINGLE = SETS[:4]
 """The data sets with one label per item."""
 
 
-def make(folder: Any, datasets: Any = None, rounds: Any = (1, 2), limit: Any = 12, **more: Any) -> LongICL:
+def long_icl_on(folder: Any, datasets: Any = None, rounds: Any = (1, 2), limit: Any = 12, **more: Any) -> LongICL:
     if "experiment" in more:
         rounds = (1, 2, 3, 4, 5)  # conditions replace them
     options = {"verify": False, "announce": lambda notice: None, **more}

@@ -27,9 +27,7 @@ from StaICC.long_icl.install import default_folder, install
 from StaICC.long_icl.loading import load
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.readers import READERS, FileRow, lines
-from tests.long_icl.conftest import SETS, SINGLE, make
-
-PARTS = ("train", "test")
+from tests.long_icl.conftest import SETS, SINGLE, long_icl_on
 
 OVERVIEW = {
     "banking77": (77, [77, 154, 231, 308, 385], "accuracy"),
@@ -42,33 +40,68 @@ OVERVIEW = {
 """Labels, demonstrations of the rounds, metric."""
 
 
-def test_cards_are_those_of_the_protocol() -> None:
-    found = {
-        own.name: (len(set(own.labels)), [*own.demonstrations.expected], own.scoring.metric) for own in cards().values()
-    }
-    assert found == OVERVIEW
-    assert list(found) == list(OVERVIEW)
-    assert [name for name, own in cards().items() if own.restricted] == ["discovery", "tacred", "dialogre"]
-    kinds = ["text", "text", "pair", "relation", "entities", "dialogue"]
-    assert [own.kind for own in cards().values()] == kinds
+@pytest.mark.parametrize("name", OVERVIEW)
+def test_a_card_has_the_labels_demonstrations_and_metric_of_the_protocol(name: str) -> None:
+    card = task_card(name)
+
+    label_count, demonstrations_of_rounds, metric = OVERVIEW[name]
+    assert len(set(card.labels)) == label_count
+    assert list(card.demonstrations.expected) == demonstrations_of_rounds
+    assert card.scoring.metric == metric
 
 
-HELMET = {"banking77": (77, 5900), "trec_coarse": (6, 6600), "trec_fine": (50, 6400), "nlu": (68, 8296)}
-HELMET["clinc150"] = (151, 7050)
+def test_data_sets_are_in_the_order_of_the_protocol() -> None:
+    kinds = {name: card.kind for name, card in cards().items()}
+
+    assert list(kinds.items()) == [
+        ("banking77", "text"),
+        ("goemotions", "text"),
+        ("discovery", "pair"),
+        ("tacred", "relation"),
+        ("few_nerd", "entities"),
+        ("dialogre", "dialogue"),
+    ]
+
+
+def test_three_data_sets_may_not_be_shipped() -> None:
+    assert [name for name, card in cards().items() if card.restricted] == ["discovery", "tacred", "dialogre"]
+
+
+HELMET = {
+    "helmet_banking77": (77, 5900),
+    "helmet_trec_coarse": (6, 6600),
+    "helmet_trec_fine": (50, 6400),
+    "helmet_nlu": (68, 8296),
+    "helmet_clinc150": (151, 7050),
+}
 """HELMET's data sets: labels, and demonstrations for 128K tokens, as in its configs/icl.yaml."""
 
 
-def test_cards_of_helmet() -> None:
-    found = {own.name: (len(set(own.labels)), own.shots[-1]) for own in cards("HELMET").values()}
-    assert found == {f"helmet_{name}": numbers for name, numbers in HELMET.items()}
-    assert {own.suite for own in cards(None).values()} == {"LongICLBench", "HELMET"}
-    assert list(cards(None)) == [*cards(), *cards("HELMET")]
-    assert [
-        own for own in cards("HELMET").values() if not (len(own.shots) == 6 and sorted(own.shots) == [*own.shots])
-    ] == []
-    assert [own for own in cards("HELMET").values() if own.shots[0] < len(own.labels)] == []  # every label is shown
-    for own in cards("HELMET").values():
-        assert len({own.answers.normal(label) for label in own.labels}) == len(own.labels)
+@pytest.mark.parametrize("name", HELMET)
+def test_a_card_of_helmet_has_its_labels_and_demonstrations(name: str) -> None:
+    card = task_card(name)
+
+    label_count, demonstrations_for_128k_tokens = HELMET[name]
+    assert len(set(card.labels)) == label_count
+    assert card.shots[-1] == demonstrations_for_128k_tokens
+    assert len(card.shots) == 6  # 4K, 8K, 16K, 32K, 64K, 128K tokens
+    assert list(card.shots) == sorted(card.shots)
+    assert card.shots[0] >= label_count, "every label is shown"
+
+
+@pytest.mark.parametrize("name", HELMET)
+def test_labels_of_helmet_differ_also_as_they_are_compared(name: str) -> None:
+    card = task_card(name)
+
+    compared_labels = {card.answers.normal(label) for label in card.labels}
+
+    assert len(compared_labels) == len(card.labels)
+
+
+def test_all_cards_are_those_of_long_icl_bench_and_of_helmet() -> None:
+    assert cards("HELMET").keys() == HELMET.keys()
+    assert list(cards(None)) == [*OVERVIEW, *cards("HELMET")]
+    assert {card.suite for card in cards(None).values()} == {"LongICLBench", "HELMET"}
 
 
 def test_discovery_labels_are_compared_without_punctuation() -> None:
@@ -79,10 +112,18 @@ def test_discovery_labels_are_compared_without_punctuation() -> None:
 # -- a further task: a record, and a reader of its file format
 
 RECORD: dict[str, Any] = {
-    **{"name": "rooms", "title": "Rooms", "task": "room of a thing", "kind": "text"},
-    **{"source": "made up", "licence": "CC0", "citation": ""},
+    "name": "rooms",
+    "title": "Rooms",
+    "task": "room of a thing",
+    "kind": "text",
+    "source": "made up",
+    "licence": "CC0",
+    "citation": "",
     "labels": [f"room {number}" for number in range(24)],
-    "files": {split: {"format": "rooms_jsonl", "names": [f"rooms_{split}.jsonl"], "rows": 72} for split in PARTS},
+    "files": {
+        "train": {"format": "rooms_jsonl", "names": ["rooms_train.jsonl"], "rows": 72},
+        "test": {"format": "rooms_jsonl", "names": ["rooms_test.jsonl"], "rows": 72},
+    },
     "demonstrations": {"rule": "turns", "expected": [24, 48, 72, 72, 72]},
     "test": {"rule": "first"},
     "template": {
@@ -97,72 +138,131 @@ RECORD: dict[str, Any] = {
 
 
 def read_rooms(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Read lines such as {"thing": "test 0 of room 3", "room": "room 3"}."""
     for number, line in enumerate(lines(path)):
         record = json.loads(line)
         item = Item("text", number, (record["thing"],), (record["room"],))
         yield FileRow(record["room"], None, lambda item=item: item)
 
 
-def test_a_further_task_is_a_record_and_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def write_rooms(path: Path, split: str) -> None:
+    """Write three rows of each of the 24 rooms."""
+    rows = []
+    for number in range(3):
+        for room in RECORD["labels"]:
+            rows.append(json.dumps({"thing": f"{split} {number} of {room}", "room": room}))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8", newline="")
+
+
+def reads_shown_rooms(prompt: str, label_space: list[str]) -> str:
+    """Reply with the room of the query, if a demonstration shows this room."""
+    query = prompt.rsplit("thing: ", 1)[1]
+    room = query.split(" of ")[1].split("\n")[0]
+    return room if f"room: {room}\n" in prompt else "nowhere"
+
+
+@pytest.fixture
+def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the data of a further task, which is known in this test."""
     monkeypatch.setitem(cards(None), "rooms", read_value(TaskCard, RECORD, "rooms"))  # type: ignore[arg-type]
     monkeypatch.setitem(READERS, "rooms_jsonl", read_rooms)  # type: ignore[arg-type]
-    for split in PARTS:
-        rows = [{"thing": f"{split} {turn} of {name}", "room": name} for turn in range(3) for name in RECORD["labels"]]
-        text = "".join(f"{json.dumps(row)}\n" for row in rows)
-        (tmp_path / f"rooms_{split}.jsonl").write_text(text, encoding="utf-8", newline="")
+    write_rooms(tmp_path / "rooms_train.jsonl", "train")
+    write_rooms(tmp_path / "rooms_test.jsonl", "test")
+    return tmp_path
 
-    def copier(prompt: str, label_space: list[str]) -> str:
-        name = prompt.rsplit("thing: ", 1)[1].split(" of ")[1].split("\n")[0]
-        return name if f"room: {name}\n" in prompt else "nowhere"
 
-    for options, names, shown in (
-        ({"rounds": (1, 3)}, ("1R", "3R"), 1.0),
-        ({"experiment": "controls"}, ("zero shots", "irrelevant text"), 0.0),
-    ):
-        benchmark = make(tmp_path, ["rooms"], limit=48, **options)
-        result = benchmark(copier)
-        scores = result.divided["rooms"]
-        assert [scores[name] for name in names] == [shown] * len(names)
-        assert status_of(verify(result, data_dir=tmp_path)) == Recomputed()
+def test_a_further_task_is_a_record_and_a_reader(rooms: Path) -> None:
+    result = long_icl_on(rooms, ["rooms"], rounds=(1, 3), limit=48)(reads_shown_rooms)
+
+    assert result.divided["rooms"]["1R"] == 1.0
+    assert result.divided["rooms"]["3R"] == 1.0
+    assert status_of(verify(result, data_dir=rooms)) == Recomputed()
+
+
+def test_a_further_task_has_experiments(rooms: Path) -> None:
+    result = long_icl_on(rooms, ["rooms"], experiment="controls", limit=48)(reads_shown_rooms)
+
+    assert result.divided["rooms"]["zero shots"] == 0.0
+    assert result.divided["rooms"]["irrelevant text"] == 0.0
+    assert status_of(verify(result, data_dir=rooms)) == Recomputed()
 
 
 # -- loading
 
 
 UNKNOWN_DIGEST = ("discovery", "tacred")
+"""The data sets of which the digests of the published files are not known, so that other files are read, too."""
 
 
 def files_of(name: str) -> list[str]:
+    """Return the names of the files of a data set."""
     return [task_card(name).files[split].names[0] for split in ("train", "test")]
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_small_data_are_read(small_files: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_loading_data_shows_their_licence(small_files: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     data = load(name, small_files, verify=False)
+
+    assert data.card == task_card(name)
+    assert not data.verified
     assert task_card(name).notice() in caplog.text
-    assert (data.card, data.verified) == (task_card(name), False)
-    shown = [len(data.demonstration_rows(number)) for number in range(1, 6)]
-    assert shown == sorted(shown)
-    if name in SINGLE:
-        assert tuple(shown) == data.card.demonstrations.expected
-        assert {item.gold for item in data.demonstration_rows(1)} == {(label,) for label in data.card.labels}
-    few, every = data.test_items(10), data.test_items(None)
-    assert [item.row for item in few] == [item.row for item in every][: len(few)]
-    gold = [label for item in every for label in item.gold]
-    assert [label for item in few for label in item.gold] == gold[: 20 if name == "few_nerd" else 10]
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_files_that_are_not_the_published_ones(small_files: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    spec = task_card(name).files["train"]
-    if name in UNKNOWN_DIGEST:
-        load(name, small_files)
-        assert f"the published file {spec.rows}; the results will not be comparable" in caplog.text
-        return
+def test_later_rounds_have_as_many_demonstrations_or_more(small_files: Path, name: str) -> None:
+    data = load(name, small_files, verify=False)
+
+    counts = [len(data.demonstration_rows(number)) for number in (1, 2, 3, 4, 5)]
+
+    assert counts == sorted(counts)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_rounds_of_items_with_one_label_show_every_label(small_files: Path, name: str) -> None:
+    data = load(name, small_files, verify=False)
+
+    counts = [len(data.demonstration_rows(number)) for number in (1, 2, 3, 4, 5)]
+    shown_labels = {item.gold[0] for item in data.demonstration_rows(1)}
+
+    assert tuple(counts) == data.card.demonstrations.expected
+    assert shown_labels == set(data.card.labels)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_limit_takes_the_first_items(small_files: Path, name: str) -> None:
+    """The limit is of labels; the one of Few-NERD is of sentences, which have two labels here."""
+    data = load(name, small_files, verify=False)
+
+    limited, all_items = data.test_items(10), data.test_items(None)
+
+    assert [item.row for item in limited] == [item.row for item in all_items[: len(limited)]]
+    labels = [label for item in all_items for label in item.gold]
+    limited_labels = [label for item in limited for label in item.gold]
+    assert limited_labels == (labels[:20] if name == "few_nerd" else labels[:10])
+
+
+@pytest.mark.parametrize("name", sorted(set(SETS) - set(UNKNOWN_DIGEST)))
+def test_files_that_are_not_the_published_ones_are_refused(small_files: Path, name: str) -> None:
+    train_file, _ = files_of(name)
+
     with pytest.raises(DataDamagedError, match="not the published file") as caught:
         load(name, small_files)
-    for part in (files_of(name)[0], *spec.sha256, "verify=False"):
-        assert part in str(caught.value)
+
+    message = str(caught.value)
+    assert train_file in message
+    assert "verify=False" in message
+    for published_digest in task_card(name).files["train"].sha256:
+        assert published_digest in message
+
+
+@pytest.mark.parametrize("name", UNKNOWN_DIGEST)
+def test_files_with_unknown_digests_are_read_with_a_warning_of_their_number_of_rows(
+    small_files: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    load(name, small_files)
+
+    published_rows = task_card(name).files["train"].rows
+    assert f"the published file {published_rows}; the results will not be comparable" in caplog.text
 
 
 def test_that_all_data_are_missing_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,21 +275,41 @@ def test_that_all_data_are_missing_is_said_once(tmp_path: Path, caplog: pytest.L
     assert caplog.text == ""
 
 
-def test_missing_data_are_skipped_with_instructions(small: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture
+def without_tacred_and_dialogre(small: Path) -> Path:
+    """A folder that lacks a file of TACRED and both files of DialogRE."""
     for name in ("tacred_test.json", "dialogre_train.json", "dialogre_test.json"):
         (small / name).unlink()
-    assert [data.card.name for data in load_available(small, "goemotions", verify=False)[0]] == ["goemotions"]
-    loaded, skipped = load_available(small, verify=False)
+    return small
+
+
+def test_missing_data_are_skipped_with_instructions(
+    without_tacred_and_dialogre: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = without_tacred_and_dialogre
+
+    loaded, (tacred, dialogre) = load_available(folder, verify=False)
+
     assert [data.card.name for data in loaded] == ["banking77", "goemotions", "discovery", "few_nerd"]
-    assert [(one.dataset, one.reason) for one in skipped] == [
-        ("tacred", f"tacred_test.json not found in {small}"),
-        ("dialogre", f"dialogre_train.json and dialogre_test.json not found in {small}"),
-    ]
-    for one in skipped:
-        assert one.instructions == task_card(one.dataset).instructions()
-        assert str(one) in caplog.text
+    assert (tacred.dataset, tacred.reason) == ("tacred", f"tacred_test.json not found in {folder}")
+    assert tacred.instructions == task_card("tacred").instructions()
+    assert dialogre.dataset == "dialogre"
+    assert dialogre.reason == f"dialogre_train.json and dialogre_test.json not found in {folder}"
+    assert dialogre.instructions == task_card("dialogre").instructions()
+    assert str(tacred) in caplog.text
+    assert str(dialogre) in caplog.text
+
+
+def test_only_the_named_data_set_is_loaded(without_tacred_and_dialogre: Path) -> None:
+    (loaded,), skipped = load_available(without_tacred_and_dialogre, "goemotions", verify=False)
+
+    assert loaded.card.name == "goemotions"
+    assert list(skipped) == []
+
+
+def test_loading_a_missing_data_set_is_an_error_that_names_its_licence(without_tacred_and_dialogre: Path) -> None:
     with pytest.raises(DataMissingError, match=r"dialogre_train\.json .*non-commercial"):
-        load("dialogre", small)
+        load("dialogre", without_tacred_and_dialogre)
 
 
 def test_damaged_data_are_not_skipped_and_licences_come_first(small: Path) -> None:
@@ -200,8 +320,11 @@ def test_damaged_data_are_not_skipped_and_licences_come_first(small: Path) -> No
     assert notices == [task_card("banking77").notice(), task_card("tacred").notice()]
 
 
-def test_memory_is_bounded(small_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_rows_of_a_label_are_kept_than_rounds_and_experiments_need(
+    small_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loading_module, "MOST_TURNS", 2)
+
     assert len(load("banking77", small_files, verify=False).train) == 2 * 77
     assert len(load("tacred", small_files, verify=False).train) == 6 * 41  # its rule needs all rows
 
@@ -209,38 +332,83 @@ def test_memory_is_bounded(small_files: Path, monkeypatch: pytest.MonkeyPatch) -
 # -- installation
 
 
-def test_data_are_copied_and_found(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of StaICC's data in this test."""
     monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
-    done = install(small, datasets=UNKNOWN_DIGEST)
-    assert (done.folder, done.datasets, done.skipped) == (default_folder(), UNKNOWN_DIGEST, ())
-    assert default_folder() == default_folder(tmp_path / "home") == tmp_path / "home" / "long_icl"
-    files = sorted(done.folder.iterdir())
-    assert [path.name for path in files] == sorted(name for one in UNKNOWN_DIGEST for name in files_of(one))
-    for path in files:
-        assert path.read_bytes() == (small / path.name).read_bytes()
-    before = [path.stat().st_mtime_ns for path in files]
-    assert install(small, datasets=UNKNOWN_DIGEST) == done
-    assert [path.stat().st_mtime_ns for path in files] == before  # nothing is written twice
-    files[0].write_bytes(b"damaged")
-    install(small, datasets=UNKNOWN_DIGEST)
-    assert files[0].read_bytes() == (small / files[0].name).read_bytes()
-    with pytest.raises(ArgumentError):  # no command overwrites it
-        check_output(files[0])
+    return tmp_path / "home"
+
+
+def test_the_data_of_long_icl_are_in_a_folder_of_the_home(home: Path) -> None:
+    assert default_folder() == home / "long_icl"
+    assert default_folder(home) == home / "long_icl"
+
+
+def test_installing_copies_the_files(small: Path, home: Path) -> None:
+    done = install(small, datasets=["discovery", "tacred"])
+
+    assert done.folder == home / "long_icl"
+    assert done.datasets == ("discovery", "tacred")
+    assert done.skipped == ()
+    copies = sorted(done.folder.iterdir())
+    names = ["discovery_test.tsv", "discovery_train.tsv", "tacred_test.json", "tacred_train.json"]
+    assert [path.name for path in copies] == names
+    for path in copies:
+        assert path.read_bytes() == (small / path.name).read_bytes(), path.name
+
+
+def test_installing_again_writes_nothing(small: Path, home: Path) -> None:
+    first = install(small, datasets=["tacred"])
+    times = [path.stat().st_mtime_ns for path in sorted(first.folder.iterdir())]
+
+    second = install(small, datasets=["tacred"])
+
+    assert second == first
+    assert [path.stat().st_mtime_ns for path in sorted(first.folder.iterdir())] == times
+
+
+def test_installing_again_replaces_a_damaged_file(small: Path, home: Path) -> None:
+    install(small, datasets=["tacred"])
+    path = home / "long_icl" / "tacred_test.json"
+    path.write_bytes(b"damaged")
+
+    install(small, datasets=["tacred"])
+
+    assert path.read_bytes() == (small / "tacred_test.json").read_bytes()
+
+
+def test_no_command_overwrites_installed_data(small: Path, home: Path) -> None:
+    install(small, datasets=["tacred"])
+
+    with pytest.raises(ArgumentError):
+        check_output(home / "long_icl" / "tacred_test.json")
 
 
 def test_wrong_data_are_not_installed(small: Path, tmp_path: Path) -> None:
     (small / "discovery_test.tsv").write_text("sentence1\tsentence2\tlabel\nx\n")
+
     done = install(small, tmp_path, ["banking77", "discovery", "tacred"])
+
     assert done.datasets == ("tacred",)
-    assert "not the published file" in done.skipped[0].reason
-    assert "line 2: expected 3 columns" in done.skipped[1].reason
     assert sorted(path.name for path in done.folder.iterdir()) == ["tacred_test.json", "tacred_train.json"]
+    banking77, discovery = done.skipped
+    assert "not the published file" in banking77.reason
+    assert "line 2: expected 3 columns" in discovery.reason
+
+
+def test_installing_nothing_is_an_error(small: Path, home: Path) -> None:
     with pytest.raises(DataMissingError, match=r"banking77: .*not the published file"):
-        install(small, tmp_path / "home", ["banking77"])
+        install(small, home, ["banking77"])
+
+
+def test_installing_from_a_folder_that_does_not_exist_is_an_error(home: Path, tmp_path: Path) -> None:
     with pytest.raises(DataMissingError, match="there is no folder"):
-        install(tmp_path / "none", tmp_path / "home")
+        install(tmp_path / "none", home)
+
+
+def test_installing_a_misspelt_data_set_is_an_error(small: Path, home: Path) -> None:
     with pytest.raises(UnknownNameError):
-        install(small, tmp_path / "home", ["tacrd"])
+        install(small, home, ["tacrd"])
 
 
 # -- malformed files: every complaint names the file, and the line or the record
@@ -262,33 +430,75 @@ GOOD: dict[str, str] = {
 
 
 def read(name: str, path: Path) -> list[FileRow]:
-    return list(READERS[FORMATS.get(name, name)](path, task_card(name if name in FORMATS else "few_nerd")))
+    """Return the rows of a training file of a data set."""
+    return list(READERS[FORMATS[name]](path, task_card(name)))
 
 
-def refused(name: str, path: Path, place: int | str, *said: str) -> None:
+def refused(name: str, path: Path, place: int | str, message: str) -> None:
+    """Check that a file is refused, with its path, the line (or the record) and a message."""
+    where = f"line {place}" if isinstance(place, int) else place
+
     with pytest.raises(DataDamagedError) as caught:
         read(name, path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}, {place if isinstance(place, str) else f'line {place}'}: "), message
-    for part in said:
-        assert part in message
+
+    assert str(caught.value).startswith(f"{path}, {where}: ")
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_every_format(write: Write, name: str, tmp_path: Path) -> None:
-    good = GOOD[name].encode()
-    assert read(name, write(good))
+def test_a_good_file_is_read(write: Write, name: str) -> None:
+    assert read(name, write(GOOD[name]))
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_an_empty_file_is_refused(write: Write, name: str) -> None:
     refused(name, write(""), 1, "empty")
-    refused(name, write(b"\xef\xbb\xbf" + good), 1, "byte-order mark")
-    head, _, tail = good.rpartition(b"\n")
-    refused(name, write(head.partition(b"\n")[0] + b"\n\xff\n" + tail), 2, "not UTF-8")
-    windows = good.replace(b"\r", b"").replace(b"\n", b"\r\n")
-    if name == "banking77":  # that is how it is published
-        assert len({str([row.form for row in read(name, write(text))]) for text in (windows, GOOD[name])}) == 1
-    else:
-        refused(name, write(windows if b"\r\n" in windows else windows + b"\r\n"), 1, "Windows line end")
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_file_with_a_byte_order_mark_is_refused(write: Write, name: str) -> None:
+    refused(name, write(b"\xef\xbb\xbf" + GOOD[name].encode()), 1, "byte-order mark")
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_line_that_is_not_utf_8_is_refused(write: Write, name: str) -> None:
+    first_line = GOOD[name].encode().split(b"\n")[0]
+
+    refused(name, write(first_line + b"\n\xff\n"), 2, "not UTF-8")
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name != "banking77"])
+def test_line_ends_of_windows_are_refused(write: Write, name: str) -> None:
+    with_line_end = GOOD[name].removesuffix("\n") + "\n"
+
+    refused(name, write(with_line_end.replace("\n", "\r\n")), 1, "Windows line end")
+
+
+def test_line_ends_of_windows_change_nothing_in_banking77(write: Write) -> None:
+    """It is published with them."""
+    windows = "text,category\r\nWhere is it?,card_arrival\r\n"
+
+    rows_of_windows = [row.form for row in read("banking77", write(windows))]
+    rows_of_unix = [row.form for row in read("banking77", write(windows.replace("\r\n", "\n")))]
+
+    assert rows_of_windows == rows_of_unix
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_missing_file_is_an_error_with_the_reason(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataMissingError, match=r"none cannot be read: .*No such file"):
         read(name, tmp_path / "none")
+
+
+@st.composite
+def damaged(draw: st.DrawFn, content: bytes) -> bytes:
+    """Draw the content with one byte changed, or with up to nine bytes cut out."""
+    place = draw(st.integers(0, len(content) - 1))
+    if draw(st.booleans()):
+        new_byte = draw(st.integers(0, 255))
+        return content[:place] + bytes([new_byte]) + content[place + 1 :]
+    cut = draw(st.integers(1, 9))
+    return content[:place] + content[place + cut :]
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -297,22 +507,19 @@ def test_every_format(write: Write, name: str, tmp_path: Path) -> None:
 def test_damage_is_a_clear_error_or_other_rows(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
-    """One byte changed, one piece cut out: never another kind of exception."""
-    raw = bytearray(GOOD[name].encode())
-    place = data.draw(st.integers(0, len(raw) - 1))
-    if data.draw(st.booleans()):
-        raw[place] = data.draw(st.integers(0, 255))
-    else:
-        del raw[place : place + data.draw(st.integers(1, 9))]
+    """It is never another kind of exception."""
     path = tmp_path_factory.mktemp("damage") / "file"
-    path.write_bytes(bytes(raw))
+    path.write_bytes(data.draw(damaged(GOOD[name].encode())))
+
     try:
-        assert [row for row in read(name, path) if not row.item()] == []
+        rows = read(name, path)
+        items = [row.item() for row in rows]
     except DataDamagedError as error:
-        problem = str(error)
+        message = str(error)
     else:
+        assert all(items), items
         return
-    assert problem.startswith(f"{path}, ")
+    assert message.startswith(f"{path}, ")
 
 
 PAIR = {"token": ["a", "b"], "subj_start": 0, "subj_end": 0, "obj_start": 1, "obj_end": 1, "relation": "per:age"}
@@ -426,19 +633,38 @@ def test_a_subject_that_is_not_in_its_sentence(write: Write, first: int, last: i
     refused("tacred", write(json.dumps([record])), "record 1", "subj_start")
 
 
-def test_only_the_first_relation_of_a_pair_counts(write: Write) -> None:
-    pairs = [
-        {"x": "a", "y": "b", "r": ["per:age", "per:boss"]},
-        {"x": "a", "y": "c", "r": ["unanswerable"]},
-        {"x": "a", "y": "d", "r": ["gpe:births_in_place", "per:age"]},
-        {"x": "e", "y": "f", "r": ["per:pet"]},
-    ]
-    path = write(json.dumps([[["S1: x", "S2: y"], pairs], [["S1: z"], pairs[1:2]]]))
-    train = [row.item() for row in read("dialogre", path)]
-    assert [(item.gold, item.row) for item in train] == [(("per:age",), 0), (("per:pet",), 1)]
-    assert train[0].needle == "S1: x\nS2: y"
-    test = [row.item().gold for row in READERS["dialogre_test_json"](path, task_card("dialogre"))]
-    assert test == [("per:age", "per:pet"), ()]
+DIALOGUES = [
+    [
+        ["S1: x", "S2: y"],
+        [
+            {"x": "a", "y": "b", "r": ["per:age", "per:boss"]},
+            {"x": "a", "y": "c", "r": ["unanswerable"]},
+            {"x": "a", "y": "d", "r": ["gpe:births_in_place", "per:age"]},
+            {"x": "e", "y": "f", "r": ["per:pet"]},
+        ],
+    ],
+    [["S1: z"], [{"x": "a", "y": "c", "r": ["unanswerable"]}]],
+]
+"""Two dialogues with their pairs of entities; of the relations of a pair, the first one counts."""
+
+
+def test_each_pair_of_a_training_dialogue_with_a_relation_is_an_item(write: Write) -> None:
+    """Pairs without a relation, and with one that the test data do not have, are left out."""
+    first, second = (row.item() for row in read("dialogre", write(json.dumps(DIALOGUES))))
+
+    assert first.gold == ("per:age",)
+    assert second.gold == ("per:pet",)
+    assert (first.row, second.row) == (0, 1)
+    assert first.needle == "S1: x\nS2: y"
+
+
+def test_each_test_dialogue_is_an_item_with_the_relations_of_its_pairs(write: Write) -> None:
+    path = write(json.dumps(DIALOGUES))
+
+    first, second = (row.item() for row in READERS["dialogre_test_json"](path, task_card("dialogre")))
+
+    assert first.gold == ("per:age", "per:pet")
+    assert second.gold == ()
 
 
 # -- tokens as text
@@ -459,20 +685,42 @@ def fuzzed_lines(number: int) -> list[str]:
     """Return lines of words that the rules treat differently; they follow from the numbers of one seed."""
     uniform = random.Random(18).random  # the documented generator: the same in all versions of Python
 
-    def one(choices: Any) -> Any:
+    def drawn_number(most: int) -> int:
+        return 1 + int(uniform() * most)
+
+    def drawn_from(choices: Any) -> Any:
         return choices[int(uniform() * len(choices))]
 
-    def word() -> str:
-        alphabet = ALPHABETS[0] if uniform() < 0.3 else one(ALPHABETS)
-        return str(one(WORDS)) if uniform() < 0.2 else "".join(one(alphabet) for _ in range(1 + int(uniform() * 3)))
+    def drawn_word() -> str:
+        alphabet = ALPHABETS[0] if uniform() < 0.3 else drawn_from(ALPHABETS)
+        if uniform() < 0.2:
+            return str(drawn_from(WORDS))
+        return "".join(drawn_from(alphabet) for _ in range(drawn_number(3)))
 
-    return [" ".join(word() for _ in range(1 + int(uniform() * 12))) for _ in range(number)]
+    return [" ".join(drawn_word() for _ in range(drawn_number(12))) for _ in range(number)]
+
+
+def sha256_of_lines(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def test_6000_fuzzed_lines_are_those_of_the_perl_program() -> None:
     fuzzed = fuzzed_lines(6000)
-    texts = ("\n".join(fuzzed), "\n".join(detokenise(line.split(" ")) for line in fuzzed))
-    assert [hashlib.sha256(text.encode()).hexdigest() for text in texts] == [
-        "dab9800bf3ebba5b859298e6bf61e32a5cf29c6eeca119a538433dccc535d997",
-        "f7ce31f16d09093382a7e14e6e34eb999fed1ddfe98215d4d2fb2f8db7a4f7f4",  # by the Perl program
-    ]
+    detokenised = [detokenise(line.split(" ")) for line in fuzzed]
+
+    digest_of_input = "dab9800bf3ebba5b859298e6bf61e32a5cf29c6eeca119a538433dccc535d997"
+    digest_of_the_perl_program = "f7ce31f16d09093382a7e14e6e34eb999fed1ddfe98215d4d2fb2f8db7a4f7f4"
+    assert sha256_of_lines(fuzzed) == digest_of_input
+    assert sha256_of_lines(detokenised) == digest_of_the_perl_program
+
+
+def test_data_sets_that_are_missing_are_listed_once(tmp_path: Path) -> None:
+    """The reasons are in the warnings, one for each data set; the error of several repeats none of them."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    with pytest.raises(DataMissingError) as raised:
+        install(empty, tmp_path / "home", ["tacred", "banking77"])
+
+    expected = f"nothing could be installed from {empty}: tacred, banking77. The warnings say why for each"
+    assert str(raised.value) == expected

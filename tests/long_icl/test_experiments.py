@@ -41,14 +41,14 @@ from StaICC.report.latex_tables import latex_scores
 from StaICC.report.page import report_html
 from StaICC.results.experiment_table import experiment_rows
 from StaICC.results.result import Result
-from tests.long_icl.conftest import SINGLE, make
+from tests.long_icl.conftest import SINGLE, long_icl_on
 
 EVERY = ("context", "length", "shots", "order", "position", "controls", "retrieval")
 
 
 def benchmark(folder: Path, experiment: Any, name: str = "goemotions", **options: Any) -> LongICL:
     """A benchmark of one experiment on one small data set."""
-    return make(folder, [name], experiment=experiment, **{"limit": "default", **options})
+    return long_icl_on(folder, [name], experiment=experiment, **{"limit": "default", **options})
 
 
 def experimentor_of(folder: Path, experiment: Any, name: str = "goemotions", limit: int = 3, **options: Any) -> Any:
@@ -58,7 +58,7 @@ def experimentor_of(folder: Path, experiment: Any, name: str = "goemotions", lim
 
 def published_rounds(folder: Path, name: str = "goemotions", number: int = 5, **options: Any) -> LongICLExperimentor:
     """The experimentor of one round of the published protocol: no experiment."""
-    return make(folder, [name], [number], 3, **options)[0]
+    return long_icl_on(folder, [name], [number], 3, **options)[0]
 
 
 def demonstrations_in(prompt: str, name: str = "goemotions") -> list[tuple[str, str]]:
@@ -1249,7 +1249,7 @@ def test_levels_that_the_data_cannot_fill_say_what_is_expected(
     small_files: Path, experiment: Experiment, message: str
 ) -> None:
     with pytest.raises(ArgumentError, match=message):
-        make(small_files, ["goemotions"], experiment=experiment)
+        long_icl_on(small_files, ["goemotions"], experiment=experiment)
 
 
 # -- memory
@@ -1257,7 +1257,7 @@ def test_levels_that_the_data_cannot_fill_say_what_is_expected(
 
 def test_a_run_keeps_the_prompts_of_one_condition_only(small_files: Path) -> None:
     experiment = Experiment("context", levels=(9000, 9100, 9200, 9300, 9400, 9500))
-    benchmark = make(small_files, ["banking77"], limit=40, experiment=experiment)
+    benchmark = long_icl_on(small_files, ["banking77"], limit=40, experiment=experiment)
     prompts_of_conditions = [sum(len(query.prompt) for query in own.queries) for own in benchmark[0].conditions()]
     tracemalloc.start()
     benchmark(lambda prompt, label_space: 0, progress=False)
@@ -1265,3 +1265,9 @@ def test_a_run_keeps_the_prompts_of_one_condition_only(small_files: Path) -> Non
     tracemalloc.stop()
     assert len(prompts_of_conditions) == 6
     assert peak < sum(prompts_of_conditions[:2])
+
+
+@pytest.mark.parametrize("option", ["shots", "seed"])
+def test_an_option_that_an_experiment_does_not_have_is_named_alone(option: str) -> None:
+    with pytest.raises(ArgumentError, match=f"^the experiment context has no option {option}[.:]"):
+        Experiment("context", **{option: 7})

@@ -29,7 +29,7 @@ from StaICC.long_icl.order_spread import noncentral_chi_square_probability, orde
 from StaICC.long_icl.scoring import Tally
 from StaICC.prompting.bm25 import BM25Index
 from StaICC.results.result import Result
-from tests.long_icl.conftest import make
+from tests.long_icl.conftest import long_icl_on
 from tests.long_icl.test_experiments import benchmark, condition_rows, copies, demonstrations_in, experimentor_of, okapi
 
 CARD = task_card("goemotions")
@@ -60,7 +60,7 @@ def label_of_most_similar(query: str, demonstrations: list[tuple[str, Any]]) -> 
 
 def test_the_nearest_baseline_is_that_of_okapi_bm25(small_files: Path) -> None:
     rounds = (1, 3)
-    benchmark_of_rounds = make(small_files, ["goemotions"], rounds, limit=20)
+    benchmark_of_rounds = long_icl_on(small_files, ["goemotions"], rounds, limit=20)
     experimentor = benchmark_of_rounds[0]
 
     result = benchmark_of_rounds(lambda prompt, label_space: 0)
@@ -78,7 +78,7 @@ def test_the_nearest_baseline_is_that_of_okapi_bm25(small_files: Path) -> None:
 
 
 def test_demonstrations_with_several_labels_have_no_nearest_baseline(small_files: Path) -> None:
-    result = make(small_files, ["few_nerd"], [1], limit=5)(lambda prompt, label_space: "x")
+    result = long_icl_on(small_files, ["few_nerd"], [1], limit=5)(lambda prompt, label_space: "x")
 
     assert result.divided["few_nerd"]["nearest"] is None
     assert result.details["few_nerd"].missing["nearest"] == "demonstrations have several labels"
@@ -150,7 +150,7 @@ def copies_what_it_reads(prompt: str, label_space: list[str]) -> Text:
 
 
 def test_demonstrations_that_prompts_lost_are_not_compared_in_rounds(small_files: Path) -> None:
-    result = make(small_files, ["goemotions"], [1, 2], limit=20)(copies_what_it_reads)
+    result = long_icl_on(small_files, ["goemotions"], [1, 2], limit=20)(copies_what_it_reads)
 
     values = result.divided["goemotions"]
     for name, record in values["rounds"].items():
@@ -214,7 +214,7 @@ def test_the_fixed_context_is_that_of_the_context_experiment(small_files: Path, 
 def test_retrieved_and_hybrid_contexts_fill_their_budget(small_files: Path, name: str, kind: str) -> None:
     """There is no room for the largest demonstration; the most similar one is last, none is shown twice."""
     experimentor = budget_experimentor(small_files)
-    pool = demonstrations_in(make(small_files, ["goemotions"], [5], 8)[0].context(5))
+    pool = demonstrations_in(long_icl_on(small_files, ["goemotions"], [5], 8)[0].context(5))
     largest_demonstration = max(len(written(text, label).encode()) for text, label in pool)
     budget_bytes = 4 * BUDGETS[name]
 
@@ -595,7 +595,7 @@ def test_a_text_in_place_of_the_score_of_a_bin_is_refused_on_loading(
 
 
 def test_a_run_without_an_experiment_has_no_table_of_nearest_gold_demonstrations(small_files: Path) -> None:
-    result = make(small_files, ["goemotions"], [1], 3)(reads_last_ten)
+    result = long_icl_on(small_files, ["goemotions"], [1], 3)(reads_last_ten)
 
     with pytest.raises(ArgumentError, match="expected an experiment"):
         nearest_gold_table(result)

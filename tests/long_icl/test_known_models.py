@@ -18,7 +18,7 @@ from StaICC.inference.contract import Text
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.experiments import Experiment
 from StaICC.results.result import Result
-from tests.long_icl.conftest import make
+from tests.long_icl.conftest import long_icl_on
 from tests.long_icl.test_experiments import demonstrations_in
 
 LABELS = task_card("goemotions").labels
@@ -112,7 +112,7 @@ def last_fifth(prompt: str, label_space: list[str]) -> str:
 
 def run(folder: Path, experiment: Experiment, model: Model, name: str = "goemotions", **options: Any) -> Result:
     options = {"limit": None, "parsing": "library", **options}
-    result = make(folder, [name], experiment=experiment, **options)(model, progress=False)
+    result = long_icl_on(folder, [name], experiment=experiment, **options)(model, progress=False)
     assert isinstance(result, Result)
     return result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +16,27 @@ from StaICC.benchmarks.verify import verify, verify_file
 from StaICC.comparing.comparison import compare
 from StaICC.datasets.catalogue import SplitSizes, Template
 from StaICC.errors import ArgumentError
+from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.parsing import PARSINGS
 from StaICC.prompting.views import split_dataset
-from tests.long_icl.conftest import make, scored
+from tests.long_icl.conftest import long_icl_on, scored
+from tests.result_edits import edited
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 SPLIT = SplitSizes(20, 230, 115)
 
 
 def rows(labels: Sequence[str] = LABELS, each: int = 16) -> list[tuple[str, str]]:
-    return [(f"Text {turn} {{of}} {label}", label) for turn in range(each) for label in labels]
+    """Return texts with their labels: "Text 0 {of} kind a", "Text 0 {of} kind b", ..., so many of each label."""
+    return [(f"Text {number} {{of}} {label}", label) for number in range(each) for label in labels]
 
 
-def dataset(given: list[tuple[Any, str]] | None = None, **facts: Any) -> Dataset:
-    given = rows() if given is None else given
-    labels = facts.pop("label_space", list(dict.fromkeys(label for _, label in given)))
-    return Dataset.from_rows(given, label_space=labels, **{"name": "kinds", "split": SPLIT} | facts)
+def dataset(given_rows: list[tuple[Any, str]] | None = None, **facts: Any) -> Dataset:
+    """Return a data set "kinds" of the given rows, or of 16 rows of each label."""
+    if given_rows is None:
+        given_rows = rows()
+    facts = {"name": "kinds", "split": SPLIT, "label_space": list(dict.fromkeys(dict(given_rows).values()))} | facts
+    return Dataset.from_rows(given_rows, **facts)
 
 
 def write_csv(path: Path, given: list[tuple[str, str]] | None = None) -> Path:
@@ -41,57 +46,135 @@ def write_csv(path: Path, given: list[tuple[str, str]] | None = None) -> Path:
 
 
 def right(prompt: str, label_space: list[str]) -> str:
-    """Read the label in the last text."""
-    return "kind " + prompt[: prompt.rindex("\n")].rsplit(" ", 1)[1]
+    """Reply with the label that the text of the query names."""
+    query = prompt[: prompt.rindex("\n")]
+    _, letter = query.rsplit(" ", 1)
+    return f"kind {letter}"
 
 
-def turns(pairs: Sequence[tuple[str, str]], number: int) -> list[tuple[str, str]]:
-    """The first rows of each label, turn by turn; labels by first occurrence."""
+def first_of_each_label(pairs: Sequence[tuple[str, str]], number: int) -> list[tuple[str, str]]:
+    """Return the first pair of each label, then the second of each, and so on; labels by first occurrence."""
     by_label: dict[str, list[tuple[str, str]]] = {}
-    for pair in pairs:
-        by_label.setdefault(pair[1], []).append(pair)
-    return [group[turn] for turn in range(number) for group in by_label.values() if turn < len(group)]
+    for text, label in pairs:
+        by_label.setdefault(label, []).append((text, label))
+    chosen = []
+    for position in range(number):
+        for pairs_of_label in by_label.values():
+            if position < len(pairs_of_label):
+                chosen.append(pairs_of_label[position])
+    return chosen
 
 
-def test_prompts_are_those_of_the_published_rule() -> None:
-    own = dataset()
-    split = split_dataset(own)
-    shown = [(texts[0], str(label)) for texts, label in split.demonstration]
-    asked = turns([(texts[0], str(label)) for texts, label in split.test], 1)
-    head = (
+INSTRUCTION = (
+    "Given the text, please predict the label. The answer must come from the demonstration examples with the "
+    "exact format. The examples are as follows: \n"
+)
+
+
+def test_test_items_are_the_first_of_each_label() -> None:
+    test_set = split_dataset(dataset()).test
+    pairs = [(texts[0], str(label)) for texts, label in test_set]
+
+    items = LongICL(datasets=[dataset()], limit=23)["kinds"].test_items
+
+    assert [(item.texts[0], item.gold[0]) for item in items] == first_of_each_label(pairs, 1)
+    assert [item.row for item in items[:3]] == list(test_set.indexes[:3])
+
+
+@pytest.mark.parametrize("shots", [3, 1])
+def test_a_prompt_has_the_first_demonstrations_of_each_label(shots: int) -> None:
+    demonstration_set = split_dataset(dataset()).demonstration
+    pairs = [(texts[0], str(label)) for texts, label in demonstration_set]
+    demonstrations = [f"text: {text}\nlabel: {label}\n" for text, label in first_of_each_label(pairs, shots)]
+
+    experimentor = LongICL(datasets=[dataset()], rounds=(shots,), limit=23)["kinds"]
+
+    context = INSTRUCTION + "".join(demonstrations)
+    queries = [f"text: {item.texts[0]}\nlabel: " for item in experimentor.test_items]
+    assert experimentor.prompt_set() == [context + query for query in queries]
+
+
+def test_prompts_of_instruction_models_list_the_labels() -> None:
+    context = LongICL(datasets=dataset(), rounds=[1], instruct=True)["kinds"].context(1)
+
+    labels = ", ".join(LABELS)
+    assert context.startswith(
         "Given the text, please predict the label. The answer must come from the demonstration examples with the "
-        "exact format. The examples are as follows: \n"
+        f"exact format. You can only choose from these labels: {labels}. The examples are as follows: \n"
+        "text: "
     )
-    one = LongICL(datasets=[own], rounds=(3, 1), limit=len(asked))["kinds"]
-    assert [item.row for item in one.test_items[:3]] == [split.test.indexes[place] for place in range(3)]
-    for number, start in ((3, 0), (1, len(asked))):
-        context = head + "".join(f"text: {text}\nlabel: {label}\n" for text, label in turns(shown, number))
-        expected = [f"{context}text: {text}\nlabel: " for text, _ in asked]
-        assert one.prompt_set()[start : start + len(asked)] == expected
-    assert [item.gold for item in one.test_items] == [(label,) for _, label in asked]
-    listed = head.replace("format.", f"format. You can only choose from these labels: {', '.join(LABELS)}.")
-    assert LongICL(datasets=own, rounds=[1], instruct=True)[0].context(1).startswith(listed + "text: ")
+
+
+def one_round(own: Dataset, parsing: str) -> LongICLExperimentor:
+    """Return the first round on own data, with all test items."""
+    return LongICL(datasets=[own], rounds=[1], parsing=parsing, limit=None)[0]
+
+
+def true_labels(experimentor: LongICLExperimentor) -> list[str]:
+    return [item.gold[0] for item in experimentor.test_items]
+
+
+def score(experimentor: LongICLExperimentor, replies: list[Any]) -> float:
+    return float(scored(experimentor, replies).values["1R"])
 
 
 @pytest.mark.parametrize("parsing", PARSINGS)
-def test_responses_are_parsed_with_the_own_template(parsing: str) -> None:
-    one = LongICL(datasets=[dataset()], rounds=[1], parsing=parsing, limit=None)[0]
-    assert len(one.test_items) == SPLIT.test
-    gold = [item.gold[0] for item in one.test_items]
-    pairs = [*zip(one.prompt_set(), gold, strict=True)]
-    ways = [gold, [f" {label.upper()}\ntext: another one\nlabel: kind b" for label in gold]]
-    ways += [[f"{prompt}{label}\ntext: another" for prompt, label in pairs]] * (parsing == "published")
-    for responses in ways:
-        assert scored(one, responses).values["1R"] == 1.0
-    assert scored(one, [LABELS[(LABELS.index(label) + 1) % 23] for label in gold]).values["1R"] == 0.0
-    assert scored(one, [LABELS.index(label) for label in gold]).values == scored(one, gold).values
-    # Texts that are part of a label, and a template without a label prefix.
-    given = [(f"{label[-1]}{turn or ''}", label) for turn in range(16) for label in LABELS]
-    short = dataset(given, split=SplitSizes(0, 200, 168))
-    bare = dataset(template=Template("", ("",), ("\n",), "", "\n"))
-    for own, more in ((short, "\ntext: x7\nlabel: kind b"), (bare, "")):
-        one = LongICL(datasets=[own], rounds=[1], parsing=parsing, limit=None)[0]
-        assert scored(one, [f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
+def test_all_test_rows_are_items(parsing: str) -> None:
+    assert len(one_round(dataset(), parsing).test_items) == SPLIT.test
+
+
+@pytest.mark.parametrize("parsing", PARSINGS)
+def test_labels_are_right_and_other_labels_are_wrong(parsing: str) -> None:
+    experimentor = one_round(dataset(), parsing)
+    labels = true_labels(experimentor)
+    next_labels = [LABELS[(LABELS.index(label) + 1) % 23] for label in labels]
+
+    assert score(experimentor, labels) == 1.0
+    assert score(experimentor, next_labels) == 0.0
+
+
+@pytest.mark.parametrize("parsing", PARSINGS)
+def test_indexes_of_labels_are_scored_like_the_labels(parsing: str) -> None:
+    experimentor = one_round(dataset(), parsing)
+    labels = true_labels(experimentor)
+    indexes = [LABELS.index(label) for label in labels]
+
+    assert scored(experimentor, indexes).values == scored(experimentor, labels).values
+
+
+@pytest.mark.parametrize("parsing", PARSINGS)
+def test_what_a_model_writes_after_the_label_is_ignored(parsing: str) -> None:
+    experimentor = one_round(dataset(), parsing)
+
+    replies = [f" {label.upper()}\ntext: another one\nlabel: kind b" for label in true_labels(experimentor)]
+    assert score(experimentor, replies) == 1.0
+
+
+def test_the_published_parser_ignores_a_repeated_prompt() -> None:
+    experimentor = one_round(dataset(), "published")
+
+    replies = []
+    for prompt, label in zip(experimentor.prompt_set(), true_labels(experimentor), strict=True):
+        replies.append(f"{prompt}{label}\ntext: another")
+    assert score(experimentor, replies) == 1.0
+
+
+@pytest.mark.parametrize("parsing", PARSINGS)
+def test_texts_that_are_part_of_a_label_do_no_harm(parsing: str) -> None:
+    """The texts of the label "kind a" are "a", "a1", "a2", ..."""
+    pairs = [(f"{label[-1]}{number or ''}", label) for number in range(16) for label in LABELS]
+    experimentor = one_round(dataset(pairs, split=SplitSizes(0, 200, 168)), parsing)
+
+    replies = [f"{label}\ntext: x7\nlabel: kind b" for label in true_labels(experimentor)]
+    assert score(experimentor, replies) == 1.0
+
+
+@pytest.mark.parametrize("parsing", PARSINGS)
+def test_a_template_may_have_no_label_prefix(parsing: str) -> None:
+    template = Template("", ("",), ("\n",), label_prefix="", label_affix="\n")
+    experimentor = one_round(dataset(template=template), parsing)
+
+    assert score(experimentor, true_labels(experimentor)) == 1.0
 
 
 def with_two_rows_of_one_label() -> Dataset:
@@ -101,7 +184,7 @@ def with_two_rows_of_one_label() -> Dataset:
     return dataset(pairs, split=SplitSizes(0, 500, 100))
 
 
-UNFIT = {
+UNFIT: dict[str, tuple[Callable[[], Any], str]] = {
     "19 labels": (lambda: dataset(rows(LABELS[:19], 30)), "got 19 labels, expected 20 or more. Use Normal"),
     "a label without rows": (
         lambda: dataset(label_space=[*LABELS, "never"]),
@@ -139,84 +222,142 @@ UNFIT = {
     "a label with the prefix of texts": (lambda: dataset(rows([*LABELS, "a text: x"])), "contains 'text:'"),
     "a label of two lines": (lambda: dataset(rows([*LABELS, "a\nb"])), r"the label 'a\\nb' contains '\\n'"),
     "a template with a query prefix": (
-        lambda: dataset(template=Template("", ("a",), ("b",), "c", "d", "e")),
+        lambda: dataset(template=Template("", ("a",), ("b",), "c", "d", query_prefix="e")),
         "got the query prefix 'e'",
     ),
 }
+"""By what is wrong: a function that makes the data set, and the error message."""
 """By what is wrong: makes the data set, and the error message."""
 
 
-@pytest.mark.parametrize(("make", "message"), UNFIT.values(), ids=UNFIT.keys())
-def test_unfit_data_sets_are_refused(make: Any, message: str) -> None:
+@pytest.mark.parametrize(("make_dataset", "message"), UNFIT.values(), ids=UNFIT.keys())
+def test_unfit_data_sets_are_refused(make_dataset: Callable[[], Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message.replace("(", r"\(")):
-        LongICL(datasets=[make()])
+        LongICL(datasets=[make_dataset()])
 
 
-def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "a|b+c.csv", [(text, f" {label}") for text, label in rows()])
-    benchmark = LongICL(datasets=[Dataset.from_file(path, "query", "intent")], rounds=(1, 2), limit=30)
-    result = benchmark(right, progress=False)
-    assert result["Divided results"]["a|b+c"]["2R"] == 1.0
-    assert (result.signature.fields["datasets"], result.signature.fields["limit"]) == ("a%7Cb%2Bc", "30")
-    assert result.warnings == ("a|b+c: 368 rows have labels with surrounding spaces, which are not part of the label",)
+def benchmark_of_file(path: Path) -> LongICL:
+    return LongICL(datasets=[Dataset.from_file(path, "query", "intent")], rounds=(1, 2), limit=30)
+
+
+def test_a_data_set_is_named_by_its_file_with_special_characters_escaped_in_signatures(tmp_path: Path) -> None:
+    result = benchmark_of_file(write_csv(tmp_path / "a|b+c.csv"))(right)
+
+    assert result.divided["a|b+c"]["2R"] == 1.0
+    assert result.signature.fields["datasets"] == "a%7Cb%2Bc"
+    assert result.signature.fields["limit"] == "30"
+
+
+def test_spaces_around_labels_are_no_part_of_them_and_a_warning(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "own.csv", [(text, f" {label}") for text, label in rows()])
+
+    result = benchmark_of_file(path)(right)
+
+    assert result.divided["own"]["2R"] == 1.0
+    assert result.warnings == ("own: 368 rows have labels with surrounding spaces, which are not part of the label",)
+
+
+def test_own_data_are_not_compared_with_published_files(tmp_path: Path) -> None:
+    result = benchmark_of_file(write_csv(tmp_path / "own.csv"))(right)
+
     assert "not known to be" not in str(result)
+
+
+def test_a_saved_result_on_own_data_is_loaded_recomputed_and_compared(tmp_path: Path) -> None:
+    result = benchmark_of_file(write_csv(tmp_path / "own.csv"))(right)
     result.save(tmp_path / "result.json")
+
     saved = load(tmp_path / "result.json")
+
     assert saved == result
-    assert saved.files.keys() == {"a|b+c"}
+    assert list(saved.files) == ["own"]
     assert status_of(verify_file(tmp_path / "result.json")) == Recomputed()
     assert compare(result, saved)
-    path.rename(tmp_path / "elsewhere.csv")
-    (absent,) = verify(saved)
-    assert isinstance(absent.status, Unchecked)
-    assert "is not here" in absent.status.reason
-    assert status_of(verify(saved, data_files=[tmp_path / "elsewhere.csv"])) == Recomputed()
+
+
+def test_a_result_is_unchecked_without_its_data_file_and_recomputed_where_it_is_found(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "own.csv")
+    result = benchmark_of_file(path)(right)
+    moved = path.rename(tmp_path / "elsewhere.csv")
+
+    (without_file,) = verify(result)
+    with_file = verify(result, data_files=[moved])
+
+    assert isinstance(without_file.status, Unchecked)
+    assert "is not here" in without_file.status.reason
+    assert status_of(with_file) == Recomputed()
+
+
+def test_a_changed_data_file_is_said_to_have_changed(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "own.csv")
+    result = benchmark_of_file(path)(right)
     write_csv(path, rows()[::-1])
-    assert "has changed" in verify(saved, data_files=[tmp_path])[0].unchecked[0]
+
+    (finding,) = verify(result, data_files=[tmp_path])[:1]
+
+    assert "has changed" in finding.unchecked[0]
 
 
-def test_forged_records_are_inconsistent(tmp_path: Path) -> None:
-    own = Dataset.from_file(write_csv(tmp_path / "own.csv"), "query", "intent")
-    LongICL(datasets=[own], rounds=[1], limit=30)(right).save(tmp_path / "result.json")
-    for place, changes in (
-        (("files", "own", "card", "template"), {"instruction": "Sort. "}),
-        (("files", "own", "card"), {"name": "other"}),
-        (("files", "own", "card", "split"), {"demonstration": 300, "calibration": 0}),
-        (("Divided results", "own"), {"1R": 0.5}),
-    ):
-        document = inner = json.loads((tmp_path / "result.json").read_text("utf-8"))
-        for key in place:
-            inner = inner[key]
-        inner.update(changes)
-        (tmp_path / "forged.json").write_text(json.dumps(document), "utf-8")
-        assert status_of(verify(load(tmp_path / "forged.json"), data_files=[tmp_path])) != Recomputed()
+@pytest.mark.parametrize(
+    ("path", "forged"),
+    [
+        (("files", "own", "card", "template", "instruction"), "Sort. "),
+        (("files", "own", "card", "name"), "other"),
+        (("files", "own", "card", "split"), {"demonstration": 300, "calibration": 0, "test": 115}),
+        (("Divided results", "own", "1R"), 0.5),
+    ],
+    ids=["instruction", "name", "split", "score"],
+)
+def test_a_forged_record_is_not_recomputed(tmp_path: Path, path: tuple[str, ...], forged: Any) -> None:
+    benchmark_of_file(write_csv(tmp_path / "own.csv"))(right).save(tmp_path / "result.json")
+    document = json.loads((tmp_path / "result.json").read_text("utf-8"))
+
+    (tmp_path / "forged.json").write_text(json.dumps(edited(document, path, forged)), "utf-8")
+
+    assert status_of(verify(load(tmp_path / "forged.json"), data_files=[tmp_path])) != Recomputed()
+
+
+ONE_PARSER = (
+    "goemotions: replies are read by the parser 'library', as those of the own data, because a run has one parser; "
+    "the default without own data is 'published'"
+)
+"""Published replies are read by the published parser, unless the run has own data."""
 
 
 def test_a_run_with_own_and_published_data_says_that_it_has_one_parser(small_files: Path) -> None:
-    """Published replies are read by the published parser, unless the run has own data."""
-    warning = (
-        "goemotions: replies are read by the parser 'library', as those of the own data, because a run has one parser; "
-        "the default without own data is 'published'"
-    )
-    for datasets, parsing, is_warned in (
-        (["goemotions", dataset()], None, True),
-        (["goemotions", dataset()], "published", False),
-        (["goemotions"], None, False),
-        ([dataset()], None, False),
-    ):
-        benchmark = make(small_files, datasets, [1], limit=4, parsing=parsing)
-        assert (warning in benchmark.data_warnings()) == is_warned
-        assert (warning in benchmark(lambda prompt, label_space: 0).warnings) == is_warned
+    benchmark = long_icl_on(small_files, ["goemotions", dataset()], [1], limit=4, parsing=None)
+
+    assert ONE_PARSER in benchmark.data_warnings()
+    assert ONE_PARSER in benchmark(lambda prompt, label_space: 0).warnings
 
 
-def test_everything_that_changes_prompts_changes_the_signature() -> None:
-    changes: list[dict[str, Any]] = [
-        {},
-        {"given": [("Another text", LABELS[0]), *rows()[1:]]},
+@pytest.mark.parametrize(
+    ("datasets", "parsing"),
+    [(["goemotions", dataset()], "published"), (["goemotions"], None), ([dataset()], None)],
+    ids=["a parser that the user chose", "published data only", "own data only"],
+)
+def test_other_runs_do_not_say_that_they_have_one_parser(
+    small_files: Path, datasets: list[Any], parsing: str | None
+) -> None:
+    benchmark = long_icl_on(small_files, datasets, [1], limit=4, parsing=parsing)
+
+    assert ONE_PARSER not in benchmark.data_warnings()
+    assert ONE_PARSER not in benchmark(lambda prompt, label_space: 0).warnings
+
+
+@pytest.mark.parametrize(
+    "changed_fact",
+    [
+        {"given_rows": [("Another text", LABELS[0]), *rows()[1:]]},
         {"split": SplitSizes(19, 230, 115)},
         {"template": Template("", ("in: ",), (" ",), "label: ", "\n")},
         {"label_space": LABELS[::-1]},
         {"name": "other"},
-    ]
-    made = [LongICL(datasets=[dataset(**facts)], rounds=[1], limit=30) for facts in changes]
-    assert len({str(benchmark.signature()) for benchmark in made}) == len(changes)
+    ],
+    ids=["a text", "split", "template", "order of labels", "name"],
+)
+def test_everything_that_changes_prompts_changes_the_signature(changed_fact: dict[str, Any]) -> None:
+    plain = LongICL(datasets=[dataset()], rounds=[1], limit=30)
+    changed = LongICL(datasets=[dataset(**changed_fact)], rounds=[1], limit=30)
+
+    assert changed.signature() != plain.signature()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,29 +31,41 @@ SHORT = {label: label.removeprefix("kind ") for label in LABELS}
 
 
 def list_rows(count: int = 400, labels: list[str] = LABELS) -> list[tuple[str, list[str]]]:
-    """Texts with one to three labels each; the text names them."""
+    """Return texts with one to three labels each, which the text names: "Case 2 is of c+a+k"."""
     draw = random.Random(7)
     rows = []
     for number in range(count):
         chosen = draw.sample(labels, 1 + number % 3)
-        rows.append((f"Case {number} is of {'+'.join(label[-1] for label in chosen)}", chosen))
+        letters = "+".join(label[-1] for label in chosen)
+        rows.append((f"Case {number} is of {letters}", chosen))
     return rows
 
 
 def dataset(rows: Any = None, **facts: Any) -> Dataset:
+    """Return a data set "cases" of the given rows, or of 400 rows with up to three of 23 labels."""
     return Dataset.from_rows(list_rows() if rows is None else rows, **{"name": "cases"} | facts)
 
 
 def right(prompt: str, label_space: list[str]) -> str:
-    letters = prompt.rsplit(" of ", 1)[1].split("\n")[0].split("+")
+    """Reply with the labels that the text of the query names."""
+    query = prompt.rsplit(" of ", 1)[1]
+    letters = query.split("\n")[0].split("+")
     return ", ".join(f"kind {letter}" for letter in letters)
 
 
-def write_csv(path: Path, text_of_list: Any) -> Path:
+def write_csv(path: Path, written: Callable[[list[str]], str]) -> Path:
+    """Write the rows as CSV, with a function that writes a list of labels as a cell."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
-        writer.writerows([(text, text_of_list(labels)) for text, labels in list_rows()])
+        for text, labels in list_rows():
+            writer.writerow([text, written(labels)])
+    return path
+
+
+def write_json_lines(path: Path) -> Path:
+    lines = [json.dumps({"text": text, "label": labels}) + "\n" for text, labels in list_rows()]
+    path.write_text("".join(lines))
     return path
 
 
@@ -64,36 +79,59 @@ def test_a_message_shows_the_first_value_of_lists() -> None:
         dataset(rows, label_separator=";")
 
 
-def test_lists_are_read_from_all_formats_alike(tmp_path: Path) -> None:
-    expected = dataset()
-    assert expected.card.single_labels == tuple(LABELS)
-    json_lines = tmp_path / "lines.jsonl"
-    json_lines.write_text("".join(json.dumps({"text": text, "label": labels}) + "\n" for text, labels in list_rows()))
-    made = [
-        Dataset.from_file(json_lines),
-        Dataset.from_file(write_csv(tmp_path / "json.csv", json.dumps)),
-        Dataset.from_file(write_csv(tmp_path / "python.csv", str)),  # as pandas writes lists
-        Dataset.from_file(write_csv(tmp_path / "separator.csv", "; ".join), label_separator=";"),
-        Dataset.from_file(
-            write_csv(tmp_path / "reversed.csv", lambda labels: "|".join(labels[::-1])), label_separator="|"
-        ),
-    ]
-    for own in made:
-        assert (own.table.digest, own.card.label_space) == (expected.table.digest, expected.card.label_space)
-        record = json.loads(json.dumps(own.file_record()))
-        reopened = Dataset.reopen(record, [tmp_path])
-        assert (reopened.card, reopened.table.digest) == (own.card, own.table.digest)
+FILES: dict[str, Callable[[Path], Dataset]] = {
+    "JSON lines": lambda folder: Dataset.from_file(write_json_lines(folder / "lines.jsonl")),
+    "CSV of JSON": lambda folder: Dataset.from_file(write_csv(folder / "json.csv", json.dumps)),
+    "CSV of pandas, with Python's lists": lambda folder: Dataset.from_file(write_csv(folder / "python.csv", str)),
+    "CSV with semicolons": lambda folder: Dataset.from_file(
+        write_csv(folder / "semicolons.csv", "; ".join), label_separator=";"
+    ),
+    "CSV with bars and the labels in another order": lambda folder: Dataset.from_file(
+        write_csv(folder / "bars.csv", lambda labels: "|".join(labels[::-1])), label_separator="|"
+    ),
+}
+"""By its format: a function that writes the rows into a folder and reads them."""
 
 
-def test_label_names_and_their_order_are_those_of_the_user() -> None:
-    names = [*LABELS[::-1], "kind z"]
-    own = dataset(label_space=names)
-    assert own.card.single_labels == tuple(names)
-    _, labels = list_rows()[2]
-    assert own.card.label_space[own.table[2].label] == json.dumps(sorted(labels, reverse=True))
-    renamed = dataset(label_space={label: f"sort {letter}" for label, letter in SHORT.items()})
-    assert renamed.card.single_labels[0] == "sort a"
-    assert renamed.table.digest == dataset().table.digest
+@pytest.mark.parametrize("read_file", FILES.values(), ids=FILES)
+def test_lists_of_labels_are_read_from_all_formats_alike(tmp_path: Path, read_file: Callable[[Path], Dataset]) -> None:
+    of_file, of_rows = read_file(tmp_path), dataset()
+
+    assert of_file.table.digest == of_rows.table.digest
+    assert of_file.card.label_space == of_rows.card.label_space
+    assert of_file.card.single_labels == tuple(LABELS)
+
+
+@pytest.mark.parametrize("read_file", FILES.values(), ids=FILES)
+def test_a_file_with_lists_of_labels_is_opened_again_from_its_record(
+    tmp_path: Path, read_file: Callable[[Path], Dataset]
+) -> None:
+    of_file = read_file(tmp_path)
+    record = json.loads(json.dumps(of_file.file_record()))
+
+    reopened = Dataset.reopen(record, [tmp_path])
+
+    assert reopened.card == of_file.card
+    assert reopened.table.digest == of_file.table.digest
+
+
+def test_labels_are_in_the_order_of_the_user_also_within_a_list() -> None:
+    rows = [("first", ["a", "b"]), ("second", ["c"])]
+
+    data = dataset(rows, label_space=["c", "b", "a", "never"])
+
+    assert data.card.single_labels == ("c", "b", "a", "never")
+    label_of_first_row = data.card.label_space[data.table[0].label]
+    assert label_of_first_row == '["b", "a"]'
+
+
+def test_other_names_of_labels_do_not_change_the_table() -> None:
+    rows = [("first", ["a", "b"]), ("second", ["c"]), ("third", ["c"])]
+
+    renamed = dataset(rows, label_space={"a": "sort a", "b": "sort b", "c": "sort c"})
+
+    assert renamed.card.single_labels == ("sort a", "sort b", "sort c")
+    assert renamed.table.digest == dataset(rows).table.digest
 
 
 def test_texts_that_the_user_names_as_labels_are_no_lists() -> None:
@@ -123,49 +161,76 @@ def test_other_benchmarks_refuse_several_labels() -> None:
         Normal(datasets=[dataset()])[0]
 
 
-def test_each_label_is_in_the_test_set_as_often_as_in_the_others() -> None:
+def test_a_rare_label_is_in_the_test_set_as_often_as_the_others() -> None:
     """The split is stratified by the rarest label of a row: a rare label is neither lost nor in one part only."""
-    rows = [
-        (text, [*labels, "rare"] if number % 40 == 0 else labels) for number, (text, labels) in enumerate(list_rows())
-    ]
-    data = load_own(dataset(rows))
-    tested = sum("rare" in row.item().gold for row in data.test)
-    assert tested == 4  # 40 % of 10
+    rows = list_rows(400)
+    for number in range(0, 400, 40):
+        text, labels = rows[number]
+        rows[number] = (text, [*labels, "rare"])
+
+    test_items = [row.item() for row in load_own(dataset(rows)).test]
+
+    rare_items = [item for item in test_items if "rare" in item.gold]
+    assert len(rare_items) == 4  # 40 % of the 10 rows with this label
 
 
 # -- prompts
 
 
-def test_every_round_shows_every_label_so_often() -> None:
-    benchmark = LongICL(datasets=[dataset()])["cases"]
-    for number in range(1, 6):
-        shown = [label for item in benchmark.data.demonstration_rows(number) for label in item.gold]
-        assert min(shown.count(label) for label in LABELS) == number
-    sizes = [benchmark.contexts[number].demonstrations for number in range(1, 6)]
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+def test_a_round_shows_every_label_so_often_at_least(number: int) -> None:
+    experimentor = LongICL(datasets=[dataset()])["cases"]
+
+    shown_labels = Counter[str]()
+    for item in experimentor.data.demonstration_rows(number):
+        shown_labels.update(item.gold)
+
+    assert shown_labels.keys() == set(LABELS)
+    assert min(shown_labels.values()) == number
+
+
+def test_later_rounds_have_more_demonstrations_and_the_first_fewer_than_labels() -> None:
+    """A text shows several labels, so fewer texts than labels are enough."""
+    contexts = LongICL(datasets=[dataset()])["cases"].contexts
+
+    sizes = [contexts[number].demonstrations for number in (1, 2, 3, 4, 5)]
+
     assert sizes == sorted(sizes)
-    assert sizes[0] < len(LABELS)  # a text shows several labels
+    assert sizes[0] < len(LABELS)
 
 
 def test_prompts_list_labels() -> None:
-    benchmark = LongICL(datasets=[dataset()], rounds=[1])["cases"]
-    prompt = str(benchmark.prompt_set()[0])
+    experimentor = LongICL(datasets=[dataset()], rounds=[1])["cases"]
+
+    prompt = str(experimentor.prompt_set()[0])
+
     assert prompt.startswith(
         "Given the text, please predict the labels. There can be several, with commas between them."
     )
-    for item in benchmark.data.demonstration_rows(1):
+    for item in experimentor.data.demonstration_rows(1):
         assert f"text: {item.texts[0]}\nlabels: {', '.join(item.gold)}\n" in prompt
-    assert prompt.endswith(f"text: {benchmark.test_items[0].texts[0]}\nlabels: ")
+    query = experimentor.test_items[0].texts[0]
+    assert prompt.endswith(f"text: {query}\nlabels: ")
 
 
-def test_labels_with_commas_are_separated_by_another_character() -> None:
-    rows = [(text, [label.replace(" ", ", ") for label in labels]) for text, labels in list_rows()]
-    benchmark = LongICL(datasets=[dataset(rows)], rounds=[1], parsing="library")["cases"]
-    assert "with semicolons between them" in benchmark.context(1)
-    replies = ["; ".join(item.gold) for item in benchmark.test_items]
-    assert scored(benchmark, replies).values["1R"] == 1.0
-    rows = [(text, [f"{label},;|" for label in labels]) for text, labels in list_rows()]
+def rows_with_labels_like(written: str) -> list[tuple[str, list[str]]]:
+    """Return the rows with labels that are written in another way, such as "kind, {}" for "kind, a"."""
+    return [(text, [written.format(SHORT[label]) for label in labels]) for text, labels in list_rows()]
+
+
+def test_labels_with_commas_are_separated_by_semicolons() -> None:
+    own = dataset(rows_with_labels_like("kind, {}"))
+    experimentor = LongICL(datasets=[own], rounds=[1], parsing="library")["cases"]
+
+    replies = ["; ".join(item.gold) for item in experimentor.test_items]
+
+    assert "with semicolons between them" in experimentor.context(1)
+    assert scored(experimentor, replies).values["1R"] == 1.0
+
+
+def test_labels_with_all_separators_are_refused() -> None:
     with pytest.raises(ArgumentError, match="the labels contain commas, semicolons, vertical bars"):
-        LongICL(datasets=[dataset(rows)])
+        LongICL(datasets=[dataset(rows_with_labels_like("kind {},;|"))])
 
 
 # -- replies and scores
@@ -267,26 +332,34 @@ def reader_of(labels: list[str]) -> ListReader:
 
 
 def test_the_score_is_micro_f1() -> None:
-    benchmark = LongICL(datasets=[dataset()], rounds=[1], parsing="library", limit=30)["cases"]
-    first, *others = benchmark.test_items
-    wrong = next(label for label in LABELS if label not in first.gold)
-    replies = [", ".join([first.gold[0], wrong]), *("no idea" for _ in others)]
-    run = scored(benchmark, replies)
-    gold_count = sum(len(item.gold) for item in benchmark.test_items)
+    """One reply has a right and a wrong label, the others have none."""
+    experimentor = LongICL(datasets=[dataset()], rounds=[1], parsing="library", limit=30)["cases"]
+    first, *others = experimentor.test_items
+    right_label = first.gold[0]
+    (wrong_label, *_) = set(LABELS) - set(first.gold)
+    replies = [f"{right_label}, {wrong_label}", *["no idea"] * len(others)]
+
+    run = scored(experimentor, replies)
+
+    true_labels = sum(len(item.gold) for item in experimentor.test_items)
+    precision, recall = 1 / 2, 1 / true_labels
     score = run.values["rounds"]["1R"]["score"]
-    assert (score["gold"], score["predicted"], score["correct"]) == (gold_count, 2, 1)
-    assert score["f1"] == pytest.approx(2 * 1 / (gold_count + 2), abs=1e-15)
+    assert (score["gold"], score["predicted"], score["correct"]) == (true_labels, 2, 1)
+    assert score["f1"] == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-15)
     assert len(run.details.unparsed) == len(others)
 
 
-def test_guesses_have_the_score_of_one_label_for_each_text() -> None:
-    benchmark = LongICL(datasets=[dataset()], rounds=[1], parsing="library")["cases"]
-    values = scored(benchmark, ["kind a"] * len(benchmark.test_items)).values
-    constant = {}
+def test_baselines_are_the_best_and_the_mean_score_of_one_label_for_all_texts() -> None:
+    experimentor = LongICL(datasets=[dataset()], rounds=[1], parsing="library")["cases"]
+    item_count = len(experimentor.test_items)
+    score_of_label = {}
     for label in LABELS:
-        constant[label] = scored(benchmark, [label] * len(benchmark.test_items)).values["1R"]
-    assert values["majority"] == max(constant.values()) == constant[values["majority_label"]]
-    assert values["uniform"] == pytest.approx(sum(constant.values()) / len(LABELS))
+        values = scored(experimentor, [label] * item_count).values
+        score_of_label[label] = values["1R"]
+
+    assert values["majority"] == max(score_of_label.values())
+    assert values["majority"] == score_of_label[values["majority_label"]]
+    assert values["uniform"] == pytest.approx(sum(score_of_label.values()) / len(LABELS))
 
 
 def test_the_nearest_demonstration_predicts_all_of_its_labels() -> None:
@@ -296,26 +369,47 @@ def test_the_nearest_demonstration_predicts_all_of_its_labels() -> None:
     assert values["majority"] < values["nearest"] <= 1.0
 
 
-def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
+@pytest.fixture
+def benchmark_of_file(tmp_path: Path) -> LongICL:
     path = write_csv(tmp_path / "cases.csv", ";".join)
-    benchmark = LongICL(
-        datasets=[Dataset.from_file(path, label_separator=";")], rounds=(1, 2), limit=60, parsing="library"
-    )
-    result = benchmark(right, progress=False)
+    data = Dataset.from_file(path, label_separator=";")
+    return LongICL(datasets=[data], rounds=(1, 2), limit=60, parsing="library")
+
+
+def test_a_result_of_several_labels_is_loaded_and_recomputed(benchmark_of_file: LongICL, tmp_path: Path) -> None:
+    result = benchmark_of_file(right)
     assert result.divided["cases"]["2R"] == 1.0
+
     result.save(tmp_path / "result.json")
+
     assert load(tmp_path / "result.json") == result
-    status = status_of(verify_file(tmp_path / "result.json"))
-    assert status == Recomputed()
-    again = verify_file(tmp_path / "result.json", rerun=Rerun(right, 5))
-    assert again[-1].message == "no query could be predicted again"
-    worse = benchmark(lambda prompt, label_space: "kind a", progress=False)
-    (compared,) = compare(result, worse).datasets
+    assert status_of(verify_file(tmp_path / "result.json")) == Recomputed()
+
+
+def test_no_query_with_several_labels_is_predicted_again(benchmark_of_file: LongICL, tmp_path: Path) -> None:
+    benchmark_of_file(right).save(tmp_path / "result.json")
+
+    *_, rerun = verify_file(tmp_path / "result.json", rerun=Rerun(right, 5))
+
+    assert rerun.message == "no query could be predicted again"
+
+
+def test_runs_on_items_with_several_labels_are_compared(benchmark_of_file: LongICL) -> None:
+    better = benchmark_of_file(right)
+    worse = benchmark_of_file(lambda prompt, label_space: "kind a")
+
+    (compared,) = compare(better, worse).datasets
+
     assert compared.difference == pytest.approx(1.0 - worse.divided["cases"]["mean"])
-    forged = json.loads((tmp_path / "result.json").read_text("utf-8"))
-    forged["files"]["cases"]["card"]["labels_in_lists"] = LABELS[::-1]
-    (tmp_path / "forged.json").write_text(json.dumps(forged), "utf-8")
-    assert status_of(verify_file(tmp_path / "forged.json")) != status
+
+
+def test_a_result_with_another_order_of_labels_is_not_recomputed(benchmark_of_file: LongICL, tmp_path: Path) -> None:
+    record = json.loads(json.dumps(benchmark_of_file(right).to_dict()))
+    record["files"]["cases"]["card"]["labels_in_lists"] = LABELS[::-1]
+
+    (tmp_path / "forged.json").write_text(json.dumps(record), "utf-8")
+
+    assert status_of(verify_file(tmp_path / "forged.json")) != Recomputed()
 
 
 def test_missing_records_of_queries_are_explained(caplog: pytest.LogCaptureFixture) -> None:
@@ -330,79 +424,88 @@ def test_missing_records_of_queries_are_explained(caplog: pytest.LogCaptureFixtu
 def test_a_missing_reply_names_each_label_once_at_most() -> None:
     """Comparisons assumed 100 labels in a missing reply, also of data sets with fewer labels."""
     benchmark = LongICL(datasets=[dataset()], rounds=[1], parsing="library", limit=30)
+    failing_prompt = benchmark["cases"].prompt_set()[4]
 
-    def fails_once(prompt: str, label_space: list[str]) -> str:
-        if prompt == str(benchmark["cases"].round_queries(1)[4].prompt):
+    def model(prompt: str, label_space: list[str]) -> str:
+        if prompt == failing_prompt:
             raise RuntimeError("the server is down")
         return "kind a"
 
-    result = benchmark(fails_once, progress=False, on_error="collect")
+    result = benchmark(model, on_error="collect")
+
     records = read_records(result, "cases", "1R", MicroF1((1.0, 1.0)))
-    assert records.label_limits == LabelLimits(true=3.0, predicted=float(len(LABELS)))
+    assert records.label_limits == LabelLimits(true=3.0, predicted=23.0)  # three true labels at most, of 23 labels
 
 
 # -- experiments
 
 
-@pytest.mark.parametrize(
-    "experiment",
-    [
-        Experiment("context", levels=(256, 512)),
-        Experiment("length", levels=(256, 512)),
-        Experiment("shots", levels=(0, 1, 3)),
-        Experiment("order", levels=(2,)),
-        Experiment("controls"),
-        Experiment("retrieval", levels=(4,)),
-        Experiment("budget", levels=(512,)),
-    ],
-    ids=lambda experiment: experiment.name,
-)
-def test_experiments_show_and_score_several_labels(experiment: Experiment) -> None:
+SEVERAL_LABELS_EXPERIMENTS = [
+    Experiment("context", levels=(256, 512)),
+    Experiment("length", levels=(256, 512)),
+    Experiment("shots", levels=(0, 1, 3)),
+    Experiment("order", levels=(2,)),
+    Experiment("controls"),
+    Experiment("retrieval", levels=(4,)),
+    Experiment("budget", levels=(512,)),
+]
+
+
+@pytest.mark.parametrize("experiment", SEVERAL_LABELS_EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_a_model_that_reads_the_labels_is_right_in_all_conditions_except_symbols(experiment: Experiment) -> None:
+    """It replies with the names of the labels, which are other ones in the control with symbols."""
     benchmark = LongICL(datasets=[dataset()], experiment=experiment, limit=40, parsing="library")
-    experimentor = benchmark["cases"]
-    assert experimentor.queries.unavailable == {}
-    result = benchmark(right, progress=False)
-    analysis = result.divided["cases"]["experiment"]
-    for name, condition in analysis["conditions"].items():
-        if name == "symbols":  # the model says names that are no labels there
-            assert condition["score"] == 0.0
-            continue
-        assert condition["score"] == 1.0, name
-        assert condition["p_value"] is None
-        if condition["difference"] is not None:
-            assert condition["difference"] == 0.0 or name == "symbols"
+    assert benchmark["cases"].queries.unavailable == {}
+
+    result = benchmark(right)
+
+    conditions = result.divided["cases"]["experiment"]["conditions"]
+    scores = {name: condition["score"] for name, condition in conditions.items()}
+    assert scores.pop("symbols", 0.0) == 0.0
+    assert scores == dict.fromkeys(scores, 1.0)
+    for name in scores:
+        assert conditions[name]["difference"] in (None, 0.0), name
+        assert conditions[name]["p_value"] is None, name
     assert str(result)
 
 
-def test_controls_keep_the_number_of_labels() -> None:
-    experimentor = LongICL(datasets=[dataset()], experiment="controls")["cases"]
-    counts = {}
-    for name in ("normal", "shuffled labels", "random labels", "symbols"):
-        shown = experimentor.contexts[name].shown_labels(0)
-        counts[name] = sorted(len(labels) for labels in shown)
-        assert [labels for labels in shown if len(set(labels)) != len(labels)] == []
-    assert len({tuple(numbers) for numbers in counts.values()}) == 1
-    assert ", S" in experimentor.context("symbols")
+@pytest.mark.parametrize("control", ["shuffled labels", "random labels", "symbols"])
+def test_controls_keep_the_numbers_of_labels_of_the_demonstrations(control: str) -> None:
+    contexts = LongICL(datasets=[dataset()], experiment="controls")["cases"].contexts
+
+    normal, changed = contexts["normal"].shown_labels(0), contexts[control].shown_labels(0)
+
+    assert sorted(map(len, changed)) == sorted(map(len, normal))
+    for labels in changed:
+        assert len(set(labels)) == len(labels), f"{labels}: a label is shown twice"
+
+
+def test_symbols_are_listed_like_labels() -> None:
+    context = LongICL(datasets=[dataset()], experiment="controls")["cases"].context("symbols")
+
+    assert re.search(r"\nlabels: S\d+, S\d+", context)
 
 
 def test_missing_replies_are_at_their_worst_in_differences() -> None:
     """Without replies to some queries of one condition, the limits hold whatever these replies would have been."""
-    benchmark = LongICL(
-        datasets=[dataset()],
-        experiment=Experiment("shots", levels=(1, 2)),
-        limit=40,
-        parsing="library",
-        unparsed="excluded",
-    )
+    shots = Experiment("shots", levels=(1, 2))
+    benchmark = LongICL(datasets=[dataset()], experiment=shots, limit=40, parsing="library", unparsed="excluded")
     experimentor = benchmark["cases"]
-    gold = [", ".join(item.gold) for item in experimentor.test_items]
-    complete = scored(experimentor, [*gold, *gold]).values["experiment"]["conditions"]["2 shots"]
-    missing = ["no idea"] * 10 + gold[10:]
-    excluded = scored(experimentor, [*gold, *missing]).values["experiment"]["conditions"]["2 shots"]
-    wrong = ", ".join(LABELS)  # the lowest F1: all labels
-    worst = scored(experimentor, [*gold, *([wrong] * 10 + gold[10:])]).values["experiment"]["conditions"]["2 shots"]
-    assert excluded["difference"] == complete["difference"] == 0.0
-    assert excluded["difference_low"] <= worst["difference_low"] < complete["difference_low"]
+    right_replies = [", ".join(item.gold) for item in experimentor.test_items]
+    all_labels = ", ".join(LABELS)  # the reply with the lowest F1
+
+    def with_first_ten(replies: list[str]) -> dict[str, Any]:
+        """Return the record of the second condition, with other replies to its first ten queries."""
+        values = scored(experimentor, [*right_replies, *replies, *right_replies[10:]]).values
+        return dict(values["experiment"]["conditions"]["2 shots"])
+
+    complete = with_first_ten(right_replies[:10])
+    missing = with_first_ten(["no idea"] * 10)
+    worst = with_first_ten([all_labels] * 10)
+
+    assert complete["difference"] == 0.0
+    assert missing["difference"] == 0.0
+    assert missing["difference_low"] <= worst["difference_low"] < complete["difference_low"]
 
 
 def test_the_experiment_position_is_for_texts_with_one_label() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import tracemalloc
 import unicodedata
+from collections import Counter
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,24 +20,34 @@ from tests.long_icl.conftest import right_answers, scored
 from tests.long_icl.languages import LANGUAGES
 
 
-def rows_of(label_count: int, rows_per_label: int) -> list[tuple[str, str]]:
-    """Short rows: 20 reference tokens or less in a prompt."""
-    return [
-        (f"ask {turn} of {label}", f"kind {label}") for turn in range(rows_per_label) for label in range(label_count)
-    ]
+def short_rows(label_count: int, rows_per_label: int) -> list[tuple[str, str]]:
+    """Return rows such as ("ask 3 of 17", "kind 17"): 20 reference tokens or less in a prompt."""
+    rows = []
+    for number in range(rows_per_label):
+        for label in range(label_count):
+            rows.append((f"ask {number} of {label}", f"kind {label}"))
+    return rows
+
+
+def short_data(label_count: int, rows_per_label: int, **facts: Any) -> Dataset:
+    return Dataset.from_rows(short_rows(label_count, rows_per_label), name="many", **facts)
 
 
 @pytest.mark.parametrize("label_count", [20, 77, 150, 300])
-def test_twelve_rows_of_each_label_are_enough_for_all_rounds_and_experiments(label_count: int) -> None:
-    dataset = Dataset.from_rows(rows_of(label_count, 12), name="many")
-    rounds = LongICL(datasets=[dataset])["many"]
-    shown = {number: contexts.demonstrations for number, contexts in rounds.contexts.items()}
-    assert shown == {number: number * label_count for number in range(1, 6)}
-    for number in range(1, 6):
-        labels = [item.gold[0] for item in rounds.data.demonstration_rows(number)]
-        assert [label for label in rounds.card.labels if labels.count(label) != number] == []
-    assert scored(rounds, right_answers(rounds)).values["5R"] == 1.0
-    for experiment in (
+def test_twelve_rows_of_each_label_are_enough_for_all_rounds(label_count: int) -> None:
+    experimentor = LongICL(datasets=[short_data(label_count, rows_per_label=12)])["many"]
+
+    for number in (1, 2, 3, 4, 5):
+        shown = Counter(item.gold[0] for item in experimentor.data.demonstration_rows(number))
+        assert shown == dict.fromkeys(experimentor.card.labels, number)
+        assert experimentor.contexts[number].demonstrations == number * label_count
+    assert scored(experimentor, right_answers(experimentor)).values["5R"] == 1.0
+
+
+@pytest.mark.parametrize("label_count", [20, 77, 150, 300])
+@pytest.mark.parametrize(
+    "experiment",
+    [
         Experiment("context", levels=(256,)),
         Experiment("length", levels=(256, 512)),
         Experiment("shots", levels=(0, 1, 5)),
@@ -43,138 +55,210 @@ def test_twelve_rows_of_each_label_are_enough_for_all_rounds_and_experiments(lab
         Experiment("position"),
         Experiment("controls"),
         Experiment("retrieval"),
-    ):
-        assert LongICL(datasets=[dataset], experiment=experiment)["many"].queries.unavailable == {}, experiment.name
+    ],
+    ids=lambda experiment: experiment.name,
+)
+def test_twelve_rows_of_each_label_are_enough_for_all_conditions(experiment: Experiment, label_count: int) -> None:
+    data = short_data(label_count, rows_per_label=12)
+
+    assert LongICL(datasets=[data], experiment=experiment)["many"].queries.unavailable == {}
 
 
 def test_a_context_of_64k_tokens_is_filled_with_short_rows() -> None:
-    dataset = Dataset.from_rows(rows_of(20, 800), name="many")  # 16,000 rows, of which 512 are tested
-    demonstration_set = len(split_dataset(dataset).demonstration)
-    benchmark = LongICL(datasets=[dataset], limit=5, experiment=Experiment("context", levels=(64 * 1024,)))
-    contexts = benchmark["many"].contexts["64K"]
-    assert demonstration_set == 4096  # the most of the default split
-    assert contexts.demonstrations > 7500
-    context = benchmark["many"].context("64K")
-    longest_row = max(len(f"text: {text}\nlabel: {label}\n") for text, label in rows_of(20, 800))
-    assert 4 * 64 * 1024 - longest_row < len(context) <= 4 * 64 * 1024
-    tested = {item.texts[0] for item in benchmark["many"].test_items}
-    assert [text for text in tested if f"text: {text}\n" in context] == []
+    """Of 16,000 rows, 512 are tested, and the default split has 4,096 demonstrations; the context needs more."""
+    data = short_data(20, rows_per_label=800)
+    assert len(split_dataset(data).demonstration) == 4096
+    longest_row = max(len(f"text: {text}\nlabel: {label}\n") for text, label in short_rows(20, 800))
+
+    experimentor = LongICL(datasets=[data], limit=5, experiment=Experiment("context", levels=(65_536,)))["many"]
+
+    context = experimentor.context("64K")
+    budget = 4 * 65_536  # characters; four of them are one reference token
+    assert budget - longest_row < len(context) <= budget
+    assert experimentor.contexts["64K"].demonstrations > 7500
+    for item in experimentor.test_items:
+        assert f"text: {item.texts[0]}\n" not in context
 
 
 def test_all_rows_that_are_not_tested_can_be_demonstrations() -> None:
-    dataset = Dataset.from_rows(rows_of(20, 400), name="many")
-    data = load_own(dataset)
-    assert len(data.train) == 20 * 400 - 512
-    rows = {row.item().row for row in data.train}
-    assert rows.isdisjoint(row.item().row for row in data.test)
-    split = split_dataset(dataset)
-    first_rows = [row.item().row for row in data.train[: len(split.demonstration)]]
-    assert first_rows == list(split.demonstration.indexes)
+    data = load_own(short_data(20, rows_per_label=400))
+
+    training_rows = {row.item().row for row in data.train}
+    test_rows = {row.item().row for row in data.test}
+    assert len(training_rows) == 20 * 400 - 512
+    assert training_rows.isdisjoint(test_rows)
 
 
-def test_sizes_that_the_user_names_are_kept() -> None:
-    dataset = Dataset.from_rows(rows_of(20, 400), name="many", split=SplitSizes(100, 300, 40))
-    assert len(load_own(dataset).train) == 300
-    benchmark = LongICL(datasets=[dataset], experiment=Experiment("context", levels=(1024, 8 * 1024)))
-    reason = benchmark["many"].queries.unavailable["8K"]
+def test_the_demonstration_set_of_the_split_comes_first() -> None:
+    own = short_data(20, rows_per_label=400)
+    demonstration_rows = list(split_dataset(own).demonstration.indexes)
+
+    training_rows = [row.item().row for row in load_own(own).train]
+
+    assert training_rows[: len(demonstration_rows)] == demonstration_rows
+
+
+def test_a_demonstration_set_of_the_user_s_size_is_not_enlarged() -> None:
+    own = short_data(20, rows_per_label=400, split=SplitSizes(calibration=100, demonstration=300, test=40))
+
+    experimentor = LongICL(datasets=[own], experiment=Experiment("context", levels=(1024, 8192)))["many"]
+
+    assert len(load_own(own).train) == 300
+    reason = experimentor.queries.unavailable["8K"]
     assert "with 300 demonstrations" in reason
     assert "split=" in reason
 
 
+class Cost(NamedTuple):
+    seconds: float
+    peak_bytes: int
+    prompt_characters: int
+
+
+def cost_of_a_prompt(rows_per_label: int) -> Cost:
+    """Return what it costs to write the first prompt of a context that needs all rows."""
+    data = short_data(20, rows_per_label)
+    experiment = Experiment("context", levels=(rows_per_label * 32,))
+    tracemalloc.start()
+    begin = time.process_time()
+    prompt = str(LongICL(datasets=[data], limit=5, experiment=experiment)["many"].prompt_set()[0])
+    seconds = time.process_time() - begin
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return Cost(seconds, peak_bytes, len(prompt))
+
+
 def test_time_and_memory_grow_with_the_rows_not_faster() -> None:
     """Eight times as many rows: less than 16 times the time and memory."""
-    costs = []
-    for rows_per_label in (200, 1600):
-        dataset = Dataset.from_rows(rows_of(20, rows_per_label), name="many")
-        experiment = Experiment("context", levels=(rows_per_label * 32,))
-        tracemalloc.start()
-        begin = time.process_time()
-        benchmark = LongICL(datasets=[dataset], limit=5, experiment=experiment)
-        prompt = str(benchmark["many"].prompt_set()[0])
-        seconds = time.process_time() - begin
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        costs.append((seconds, peak, len(prompt)))
-    (seconds, peak, size), (more_seconds, more_peak, more_size) = costs
-    assert more_size > 7.5 * size
-    assert more_seconds < 16 * max(seconds, 0.05)
-    assert more_peak < 16 * peak
+    few_rows, many_rows = cost_of_a_prompt(rows_per_label=200), cost_of_a_prompt(rows_per_label=1600)
+
+    assert many_rows.prompt_characters > 7.5 * few_rows.prompt_characters
+    assert many_rows.seconds < 16 * max(few_rows.seconds, 0.05)
+    assert many_rows.peak_bytes < 16 * few_rows.peak_bytes
+
+
+@pytest.mark.parametrize("written", ["{label}", " {label}。\n{text_prefix}...", "**{label}**"])
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_replies_in_other_languages_are_read(name: str, written: str) -> None:
+    language = LANGUAGES[name]
+    experimentor = LongICL(datasets=[language.dataset(name)], rounds=[1], parsing="library")[name]
+
+    replies = []
+    for item in experimentor.test_items:
+        replies.append(written.format(label=item.gold[0], text_prefix=language.text_prefix))
+
+    assert scored(experimentor, replies).values["1R"] == 1.0
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_own_data_in_other_languages(name: str) -> None:
+def test_prompts_in_other_languages_have_the_template_of_the_data(name: str) -> None:
     language = LANGUAGES[name]
-    dataset = language.dataset(name)
-    benchmark = LongICL(datasets=[dataset], parsing="library")[name]
-    prompt = str(benchmark.prompt_set()[0])
-    assert prompt.startswith(language.instruction + language.text_prefix)
-    gold = [item.gold[0] for item in benchmark.test_items]
-    for replies in (
-        gold,
-        [f" {label}。\n{language.text_prefix}..." for label in gold],
-        [f"**{label}**" for label in gold],
-    ):
-        assert scored(benchmark, replies * 5).values["1R"] == 1.0, replies[0]
+
+    prompt = LongICL(datasets=[language.dataset(name)])[name].prompt_set()[0]
+
+    assert str(prompt).startswith(language.instruction + language.text_prefix)
+
+
+def controls_on(language: str) -> Any:
+    """Return the prompts of the controls on data in a language, of which one shows irrelevant text in that language."""
+    return LongICL(datasets=[LANGUAGES[language].dataset(language)], experiment="controls")[language]
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_the_filler_has_the_language_of_the_data(name: str) -> None:
-    language = LANGUAGES[name]
-    dataset = language.dataset(name)
-    first, last = language.alphabet
-    controls = LongICL(datasets=[dataset], experiment="controls")[name]
-    filler = controls.context("irrelevant text").removeprefix(language.instruction)
+def test_irrelevant_text_has_the_letters_of_the_language_and_no_label(name: str) -> None:
+    language, experimentor = LANGUAGES[name], controls_on(name)
+
+    filler = experimentor.context("irrelevant text").removeprefix(language.instruction)
+
     letters = [character for character in filler if unicodedata.category(character).startswith("L")]
+    first, last = language.alphabet
     assert letters
-    assert [character for character in letters if not (first <= character <= last)] == []
-    for label in dataset.card.label_space:
+    assert [letter for letter in letters if not first <= letter <= last] == []
+    for label in experimentor.card.labels:
         assert label not in filler
-    sizes = {len(controls.context(condition).encode()) for condition in controls.rounds if condition != "zero shots"}
-    assert len(sizes) == 1  # also where a character has several bytes
-    again = LongICL(datasets=[language.dataset(name)], experiment="controls")[name]
-    assert again.context("irrelevant text") == controls.context("irrelevant text")
 
-    length = LongICL(datasets=[dataset], experiment=Experiment("length", levels=(256, 1024)))[name]
-    padded = length.context("1024 padded" if "1024 padded" in length.rounds else "1K padded")
-    assert len(padded.encode()) in range(4 * 1024 - 200, 4 * 1024 + 1)
-    assert "harbour" not in padded
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_irrelevant_text_is_the_same_each_time(name: str) -> None:
+    assert controls_on(name).context("irrelevant text") == controls_on(name).context("irrelevant text")
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_all_controls_with_a_context_have_the_same_number_of_bytes(name: str) -> None:
+    """A character has several bytes in some languages."""
+    experimentor = controls_on(name)
+
+    names = [name for name in experimentor.rounds if name != "zero shots"]
+    sizes = {len(experimentor.context(name).encode()) for name in names}
+
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_padding_has_the_language_of_the_data(name: str) -> None:
+    length = Experiment("length", levels=(256, 1024))
+    experimentor = LongICL(datasets=[LANGUAGES[name].dataset(name)], experiment=length)[name]
+
+    padded = experimentor.context("1K padded")
+
+    budget = 4 * 1024  # bytes; four of them are one reference token
+    assert budget - 200 <= len(padded.encode()) <= budget
+    assert "harbour" not in padded, "a word of the published filler"
+
+
+FIRST_WORDS = ["now", "then", "soon", "later", "here", "there", "please", "thanks", "again", "never"]
+LAST_WORDS = ["some", "many", "few", "all", "none", "other", "same", "new", "old", "next", "last", "first"]
 
 
 def test_the_filler_has_no_word_of_a_label_name_and_none_that_points_to_a_label() -> None:
-    words = ("now", "then", "soon", "later", "here", "there", "please", "thanks", "again", "never")
-    more = ("some", "many", "few", "all", "none", "other", "same", "new", "old", "next", "last", "first")
+    """Texts such as "The refunds of case-0 now some some hint0" of the label "refund_kind 0"."""
     rows = []
-    for turn in range(12):
-        for number in range(25):
-            common = f"{words[(turn + number) % 10]} {more[(turn * 5 + number) % 12]} {more[(turn + number) % 12]}"
-            rows.append((f"The refunds of case-{turn} {common} hint{number}", f"refund_kind {number}"))
+    for number in range(12):
+        for label in range(25):
+            common_words = " ".join(
+                [
+                    FIRST_WORDS[(number + label) % 10],
+                    LAST_WORDS[(number * 5 + label) % 12],
+                    LAST_WORDS[(number + label) % 12],
+                ]
+            )
+            rows.append((f"The refunds of case-{number} {common_words} hint{label}", f"refund_kind {label}"))
+
     filler = load_own(Dataset.from_rows(rows, name="cases")).filler(5000)
+
     assert len(filler) == 5000
     assert "now" in filler.split()
-    assert "refunds" not in filler  # contains a word of the label names
+    assert "refunds" not in filler, "it contains a word of the label names"
     assert "kind" not in filler
-    assert "hint" not in filler  # each of these words occurs with one label only
+    assert "hint" not in filler, "each of these words occurs with one label only"
 
 
 def test_data_whose_words_are_all_label_names_have_the_published_filler() -> None:
-    rows = [(" ".join([label] * turn), label) for turn in range(1, 13) for label in (f"w{n}" for n in range(20))]
-    assert load_own(Dataset.from_rows(rows, name="words")).filler(300) == irrelevant_text(300)
+    """The texts of the label "w3" are "w3", "w3 w3", "w3 w3 w3", ..."""
+    labels = [f"w{number}" for number in range(20)]
+    rows = [(" ".join([label] * length), label) for length in range(1, 13) for label in labels]
+
+    filler = load_own(Dataset.from_rows(rows, name="words")).filler(300)
+
+    assert filler == irrelevant_text(300)
 
 
 def test_retrieval_finds_similar_texts_without_blanks_between_words() -> None:
-    language = LANGUAGES["chinese"]
-    rows = [
-        (f"{thing}{form}", label) for thing, label in language.things.items() for form in "甲乙丙丁戊己庚辛壬癸子丑"
-    ]
-    dataset = Dataset.from_rows(rows, name="chinese")
-    benchmark = LongICL(datasets=[dataset], experiment=Experiment("retrieval", levels=(2,)))["chinese"]
-    for place, item in enumerate(benchmark.test_items[:20]):
-        assert f"label: {item.gold[0]}\n" in benchmark.context("2 retrieved", place)
+    """Twelve Chinese texts of each label: the name of a thing, and one more character."""
+    last_characters = "甲乙丙丁戊己庚辛壬癸子丑"
+    rows = []
+    for thing, label in LANGUAGES["chinese"].things.items():
+        rows += [(thing + character, label) for character in last_characters]
+    own = Dataset.from_rows(rows, name="chinese")
+
+    experimentor = LongICL(datasets=[own], experiment=Experiment("retrieval", levels=(2,)))["chinese"]
+
+    for index, item in enumerate(experimentor.test_items[:20]):
+        assert f"label: {item.gold[0]}\n" in experimentor.context("2 retrieved", index)
 
 
 def test_own_data_too_small_for_a_level_say_what_there_is() -> None:
-    dataset = Dataset.from_rows(rows_of(20, 12), name="many")
-    with pytest.raises(
-        ArgumentError, match=r"the training data fills only \d+ reference tokens with 144 demonstrations"
-    ):
-        LongICL(datasets=[dataset], experiment="context")
+    message = r"the training data fills only \d+ reference tokens with 144 demonstrations"
+
+    with pytest.raises(ArgumentError, match=message):
+        LongICL(datasets=[short_data(20, rows_per_label=12)], experiment="context")

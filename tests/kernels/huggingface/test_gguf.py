@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,31 @@ def packages(need: Any) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a GGUF file with a tiny model; no model is loaded, and no file has a converted copy yet."""
     monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
-    source._loaded.clear()
+    forget_loaded_models()
     yield write_gguf(tmp_path / "tiny.gguf")
+    forget_loaded_models()
+
+
+def forget_loaded_models() -> None:
+    """Let the next load read files, as a new process does."""
     source._loaded.clear()
+
+
+def load(path: Path, dtype: str | None = None) -> Any:
+    """Load the model of a file, which writes a converted copy or reads it: return the model and its tokenizer."""
+    return ModelSource(str(path), "cpu", dtype).load()
+
+
+def folder_of_copy() -> Path:
+    """Return the folder of the only converted copy."""
+    (copy,) = converted_copies()
+    return Path(copy.folder)
 
 
 def by_transformers(path: Path, dtype: str = "float32") -> tuple[Any, Any]:
-    """Model and tokenizer as transformers alone loads them."""
+    """Return model and tokenizer as transformers alone loads them."""
     import torch
     import transformers
 
@@ -52,31 +70,43 @@ def by_transformers(path: Path, dtype: str = "float32") -> tuple[Any, Any]:
     return transformers.AutoModelForCausalLM.from_pretrained(path.parent, **options), tokenizer
 
 
-def assert_equal(model: Any, tokenizer: Any, path: Path, dtype: str = "float32") -> None:
+def assert_as_by_transformers(loaded: Any, path: Path, dtype: str = "float32") -> None:
+    """Check that weights and tokens of a loaded model are those that transformers alone reads from a file."""
     import torch
 
     expected, expected_tokenizer = by_transformers(path, dtype)
-    weights, expected_weights = model.state_dict(), expected.state_dict()
+    weights, expected_weights = loaded.model.state_dict(), expected.state_dict()
     assert weights.keys() == expected_weights.keys()
     for name, weight in expected_weights.items():
         assert weights[name].dtype == weight.dtype
         assert torch.equal(weights[name], weight), name
     for text in TEXTS:
         tokens = expected_tokenizer(text)["input_ids"]
-        assert tokenizer(text)["input_ids"] == tokens
-        assert tokenizer.decode(tokens) == expected_tokenizer.decode(tokens)
+        assert loaded.tokenizer(text)["input_ids"] == tokens
+        assert loaded.tokenizer.decode(tokens) == expected_tokenizer.decode(tokens)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_and_tokens_are_those_of_transformers(file: Path, dtype: str) -> None:
-    """Of the first load, which writes the copy, and of the second one, which reads it."""
-    identities = []
-    for _ in range(2):
-        loaded = ModelSource(str(file), "cpu", dtype).load()
-        assert_equal(loaded.model, loaded.tokenizer, file, dtype)
-        identities.append(CausalLMKernel.from_spec(str(file), device="cpu", dtype=dtype).identity())
-        source._loaded.clear()
-    assert identities[0] == identities[1]
+    written_with_a_copy = load(file, dtype)
+    assert_as_by_transformers(written_with_a_copy, file, dtype)
+    forget_loaded_models()
+    read_from_the_copy = load(file, dtype)
+    assert_as_by_transformers(read_from_the_copy, file, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_identity_is_the_same_when_the_copy_is_written_and_read(file: Path, dtype: str) -> None:
+    load(file, dtype)
+    when_written = CausalLMKernel.from_spec(str(file), device="cpu", dtype=dtype).identity()
+    forget_loaded_models()
+    load(file, dtype)
+    when_read = CausalLMKernel.from_spec(str(file), device="cpu", dtype=dtype).identity()
+    assert when_written == when_read
+
+
+def test_a_copy_has_the_name_of_its_file_and_its_size_in_bytes(file: Path) -> None:
+    load(file)
     (copy,) = converted_copies()
     assert copy.source == "tiny.gguf"
     assert copy.size == sum(path.stat().st_size for path in Path(copy.folder).iterdir() if path.name != RECORD)
@@ -85,54 +115,53 @@ def test_weights_and_tokens_are_those_of_transformers(file: Path, dtype: str) ->
 def test_the_identity_does_not_depend_on_the_copy(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_copy = CausalLMKernel.from_spec(str(file), device="cpu")
     with_copy("a", ["b", "c"])
-    source._loaded.clear()
+    forget_loaded_models()
     shutil.rmtree(converted.copies_folder())
     monkeypatch.setattr(source, "write_copy", lambda *given: None)
-    without = CausalLMKernel.from_spec(str(file), device="cpu")
-    without("a", ["b", "c"])
-    assert with_copy.identity() == without.identity()
-    assert not converted_copies()
+    without_copy = CausalLMKernel.from_spec(str(file), device="cpu")
+    without_copy("a", ["b", "c"])
+    assert converted_copies() == []
+    assert with_copy.identity() == without_copy.identity()
 
 
 def test_another_file_under_the_same_name_has_another_copy(file: Path) -> None:
-    ModelSource(str(file), "cpu").load()
+    load(file)
     write_gguf(file, seed=1)
-    loaded = ModelSource(str(file), "cpu").load()
-    assert_equal(loaded.model, loaded.tokenizer, file)
+    loaded = load(file)
+    assert_as_by_transformers(loaded, file)
     assert len(converted_copies()) == 2
 
 
-def test_the_file_is_read_once_and_nothing_stays_replaced(file: Path) -> None:
+def test_the_file_is_read_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gguf
+
+    readings = []
+    read = gguf.GGUFReader.__init__
+
+    def count_and_read(self: Any, *given: Any, **named: Any) -> None:
+        readings.append(given)
+        read(self, *given, **named)
+
+    monkeypatch.setattr(gguf.GGUFReader, "__init__", count_and_read)
+    load(file)
+    assert len(readings) <= 1
+
+
+def test_functions_of_transformers_and_gguf_do_not_stay_replaced(file: Path) -> None:
     import gguf
     import transformers.modeling_gguf_pytorch_utils as reading
 
     before = gguf.GGUFReader, gguf.get_tensor_name_map, reading.load_gguf_checkpoint, reading.tqdm
-    readings = []
-    original = gguf.GGUFReader.__init__
-
-    def counted(self: Any, *given: Any, **named: Any) -> None:
-        readings.append(given)
-        original(self, *given, **named)
-
-    gguf.GGUFReader.__init__ = counted
-    try:
-        ModelSource(str(file), "cpu").load()
-    finally:
-        gguf.GGUFReader.__init__ = original
-    assert len(readings) <= 1
-    assert (gguf.GGUFReader, gguf.get_tensor_name_map, reading.load_gguf_checkpoint, reading.tqdm) == before
-
-
-def copy_of_another_file(folder: Path) -> None:
-    text = (folder / RECORD).read_text()
-    (folder / RECORD).write_text(text.replace('"sha256": "', '"sha256": "0'))
+    load(file)
+    after = gguf.GGUFReader, gguf.get_tensor_name_map, reading.load_gguf_checkpoint, reading.tqdm
+    assert after == before
 
 
 def change_a_weight(folder: Path) -> None:
     path = folder / "model.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
+    content = path.read_bytes()
+    last_byte_changed = bytes([content[-1] ^ 1])
+    path.write_bytes(content[:-1] + last_byte_changed)
 
 
 def remove_a_file(folder: Path) -> None:
@@ -160,75 +189,95 @@ def name_another_source(folder: Path) -> None:
     "damage",
     [change_a_weight, remove_a_file, add_a_file, cut_the_record, remove_the_record, name_another_source],
 )
-def test_a_damaged_copy_is_not_used(file: Path, damage: Any, caplog: pytest.LogCaptureFixture) -> None:
-    ModelSource(str(file), "cpu").load()
-    source._loaded.clear()
-    (copy,) = converted_copies()
-    damage(Path(copy.folder))
-    loaded = ModelSource(str(file), "cpu").load()
+def test_a_damaged_copy_is_replaced(file: Path, damage: Any, caplog: pytest.LogCaptureFixture) -> None:
+    load(file)
+    copies = converted_copies()
+    damage(folder_of_copy())
+    forget_loaded_models()
+    loaded = load(file)
     assert "is damaged" in caplog.text, "the log does not say that the copy is damaged: it was used"
-    assert_equal(loaded.model, loaded.tokenizer, file)
-    assert converted_copies() == [copy]
+    assert_as_by_transformers(loaded, file)
+    assert converted_copies() == copies
 
 
 @pytest.mark.posix
 def test_a_damaged_copy_that_cannot_be_removed_is_not_used(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ModelSource(str(file), "cpu").load()
-    (copy,) = converted_copies()
-    change_a_weight(Path(copy.folder))
+    load(file)
+    change_a_weight(folder_of_copy())
     monkeypatch.setattr(shutil, "rmtree", lambda *given, **named: None)  # as in a folder of another user
-    for _ in range(2):
-        source._loaded.clear()
-        loaded = ModelSource(str(file), "cpu").load()
-        assert_equal(loaded.model, loaded.tokenizer, file)
-    assert caplog.text.count("is read anew for each process") == 2
+    for loads in (1, 2):
+        forget_loaded_models()
+        loaded = load(file)
+        assert_as_by_transformers(loaded, file)
+        assert caplog.text.count("is read anew for each process") == loads
 
 
 @pytest.mark.posix
 def test_a_damaged_copy_behind_a_link_is_replaced(file: Path, tmp_path: Path) -> None:
-    ModelSource(str(file), "cpu").load()
-    (copy,) = converted_copies()
-    os.rename(copy.folder, tmp_path / "elsewhere")
-    os.symlink(tmp_path / "elsewhere", copy.folder)
+    load(file)
+    folder = folder_of_copy()
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
     change_a_weight(tmp_path / "elsewhere")
-    source._loaded.clear()
-    loaded = ModelSource(str(file), "cpu").load()
-    assert_equal(loaded.model, loaded.tokenizer, file)
-    assert not Path(copy.folder).is_symlink()
+    forget_loaded_models()
+    loaded = load(file)
+    assert_as_by_transformers(loaded, file)
+    assert not folder.is_symlink()
 
 
-@pytest.mark.posix
-@pytest.mark.parametrize("keep", [True, False])
-def test_a_file_that_is_replaced_while_it_is_read_has_no_copy(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
-) -> None:
-    """The name is given to another file when the reading begins; with ``keep=False`` only while it is read."""
-    other = write_gguf(tmp_path / "other.gguf", seed=1)
-    link, dequantise = tmp_path / "link.gguf", source._dequantise
+@pytest.fixture
+def load_while_replaced(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Return a function that loads ``link.gguf``, a link to the file, and lets it lead to another file meanwhile.
+
+    The link changes when the reading begins. Its argument is whether it leads to the first file again afterwards.
+    """
+    link = tmp_path / "link.gguf"
     link.symlink_to(file)
+    other = write_gguf(tmp_path / "other.gguf", seed=1)
+    dequantise = source._dequantise
 
     def point_to(target: Path) -> None:
         link.unlink()
         link.symlink_to(target)
 
-    def replaced(*given: Any) -> Any:
-        point_to(other)
-        try:
-            return dequantise(*given)
-        finally:
-            if not keep:
+    def load_link(restored: bool) -> None:
+        def replace_and_read(*given: Any) -> Any:
+            point_to(other)
+            weights = dequantise(*given)
+            if restored:
+                point_to(file)
+            return weights
+
+        with monkeypatch.context() as patch:
+            patch.setattr(source, "_dequantise", replace_and_read)
+            try:
+                load(link)
+            finally:
                 point_to(file)
 
-    monkeypatch.setattr(source, "_dequantise", replaced)
+    return load_link
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_file_that_is_replaced_while_it_is_read_is_refused_and_has_no_copy(
+    load_while_replaced: Callable[[bool], None], restored: bool
+) -> None:
     with pytest.raises(StaICCError, match="was replaced while it was read"):
-        ModelSource(str(link), "cpu").load()
+        load_while_replaced(restored)
     assert converted_copies() == []
-    monkeypatch.setattr(source, "_dequantise", dequantise)
-    point_to(file)
-    loaded = ModelSource(str(link), "cpu").load()
-    assert_equal(loaded.model, loaded.tokenizer, file)
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_file_that_was_replaced_while_it_was_read_can_be_loaded_again(
+    load_while_replaced: Callable[[bool], None], file: Path, restored: bool
+) -> None:
+    with pytest.raises(StaICCError):
+        load_while_replaced(restored)
+    assert_as_by_transformers(load(file.with_name("link.gguf")), file)
 
 
 @pytest.mark.posix
@@ -238,116 +287,146 @@ def test_a_disk_that_fills_up_leaves_nothing(file: Path, caplog: pytest.LogCaptu
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, allowed[1]))  # fewer bytes than the weights have
     try:
-        loaded = ModelSource(str(file), "cpu").load()
+        loaded = load(file)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
     assert "is read anew for each process" in caplog.text
-    assert_equal(loaded.model, loaded.tokenizer, file)
+    assert_as_by_transformers(loaded, file)
     assert list(converted.copies_folder().iterdir()) == []
 
 
-@pytest.mark.parametrize("stem", ["a b [1]", "a**b", "-rf", ".hidden", "..", "漢" * 70, "x" * 240])
-def test_a_copy_of_any_file_name_is_listed_and_removed(file: Path, stem: str, tmp_path: Path) -> None:
-    odd = tmp_path / f"{stem}.gguf"
-    file.rename(odd)
-    ModelSource(str(odd), "cpu").load()
+ODD_NAMES = ["a b [1]", "a**b", "-rf", ".hidden", "..", "漢" * 70, "x" * 240]
+
+
+@pytest.mark.parametrize("stem", ODD_NAMES)
+def test_a_copy_of_any_file_name_has_a_plain_name_and_can_be_removed(file: Path, stem: str) -> None:
+    odd = file.rename(file.with_name(f"{stem}.gguf"))
+    load(odd)
     (copy,) = converted_copies()
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9a-f]{16}", copy.name)
     assert copy.source == odd.name
-    left = Path(copy.folder).parent / f".{copy.name}.999999999.part"
-    left.mkdir()
-    source._loaded.clear()
-    ModelSource(str(odd), "cpu").load()
-    assert not left.exists()
     assert main(["data", "remove", copy.name]) == 0
+
+
+@pytest.mark.parametrize("stem", ODD_NAMES)
+def test_what_an_interrupted_conversion_left_is_removed_by_the_next_load(file: Path, stem: str) -> None:
+    odd = file.rename(file.with_name(f"{stem}.gguf"))
+    load(odd)
+    folder = folder_of_copy()
+    unfinished = folder.with_name(f".{folder.name}.999999999.part")  # of a process that is no more
+    unfinished.mkdir()
+    forget_loaded_models()
+    load(odd)
+    assert not unfinished.exists()
 
 
 def test_what_could_not_be_read_back_is_not_kept(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(converted, "_difference_of_weights", lambda *given: "the weight x")
-    loaded = ModelSource(str(file), "cpu").load()
+    loaded = load(file)
     assert "the weight x could not be read back" in caplog.text
-    assert_equal(loaded.model, loaded.tokenizer, file)
+    assert_as_by_transformers(loaded, file)
     assert list(converted.copies_folder().iterdir()) == []
 
 
 def test_a_full_disk_leaves_nothing_and_the_model_is_loaded(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The disk is full when the tokenizer is saved, which is after the weights."""
     import transformers
 
     def full(*given: Any, **named: Any) -> None:
-        raise OSError(28, os.strerror(28))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(transformers.PreTrainedTokenizerBase, "save_pretrained", full)  # after the weights
-    loaded = ModelSource(str(file), "cpu", "bfloat16").load()
+    monkeypatch.setattr(transformers.PreTrainedTokenizerBase, "save_pretrained", full)
+    loaded = load(file, "bfloat16")
     assert "is read anew for each process" in caplog.text
-    assert os.strerror(28) in caplog.text
-    assert_equal(loaded.model, loaded.tokenizer, file, "bfloat16")
+    assert os.strerror(errno.ENOSPC) in caplog.text
+    assert_as_by_transformers(loaded, file, "bfloat16")
     assert list(converted.copies_folder().iterdir()) == []
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
-    source._loaded.clear()
-    ModelSource(str(file), "cpu").load()
+
+
+def test_a_disk_that_is_too_small_is_named_with_the_bytes_that_are_needed(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(total=10, used=9, free=1))
+    load(file)
     assert "MB are needed, 0 MB are free" in caplog.text
 
 
-@pytest.mark.posix
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", ["save_pretrained", "_digests"])
-def test_a_killed_conversion_leaves_nothing(file: Path, moment: str) -> None:
-    """The process is killed after the weights are written, or before the copy gets its name."""
-    code = f"""
-import os, signal
+CONVERT_AND_DIE = """
+import os, signal, sys
 import transformers
 from StaICC.kernels.huggingface import converted, source
 def kill(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)
-if {moment!r} == "_digests":
-    converted._digests = kill
-else:
+if sys.argv[2] == "before the tokenizer is saved":
     transformers.PreTrainedTokenizerBase.save_pretrained = kill
-source.ModelSource({str(file)!r}, "cpu").load()
+else:
+    converted._digests = kill
+source.ModelSource(sys.argv[1], "cpu").load()
 """
-    root = str(Path(converted.__file__).parents[3])
-    environment = {**os.environ, "PYTHONPATH": root}
-    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == -signal.SIGKILL
+
+
+@pytest.mark.posix
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["before the tokenizer is saved", "before the copy gets its name"])
+def test_a_killed_conversion_leaves_nothing(file: Path, moment: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(converted.__file__).parents[3])}
+    done = subprocess.run([sys.executable, "-c", CONVERT_AND_DIE, str(file), moment], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
     assert converted_copies() == []
-    ModelSource(str(file), "cpu").load()
-    (copy,) = converted_copies()
-    assert [path.name for path in converted.copies_folder().iterdir()] == [copy.name]
+    load(file)
+    assert list(converted.copies_folder().iterdir()) == [folder_of_copy()]
 
 
-def test_two_conversions_at_once(file: Path) -> None:
-    """Threads of one process share the lock; a process that is slower finds the copy of the faster one."""
-    threads = [threading.Thread(target=ModelSource(str(file), "cpu").load) for _ in range(3)]
+def test_threads_that_load_a_file_at_once_write_one_copy(file: Path) -> None:
+    threads = [threading.Thread(target=load, args=(file,)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    (copy,) = converted_copies()
-    loaded = ModelSource(str(file), "cpu").load()
-    sha256 = json.loads((Path(copy.folder) / RECORD).read_text())["sha256"]
-    os.rename(copy.folder, f"{copy.folder}-aside")
-    folder, _ = converted.write_copy(file, sha256, loaded.model, loaded.tokenizer)
-    assert converted.write_copy(file, sha256, loaded.model, loaded.tokenizer)[0] == folder
+    assert len(converted_copies()) == 1
 
 
-def test_copies_are_listed_and_removed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ModelSource(str(file), "cpu").load()
-    (copy,) = converted_copies()
+def test_a_process_that_is_slower_finds_the_copy_of_the_faster_one(file: Path) -> None:
+    """Both convert the file; the second one gets the folder that the first one has written."""
+    loaded = load(file)
+    folder = folder_of_copy()
+    sha256 = json.loads((folder / RECORD).read_text())["sha256"]
+    folder.rename(f"{folder}-aside")
+    of_the_faster, _ = converted.write_copy(file, sha256, loaded.model, loaded.tokenizer)
+    of_the_slower, _ = converted.write_copy(file, sha256, loaded.model, loaded.tokenizer)
+    assert of_the_slower == of_the_faster
+
+
+def test_copies_are_listed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load(file)
     capsys.readouterr()
     assert main(["data", "list"]) == 0
-    assert copy.name in capsys.readouterr().out
-    with pytest.raises(UnknownNameError, match=f"did you mean '{copy.name}'"):
-        remove_copies([copy.name, copy.name[:-1]])
-    assert main(["data", "remove", copy.name]) == 0
-    assert capsys.readouterr().out == f"removed {copy.name} (0 MB)\n"
+    assert folder_of_copy().name in capsys.readouterr().out
+
+
+def test_an_unknown_copy_is_refused_before_any_is_removed(file: Path) -> None:
+    load(file)
+    name = folder_of_copy().name
+    with pytest.raises(UnknownNameError, match=f"did you mean '{name}'"):
+        remove_copies([name, name[:-1]])
+    assert folder_of_copy().exists()
+
+
+def test_a_removed_copy_is_gone_and_its_file_is_kept(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load(file)
+    name = folder_of_copy().name
+    capsys.readouterr()
+    assert main(["data", "remove", name]) == 0
+    assert capsys.readouterr().out == f"removed {name} (0 MB)\n"
     assert converted_copies() == []
     assert file.exists()
-    assert main(["data", "remove", copy.name]) == 2
+    assert main(["data", "remove", name]) == 2  # it is unknown now
 
 
 def test_a_log_file_gets_no_progress_bars(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    ModelSource(str(file), "cpu").load()
+    load(file)
     assert "it/s" not in capfd.readouterr().err

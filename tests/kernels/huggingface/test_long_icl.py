@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from StaICC.long_icl.cards import task_card
-from tests.long_icl.conftest import make, write_small
+from tests.long_icl.conftest import long_icl_on, write_small
 from tests.tiny_models import random_llama, train_tokenizer
 
 torch = pytest.importorskip("torch")
@@ -42,7 +42,7 @@ def model_that_reads(tokenizer: Any, tokens: int) -> Any:
 def test_rounds_beyond_the_limit_of_the_model_are_undefined_with_the_reason(
     tmp_path: Path, tokenizer: Any, on_error: Any, writes_text: bool
 ) -> None:
-    benchmark = make(write_small(tmp_path), ["goemotions"], rounds=(1, 2, 3), limit=3)
+    benchmark = long_icl_on(write_small(tmp_path), ["goemotions"], rounds=(1, 2, 3), limit=3)
     tokens_of_two_rounds = len(tokenizer(benchmark[0].context(2)).input_ids)
     model = model_that_reads(tokenizer, tokens_of_two_rounds)  # the context of two rounds fits, a query after it not
     kernel = CausalLMKernel(model, tokenizer)

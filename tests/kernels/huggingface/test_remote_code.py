@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,22 +17,23 @@ pytest.importorskip("transformers")
 
 import StaICC
 
-RUN = """
+SCORE = """
 import sys
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-kernel = CausalLMKernel.from_spec(sys.argv[1], **({"trust_remote_code": True} if sys.argv[2] == "trusted" else {}))
+options = {"trust_remote_code": True} if sys.argv[2] == "trusted" else {}
+kernel = CausalLMKernel.from_spec(sys.argv[1], **options)
 print(kernel(prompt="A text. label: ", label_space=["a", "b"]))
 """
 
 
 @pytest.fixture
-def checkpoint(saved_model: Callable[..., Path]) -> Path:
-    """A folder whose configuration is a class of the folder; the code leaves a file behind."""
+def checkpoint(saved_model: Callable[..., Path], tmp_path: Path) -> Path:
+    """Return a folder with a model whose configuration is code of the folder, which makes the file ``ran.txt``."""
     folder = saved_model()
     (folder / "configuration_own.py").write_text(
         "from pathlib import Path\n"
         "from transformers import LlamaConfig\n"
-        f"Path({str(folder.parent / 'ran.txt')!r}).touch()\n"
+        f"Path({str(tmp_path / 'ran.txt')!r}).touch()\n"
         "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
     )
     (folder / "modeling_own.py").write_text(
@@ -40,39 +41,54 @@ def checkpoint(saved_model: Callable[..., Path]) -> Path:
         "from .configuration_own import OwnConfig\n"
         "class OwnForCausalLM(LlamaForCausalLM):\n    config_class = OwnConfig\n"
     )
-    path = folder / "config.json"
-    classes = {"AutoConfig": "configuration_own.OwnConfig", "AutoModelForCausalLM": "modeling_own.OwnForCausalLM"}
-    path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": "own", "auto_map": classes}))
+    config = json.loads((folder / "config.json").read_text())
+    config["model_type"] = "own"
+    config["auto_map"] = {
+        "AutoConfig": "configuration_own.OwnConfig",
+        "AutoModelForCausalLM": "modeling_own.OwnForCausalLM",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
     return folder
 
 
-def run(checkpoint: Path, trusted: str, environment: dict[str, str]) -> Any:
-    command = [sys.executable, "-c", RUN, str(checkpoint), trusted]
+def score_in_a_process(checkpoint: Path, trust: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Score a prompt in another process, which gets "yes" for each question that it asks on standard input."""
+    package = str(Path(StaICC.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": package, "HF_MODULES_CACHE": str(tmp_path / "modules")}
+    command = [sys.executable, "-c", SCORE, str(checkpoint), trust]
     return subprocess.run(command, input="yes\n" * 9, capture_output=True, text=True, check=False, env=environment)
 
 
-@pytest.mark.parametrize("trusted", ["", "trusted"])
-def test_a_piped_yes_runs_no_code(checkpoint: Path, trusted: str, tmp_path: Path) -> None:
-    import os
+def test_a_piped_yes_runs_no_code(checkpoint: Path, tmp_path: Path) -> None:
+    done = score_in_a_process(checkpoint, "not trusted", tmp_path)
+    assert not (tmp_path / "ran.txt").exists(), done.stderr
+    assert done.returncode != 0
+    assert "trust_remote_code=True" in done.stderr
+    assert "[y/N]" not in done.stdout + done.stderr
 
-    (checkpoint.parent / "ran.txt").unlink(missing_ok=True)
-    root = str(Path(StaICC.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": root, "HF_MODULES_CACHE": str(tmp_path)}
-    done = run(checkpoint, trusted, environment)
-    assert (checkpoint.parent / "ran.txt").exists() is (trusted == "trusted"), done.stderr
-    assert (done.returncode == 0) is (trusted == "trusted"), done.stderr
-    if not trusted:
-        assert "trust_remote_code=True" in done.stderr
-        assert "[y/N]" not in done.stdout + done.stderr
+
+def test_trusted_code_runs(checkpoint: Path, tmp_path: Path) -> None:
+    done = score_in_a_process(checkpoint, "trusted", tmp_path)
+    assert (tmp_path / "ran.txt").exists(), done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def calls_of_from_pretrained(path: Path) -> list[ast.Call]:
+    """Return the calls of ``from_pretrained`` in a file, but those of peft, which runs no code of a checkpoint."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    return [
+        call
+        for call in calls
+        if isinstance(call.func, ast.Attribute)
+        and call.func.attr == "from_pretrained"
+        and "PeftModel" not in ast.unparse(call.func)
+    ]
 
 
 def test_every_call_says_whether_code_is_trusted() -> None:
-    """A new call of from_pretrained in the package cannot forget it; peft runs no code of a checkpoint."""
+    """So a new call of ``from_pretrained`` in the package cannot forget it."""
     for path in Path(StaICC.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            if node.func.attr != "from_pretrained" or "PeftModel" in ast.unparse(node.func):
-                continue
-            passed = [keyword.arg for keyword in node.keywords]
-            assert "trust_remote_code" in passed or "**arguments" in ast.unparse(node), f"{path}:{node.lineno}"
+        for call in calls_of_from_pretrained(path):
+            arguments = ast.unparse(call)
+            passed = "trust_remote_code=" in arguments or "**arguments" in arguments
+            assert passed, f"{path}:{call.lineno}: {arguments}"

@@ -12,7 +12,7 @@ from StaICC.inference.contract import ScoredLabels, Text
 from StaICC.inference.store import PredictionStore
 from StaICC.prompting.prompt_text import PromptParts
 from tests.kernels.label_kinds import LABEL_KINDS, own_data
-from tests.long_icl.conftest import make, write_small
+from tests.long_icl.conftest import long_icl_on, write_small
 from tests.tiny_models import random_llama, train_tokenizer
 
 torch = pytest.importorskip("torch")
@@ -115,7 +115,7 @@ def test_the_first_demonstrations_of_too_long_prompts_are_dropped_whatever_the_l
 
 @pytest.mark.parametrize("style", ["plain", "chat", "chat-turns"])
 def test_long_icl_is_read_as_the_parts_say(tmp_path: Path, tokenizer: Any, model: Any, style: Any) -> None:
-    benchmark = make(write_small(tmp_path), rounds=(2,), limit=2)
+    benchmark = long_icl_on(write_small(tmp_path), rounds=(2,), limit=2)
     kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
     for experimentor in benchmark:
         for condition in experimentor.conditions():
@@ -123,7 +123,7 @@ def test_long_icl_is_read_as_the_parts_say(tmp_path: Path, tokenizer: Any, model
 
 
 def test_a_prompt_of_long_icl_has_the_instruction_of_its_task_and_demonstrations(tmp_path: Path) -> None:
-    for experimentor in make(write_small(tmp_path), rounds=(2,), limit=2):
+    for experimentor in long_icl_on(write_small(tmp_path), rounds=(2,), limit=2):
         (condition,) = experimentor.conditions()
         parts = condition.queries[0].parts
         assert parts.instruction == experimentor.card.template.plain
@@ -167,7 +167,7 @@ def test_dropped_demonstrations_are_saved(shortened: Any, tmp_path: Path) -> Non
 
 
 def test_long_icl_states_what_was_sent(tmp_path: Path, tokenizer: Any, model: Any) -> None:
-    benchmark = make(write_small(tmp_path), ["banking77"], (2,), 3, unparsed="wrong")
+    benchmark = long_icl_on(write_small(tmp_path), ["banking77"], (2,), 3, unparsed="wrong")
     experimentor = benchmark[0]
     context, items = experimentor.contexts[2], experimentor.test_items
     longest = max(len(tokenizer(str(prompt)).input_ids) for prompt in experimentor.prompt_set())
@@ -382,7 +382,7 @@ def test_an_impossible_number_of_dropped_demonstrations_is_refused(dropped: int)
 
 def test_a_dropped_demonstration_is_a_pair_of_a_dialogue_and_otherwise_a_text(tmp_path: Path) -> None:
     """Of merged dialogues, demonstrations are the pairs; of sentences with several entities, the sentences."""
-    for experimentor in make(write_small(tmp_path), rounds=(2,), limit=2):
+    for experimentor in long_icl_on(write_small(tmp_path), rounds=(2,), limit=2):
         contexts = experimentor.contexts[2]
         first_shown_labels = contexts.shown_labels(0)[0]
         lost = len(first_shown_labels) if experimentor.name == "dialogre" else 1

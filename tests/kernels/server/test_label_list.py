@@ -31,11 +31,11 @@ def test_other_formats_send_the_prompt_alone(make: Any, server: Any) -> None:
 
 
 def test_the_format_has_an_identity_of_its_own() -> None:
-    listed = EndpointKernel.from_spec(SPEC)
-    plain = EndpointKernel.from_spec(SPEC.replace("chat-labels", "chat"))
-    assert listed.identity() != plain.identity()
-    assert listed.identity().settings["label_list"] == "True"
-    assert "label_list" not in plain.identity().settings
+    with_labels = EndpointKernel.from_spec("openai:http://localhost:1/v1#m;scoring=text;prompt_format=chat-labels")
+    without_labels = EndpointKernel.from_spec("openai:http://localhost:1/v1#m;scoring=text;prompt_format=chat")
+    assert with_labels.identity() != without_labels.identity()
+    assert with_labels.identity().settings["label_list"] == "True"
+    assert "label_list" not in without_labels.identity().settings
 
 
 def test_a_forecast_counts_the_instruction() -> None:
@@ -56,9 +56,12 @@ def test_options_without_effect_are_refused(options: dict[str, Any], message: st
         EndpointKernel("http://localhost:1/v1", "m", label_list=True, **options)
 
 
-def test_a_model_that_only_chats_is_offered_turns() -> None:
+def test_an_error_of_a_model_that_only_chats_names_the_options_for_turns() -> None:
     with pytest.raises(StaICC.ArgumentError, match="scoring='text', prompt_format='chat-turns'"):
         EndpointKernel("http://localhost:1/v1", "m", api="chat")
+
+
+def test_on_the_command_line_that_error_names_the_options_of_the_command() -> None:
     with (
         command_line_syntax(),
         pytest.raises(StaICC.ArgumentError, match="--answers text --prompt-format chat-turns"),
@@ -67,25 +70,39 @@ def test_a_model_that_only_chats_is_offered_turns() -> None:
 
 
 def test_a_rendered_prompt_is_what_is_sent(make: Any, server: Any) -> None:
+    """With an instruction that lists the labels (``label_list``), as JSON of the messages of the chat."""
     pytest.importorskip("openai")
     kernel = make("text", api="chat", label_list=True)
-    kernel.batch(["text: fine label: "], LABELS)
     (rendered,) = kernel.rendered(["text: fine label: "], LABELS)
+    kernel.batch(["text: fine label: "], LABELS)
     assert json.loads(rendered) == server.requests[-1]["messages"]
+
+
+def test_a_prompt_that_lists_labels_cannot_be_rendered_without_labels(make: Any) -> None:
+    pytest.importorskip("openai")
+    kernel = make("text", api="chat", label_list=True)
     with pytest.raises(StaICC.ArgumentError, match="label_space"):
         kernel.rendered(["text: fine label: "])
 
 
 def test_the_command_prompts_writes_what_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line has the prompt, and in ``rendered`` the JSON of the messages; the labels are those of ``mini``."""
     assert main(["prompts", "normal", "--datasets", "mini", "--limit", "1", "--model", SPEC]) == 0
-    for line in capsys.readouterr().out.splitlines():
-        record = json.loads(line)
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert records
+    for record in records:
         (message,) = json.loads(record["rendered"])
         assert message["content"] == f"{INSTRUCTION} food, travel, weather.\n\n{record['prompt']}"
 
 
-def test_texts_without_labels_are_refused() -> None:
-    kernel = EndpointKernel.from_spec(SPEC)
-    for generate in (kernel.replies, kernel.generate, StaICC.text_inference(kernel).batch):
-        with pytest.raises(StaICC.ArgumentError, match="Use prompt_format=chat"):
-            generate(["a"])
+@pytest.mark.parametrize("name", ["replies", "generate"])
+def test_texts_without_labels_are_refused(name: str) -> None:
+    generate = getattr(EndpointKernel.from_spec(SPEC), name)
+    with pytest.raises(StaICC.ArgumentError, match="Use prompt_format=chat"):
+        generate(["a"])
+
+
+def test_text_inference_without_labels_is_refused() -> None:
+    inference = StaICC.text_inference(EndpointKernel.from_spec(SPEC))
+    with pytest.raises(StaICC.ArgumentError, match="Use prompt_format=chat"):
+        inference.batch(["a"])

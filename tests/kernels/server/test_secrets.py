@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import traceback
 import urllib.parse
@@ -27,24 +26,26 @@ KEY = "sk-Te5t/w+K=0_9.zQ~8"
 
 
 def kernel_for(server, scoring, **options):
-    more = {"unlisted": "bound"} if scoring == "top-logprobs" else {}
-    return EndpointKernel(server.url, wrong.MODEL, scoring=scoring, backoff=0.01, **more, **options)
+    """Return a kernel for the server of the test that retries at once."""
+    if scoring == "top-logprobs":
+        options["unlisted"] = "bound"
+    return EndpointKernel(server.url, wrong.MODEL, scoring=scoring, backoff=0.01, **options)
 
 
-def chunked(handler, answer):
-    """A body that splits the key over two chunks."""
+def key_in_two_chunks(handler, answer):
+    """Answer with an error whose text has the key, half of it in one chunk and half in the next."""
     handler.send_response(500)
     handler.send_header("content-type", "text/plain")
     handler.send_header("transfer-encoding", "chunked")
     handler.end_headers()
-    for part in (b"your key " + KEY[:9].encode(), KEY[9:].encode() + b" is wrong"):
-        handler.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+    for chunk in (b"your key " + KEY[:9].encode(), KEY[9:].encode() + b" is wrong"):
+        handler.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
         handler.wfile.flush()
     handler.wfile.write(b"0\r\n\r\n")
 
 
-def raw(*lines: str):
-    """No HTTP: the client's exception repeats it."""
+def malformed_response(*lines: str):
+    """Answer with these lines, which are not valid HTTP: the client raises an exception that repeats them."""
 
     def answer(handler, _):
         handler.wfile.write("\r\n".join(lines).encode() + b"\r\n\r\n")
@@ -54,8 +55,8 @@ def raw(*lines: str):
     return answer
 
 
-def spoken(text):
-    """The model's reply is this text, in each of the ways in which a scoring reads it."""
+def model_replies(text):
+    """Answer with this text as the model's reply and, for requests of log-probabilities, as its most probable token."""
 
     def change(answer):
         choice = answer["choices"][0]
@@ -75,14 +76,14 @@ ECHOES = {
     "404 with the URL": wrong.status(404, body=f"no /v1?api_key={QUOTED}".encode(), kind="text/plain"),
     "302 to a URL": wrong.status(302, [("location", f"http://h/{QUOTED}/x?key={QUOTED}")]),
     "200 with HTML": wrong.status(200, body=f"<html>{KEY}</html>".encode(), kind="text/html"),
-    "500 in chunks": chunked,
+    "500 in chunks": key_in_two_chunks,
     "500 as the code": wrong.status(500, body={"error": {"code": KEY, "message": KEY}}),
     "200 with an error": wrong.status(200, body={"error": {"headers": {"authorization": f"Bearer {KEY}"}}}),
     "200 with cut JSON": wrong.status(200, body=f'{{"choices": "{KEY}'.encode()),
-    "an exception of the client, status line": raw(f"HTTP/1.1 {KEY}"),
-    "an exception of the client, header": raw("HTTP/1.1 200 OK", f"bad header {KEY}\x00"),
+    "an exception of the client, status line": malformed_response(f"HTTP/1.1 {KEY}"),
+    "an exception of the client, header": malformed_response("HTTP/1.1 200 OK", f"bad header {KEY}\x00"),
     "the model's name": wrong.changed(lambda answer: answer.update(model=KEY)),
-    "the reply": spoken(f"Your key is {KEY}"),
+    "the reply": model_replies(f"Your key is {KEY}"),
     "the reason of a filter": wrong.changed(
         lambda answer: answer["choices"][0].update(finish_reason=KEY, text=None, logprobs=None)
     ),
@@ -90,76 +91,101 @@ ECHOES = {
 }
 
 
-def outcome_of(function):
-    """The error of a call, as a user's program sees it; ``None`` if it has none (not every way stops generation)."""
+def texts_of_kernel(kernel):
+    """Return the texts in which a user may see a kernel, and its pickle."""
+    return [repr(kernel), str(kernel.identity()), str(vars(kernel)), pickle.dumps(kernel).decode("latin-1")]
+
+
+def texts_of_run(kernel, folder):
+    """Run two test examples with a store in a folder, save the result there, and return all that the run shows."""
+    benchmark = Normal(datasets=["mini"], limit=2, unparsed="excluded")
+    progress = []
     try:
-        function(PROMPTS[0], LABELS) if isinstance(function, EndpointKernel) else function(PROMPTS[:1])
-    except OutputError as error:
-        return error
-    return None
+        result = benchmark(kernel, store=folder / "run.sqlite", on_error="collect", progress=progress.append)
+    except OutputError as error:  # every query would meet this error
+        return [*map(str, progress), "".join(traceback.format_exception(error))]
+
+    assert [failure.reason for failure in result.details["mini"].failures]
+    result.save(folder / "result.json")
+    return [*map(str, progress), str(result)]
 
 
-@pytest.mark.parametrize("way", ECHOES)
-def test_a_long_key_is_in_no_file_message_or_log(server, monkeypatch, caplog, tmp_path, way):
+def texts_of_error(function, *arguments):
+    """Call a function and return the texts in which a user may see its error: none if it succeeds."""
+    try:
+        function(*arguments)
+    except OutputError as caught:
+        error = caught
+    else:
+        return []
+    assert (error.__cause__, error.__context__) == (None, None)  # the client's exception may have the key
+    return [repr(error), "".join(traceback.format_exception(error)), pickle.dumps(error).decode("latin-1")]
+
+
+def texts_of_files(folder):
+    """Return the contents of all files in a folder."""
+    return [path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("scoring", SCORINGS)
+@pytest.mark.parametrize("echo", ECHOES)
+def test_a_long_key_is_in_no_file_message_or_log(server, monkeypatch, caplog, tmp_path, echo, scoring):
+    """The server repeats the key that it got, in each way of ``ECHOES``; it is shown as ``[key]`` or not at all."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    said = []
-    server.always = ECHOES[way]
-    with caplog.at_level(logging.DEBUG):
-        for scoring in SCORINGS:
-            kernel = kernel_for(server, scoring, retries=1, timeout=5)
-            said += [repr(kernel), str(kernel.identity()), str(vars(kernel)), pickle.dumps(kernel).decode("latin-1")]
-            progress = []
-            server.wrong = [None]  # a run may ask first which edition is served
-            try:
-                result = Normal(datasets=["mini"], limit=2, unparsed="excluded")(
-                    kernel, store=str(tmp_path / f"{scoring}.sqlite"), on_error="collect", progress=progress.append
-                )
-            except OutputError as error:  # what every query would meet
-                said.append("".join(traceback.format_exception(error)))
-            else:
-                assert [failure.reason for failure in result.details["mini"].failures]
-                result.save(tmp_path / f"{scoring}.json")
-                said.append(str(result))
-            said += map(str, progress)
-            for error in filter(None, [outcome_of(kernel), outcome_of(kernel.generate)]):
-                assert (error.__cause__, error.__context__) == (None, None)
-                said += [repr(error), "".join(traceback.format_exception(error)), pickle.dumps(error).decode("latin-1")]
-            said += [*kernel.editions, str(kernel.usage)]
-            kernel.close()
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) >= 3
-    said += [path.read_bytes().decode("latin-1") for path in files]
-    said += [logging.Formatter().format(record) for record in caplog.records]
-    assert len(caplog.records) > 10
+    caplog.set_level(logging.DEBUG)
+    server.wrong = [None]  # the first request, which may ask which edition is served, succeeds
+    server.always = ECHOES[echo]
+    kernel = kernel_for(server, scoring, retries=1, timeout=5)
+
+    shown = texts_of_kernel(kernel)
+    shown += texts_of_run(kernel, tmp_path)
+    shown += texts_of_error(kernel, PROMPTS[0], LABELS)
+    shown += texts_of_error(kernel.generate, PROMPTS[:1])
+    shown += [*kernel.editions, str(kernel.usage)]
+    kernel.close()
+    files = texts_of_files(tmp_path)
+    logged = [logging.Formatter().format(record) for record in caplog.records]
+
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    if "headers" not in way:
-        assert any("[key]" in text for text in said), f"got {said}"
-    for text in said:
-        for line in text.splitlines():
-            assert not leaks(KEY, line), line
+    assert len(files) >= 1
+    assert len(logged) >= 4
+    lines_with_the_key = [line for text in shown + files + logged for line in text.splitlines() if leaks(KEY, line)]
+    assert lines_with_the_key == []
+    if echo != "headers of the response":  # of which nothing is shown
+        assert "[key]" in "".join(shown + files + logged)
 
 
 @pytest.mark.parametrize("form", [KEY, QUOTED])
 def test_a_generated_text_that_holds_the_key_is_an_error_and_not_stored(server, monkeypatch, form):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     kernel = kernel_for(server, "text")
-    server.always = spoken(f"Your key: {form}")
+    server.always = model_replies(f"Your key: {form}")
     with pytest.raises(EndpointError, match=r"the reply holds the key from OPENAI_API_KEY.*'Your key: \[key\]'"):
         kernel.generate(PROMPTS[:1])
     kernel.close()
 
 
-def test_an_edition_that_holds_the_key_is_recorded_without_it(server, monkeypatch):
+@pytest.fixture
+def kernel_of_edition_with_key(server, monkeypatch):
+    """Return a kernel after its first prompt, to which the server answered under the edition ``fp`` and the key."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    kernel = kernel_for(server, "text")
     server.always = wrong.changed(lambda answer: answer.update(system_fingerprint=f"fp {KEY}"))
+    kernel = kernel_for(server, "text")
     assert kernel.pin_edition() == "model 'words'; system_fingerprint 'fp [key]'"
-    assert kernel.generate(PROMPTS)
-    assert not leaks(KEY, pickle.dumps(kernel).decode("latin-1") + str(vars(kernel)))
+    yield kernel
+    kernel.close()
+
+
+def test_an_edition_that_holds_the_key_is_recorded_without_it(kernel_of_edition_with_key):
+    kernel_of_edition_with_key.generate(PROMPTS)
+    assert not leaks(KEY, pickle.dumps(kernel_of_edition_with_key).decode("latin-1"))
+    assert not leaks(KEY, str(vars(kernel_of_edition_with_key)))
+
+
+def test_a_change_of_an_edition_that_holds_the_key_is_shown_without_it(server, kernel_of_edition_with_key):
     server.always = wrong.changed(lambda answer: answer.update(system_fingerprint="fp"))
     with pytest.raises(EditionError, match=r"from model 'words'; system_fingerprint 'fp \[key\]' to"):
-        kernel.generate(PROMPTS[:1])
-    kernel.close()
+        kernel_of_edition_with_key.generate(PROMPTS)
 
 
 @pytest.mark.parametrize("name", ["base_url", "model", "served_model", "system"])
@@ -172,15 +198,24 @@ def test_options_that_hold_the_key_are_refused(monkeypatch, name):
     assert not leaks(key, str(caught.value))
 
 
-def test_a_worker_reads_the_key_itself(server, monkeypatch):
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickled_kernel_has_no_key(server, monkeypatch, protocol):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    kernel = kernel_for(server, "text")
+    kernel.generate(PROMPTS)  # reads the key
+    pickled = pickle.dumps(kernel, protocol)
+    kernel.close()
+    assert not leaks(KEY, pickled.decode("latin-1"))
+
+
+def test_an_unpickled_kernel_reads_the_key_from_its_own_environment(server, monkeypatch):
+    """As in a worker process whose environment has another key."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     kernel = kernel_for(server, "text")
     kernel.generate(PROMPTS)
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        data = pickle.dumps(kernel, protocol)
-        assert not leaks(KEY, data.decode("latin-1"))
-    monkeypatch.setitem(os.environ, "OPENAI_API_KEY", "other")
-    copy = pickle.loads(data)
-    server.headers.clear()
+    copy = pickle.loads(pickle.dumps(kernel))
+    monkeypatch.setenv("OPENAI_API_KEY", "other")
     copy.generate(PROMPTS[:1])
-    assert server.headers[0]["authorization"] == "Bearer other"
+    assert server.headers[-1]["authorization"] == "Bearer other"
+    kernel.close()
+    copy.close()
