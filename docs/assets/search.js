@@ -10,7 +10,7 @@ const STOP_WORDS = new Set((
   "a an and are as be by can could did do does for from get had has have how i if in is it its me my need of on or " +
   "should that the there this to use used using want was we what when where which who why will with would you your " +
   "at also already not no so than then them they these those our change find give like make many much possible see " +
-  "tell work works write put mean means happen happens go let take takes only still any some more most other same"
+  "tell work works put mean means happen happens go let take takes only still any some more most other same"
 ).split(" "));
 
 const WEIGHTS = {keywords: 4, title: 3, headings: 1.5, text: 1};
@@ -23,7 +23,7 @@ const SHOWN_PAGES = 30;
 const ENDINGS = [
   [/isation/, "ization"], [/is(e|ed|es|er|ers|ing)$/, "iz$1"], [/ys(e|ed|es|er|ers|ing)$/, "yz$1"],
   [/ies$/, "y"], [/izations?$|iz(e|ed|es|er|ers|ing)$/, "iz"], [/at(ions?|ing|ors?|ed|es?)$/, "at"], [/sses$/, "ss"],
-  [/(ing|edly|ed|ers?|es|ly)$/, ""], [/([^su])s$/, "$1"], [/([^aeiouylsz])\1$/, "$1"], [/e$/, ""], [/y$/, "i"],
+  [/(ing|edly|ed|ers?|es|ly|(?<![su])s)$/, ""], [/([^aeiouylsz])\1$/, "$1"], [/e$/, ""], [/y$/, "i"],
 ];
 
 /* Return a word without its ending; short words and numbers are unchanged. */

@@ -211,7 +211,9 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Called by MkDocs with a whole page: forbids requests to other hosts, and puts the site's search in."""
     with_search, replaced = THEME_SEARCH.subn(SITE_SEARCH, output)
     if replaced == 0:
-        raise PluginError(f"{page.file.src_uri}: the theme's search was not found: expected a script {THEME_SEARCH.pattern}")
+        raise PluginError(
+            f"{page.file.src_uri}: the theme's search was not found: expected a script {THEME_SEARCH.pattern}"
+        )
     return with_search.replace("<head>", f"<head>\n{POLICY}", 1)
 
 
