@@ -32,7 +32,7 @@ from StaICC.kernels.protocol import (
     label_probabilities,
 )
 from StaICC.kernels.registry import choose
-from StaICC.prompting.prompt_writer import Prompt
+from StaICC.prompting.prompt_text import Prompt
 from StaICC.safe_text import logger
 
 NEAR_LIMIT = 0.9
