@@ -134,8 +134,7 @@ KEYWORDS = {
     "trustworthy tampered tampering forged forgery fake faked manipulated edited cheating fraud "
     "integrity checksums hashes digests recomputed audits auditing validate validation prove "
     "proves proof proven honest altered modified alter",
-    "result_file.md": "result file json schema fields keys format structure digests saved contents per-example "
-    "stored",
+    "result_file.md": "result file json schema fields keys format structure digests saved contents per-example stored",
     "data_sets.md": "datasets corpora corpus permission permissions copyright commercial licences licenses "
     "licensed sources provenance sst2 trec agnews ag_news mr subj financial phrasebank hate "
     "speech tweet poem rte download downloading downloaded installed sentiment topic builtin "
