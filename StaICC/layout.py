@@ -311,12 +311,12 @@ def _shared_form(line: Line, groups_with_line: Sequence[int], group_count: int, 
 
 
 def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -> tuple[list[list[Block]], list[Line]]:
-    """Take the lines that all of several groups of blocks have out of these groups, so that they are shown once.
+    """Separate the lines that several groups of blocks have in common from these groups, so that they are shown once.
 
     Args:
-        groups: The blocks of each group.
+        groups: The blocks (tables and lines) of each group, such as those of one benchmark.
         names: Names of the groups. With them, a line that only some groups have is taken out, too; it begins with the
-            names of its groups then.
+            names of its groups then. Without them, only lines of all groups are taken out.
 
     Returns:
         The remaining blocks of each group, and the lines that were taken out, each once.
@@ -326,7 +326,7 @@ def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -
     for blocks in blocks_of_groups:
         lines_of_groups.append({block for block in blocks if isinstance(block, Line) and block.text})
 
-    shared_forms: dict[Line, Line] = {}
+    shared_forms: dict[Line, Line] = {}  # each line that is taken out, with the form in which it is shown once
     for blocks in blocks_of_groups:
         for line in blocks:
             if isinstance(line, TextTable):

@@ -18,12 +18,13 @@ class LazySequence(Sequence[T], Generic[T]):
 
     def __init__(self, element_at: Callable[[int], T], count: int) -> None:
         self._element_at = element_at
-        self._positions = range(count)
+        self._positions = range(count)  # indexing it checks an index, and counts a negative one from the end
 
     def __len__(self) -> int:
         return len(self._positions)
 
     def __getitem__(self, index: Any) -> Any:
+        """Return the element at an index, or the list of those of a slice; each is made now."""
         positions = self._positions[index]
         if isinstance(positions, int):
             return self._element_at(positions)

@@ -138,9 +138,13 @@ class ProgressLine:
             threading.Thread(target=self._repeat, name="StaICC progress", daemon=True).start()
 
     def __call__(self, progress: Progress) -> None:
-        """Take a report; draw it if the last one was drawn long enough ago, or if a long phase begins."""
+        """Take a report of a run; draw it if the last one was drawn long enough ago, or if a long phase begins.
+
+        A long phase, such as the loading of a model, sends no report until it ends. So its first one is drawn at once,
+        but not where each report is a line of its own.
+        """
         with self._drawing:
-            if not progress.phase:
+            if not progress.phase:  # its numbers count predictions
                 self._parts[progress.number] = progress
             last_phase = None if self._last is None else self._last.phase
             begins_long_phase = progress.phase in _AT_ONCE and progress.phase != last_phase
@@ -199,13 +203,17 @@ class ProgressLine:
         return text
 
     def _rate(self, now: float) -> float | None:
-        """Return how many predictions are computed in a second, on average since the older one of two marks.
+        """Return how many predictions were computed in a second, on average over about the last minute.
 
-        When the newer mark is half of :data:`_RATE_SECONDS` ago, it becomes the older one, and a new mark is set. So
-        the average is that of about the last minute.
+        Two marks have a time and the number of predictions that were computed until then. The average is that since the
+        older mark. When the newer one is half of :data:`_RATE_SECONDS` ago, it becomes the older one, and a new mark is
+        set.
+
+        Args:
+            now: The time now, in seconds.
 
         Returns:
-            ``None`` if no prediction was computed since the older mark.
+            The rate; ``None`` if no prediction was computed since the older mark.
         """
         computed = sum(part.done - part.stored for part in self._parts.values())
         start = self._older_mark
@@ -226,7 +234,8 @@ class ProgressLine:
         """Erase the line."""
         self._closed.set()
         if self._width:
-            self._write("\r" + " " * self._width + "\r")
+            blanks = " " * self._width
+            self._write(f"\r{blanks}\r")
             self._width = 0
 
 
@@ -236,6 +245,7 @@ class _NotebookLine(ProgressLine):
     _handle: Any = None
 
     def _draw(self, text: str) -> None:
+        """Show a line in the output of the cell, in the place of the last one."""
         self._width = len(text)
         if self._handle is None:
             self._handle = importlib.import_module("IPython.display").display({}, raw=True, display_id=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from StaICC.comparing.citing import find_work
+from StaICC.datasets.catalogue import names
 
 PAPER = Path(__file__).parents[1] / "docs" / "paper"
 _, METADATA, TEXT = (PAPER / "paper.md").read_text("utf-8").split("---\n", 2)
@@ -48,6 +49,18 @@ def test_its_metadata_has_what_the_journal_requires() -> None:
 def test_every_reference_is_cited_and_every_citation_has_a_reference() -> None:
     cited = set(re.findall(r"@(\w+)", TEXT))
     assert cited == set(re.findall(r"^@\w+\{(\w+),$", BIBLIOGRAPHY, re.MULTILINE))
+
+
+def test_every_reference_has_a_doi_or_an_address() -> None:
+    entries = re.findall(r"^@\w+\{(\w+),\n(.*?)^\}$", BIBLIOGRAPHY, re.MULTILINE | re.DOTALL)
+    assert len(entries) == BIBLIOGRAPHY.count("@")
+    assert [key for key, fields in entries if not re.search(r"^ *(doi|url) *= \{", fields, re.MULTILINE)] == []
+
+
+def test_every_work_of_the_data_sets_is_cited() -> None:
+    entries = [find_work(dataset).bibtex for dataset in names()]
+    keys = {key for bibtex in entries for key in re.findall(r"^@\w+\{(\w+),$", bibtex, re.MULTILINE)}
+    assert keys <= set(re.findall(r"@(\w+)", TEXT))
 
 
 WORKS = {

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC import Recomputed, Result, Unchecked, load, status_of, verify_file
+from StaICC import Recomputed, Result, Unchecked, compare, load, status_of, verify_file
 from tests.test_docs_blocks import parse, words_of
 
 FOLDER = Path(__file__).parents[1] / "examples" / "leaderboard" / "submissions" / "three-models"
 PAGE = (FOLDER / "README.md").read_text("utf-8")
 NORMAL = ("smollm2-135m", "gemma-3-270m", "embedded-model")
 """The results of the leaderboard, in its order."""
-SUITE = "embedded-model-suite"
+SUITES = ("smollm2-135m-suite", "gemma-3-270m-suite", "embedded-model-suite")
+"""The results of the diagnosis, in the order of the columns."""
 WEIGHTS = "gemma-3-270m-q4_k_m.gguf"
 """What is filled in for the model of a run file."""
 
@@ -79,21 +80,48 @@ def test_the_table_of_accuracies_has_those_of_the_results_and_of_the_baselines()
     assert mean == ["mean", *(f"{value:.4f}" for value in (*accuracies, of_means.uniform, of_means.majority))]
 
 
-def test_the_page_states_the_scores_of_the_diagnosis() -> None:
-    suite: Any = load(FOLDER / f"{SUITE}.json")
-    shown = dict(table_below("| score | mean of ten data sets"))
-    assert shown["posterior bias"].startswith("undefined")
-    assert suite["Post_bias"].averaged["empirical_bias"] is None
-    scores = {
-        "contextual bias": ("Contextual_bias", "contextual_bias"),
-        "domain bias": ("Domain_bias", "domain_bias"),
-        "label noise (GLER)": ("GLER", "accuracy"),
-        "template consistency": ("Template_sens", "consistency"),
-        "demonstration consistency": ("Demo_sens", "consistency"),
-    }
-    assert {*scores, "posterior bias"} == {*shown}
-    for title, (benchmark, metric) in scores.items():
-        assert shown[title] == with_interval(suite[benchmark], metric), title
+SCORES_OF_SUITES = {
+    "contextual bias": ("Contextual_bias", "contextual_bias"),
+    "domain bias": ("Domain_bias", "domain_bias"),
+    "posterior bias": ("Post_bias", "empirical_bias"),
+    "label noise (GLER)": ("GLER", "accuracy"),
+    "template consistency": ("Template_sens", "consistency"),
+    "demonstration consistency": ("Demo_sens", "consistency"),
+}
+
+
+@pytest.mark.parametrize("column", range(len(SUITES)), ids=SUITES)
+def test_the_page_states_the_scores_of_the_diagnosis(column: int) -> None:
+    suite: Any = load(FOLDER / f"{SUITES[column]}.json")
+    rows = table_below("| score | SmolLM2-135M (")
+    assert [row[0] for row in rows] == list(SCORES_OF_SUITES)
+    for title, *shown in rows:
+        benchmark, metric = SCORES_OF_SUITES[title]
+        if suite[benchmark].averaged[metric] is None:
+            assert shown[column] == "undefined"
+        else:
+            assert shown[column] == with_interval(suite[benchmark], metric), title
+
+
+def test_the_head_of_the_diagnosis_states_the_test_rows() -> None:
+    (head,) = [line for line in PAGE.splitlines() if line.startswith("| score | SmolLM2-135M (")]
+    suites: list[Any] = [load(FOLDER / f"{name}.json") for name in SUITES]
+    assert re.findall(r"\((\d+) rows\)", head) == [str(suite["Normal"].arguments["limit"]) for suite in suites]
+
+
+def test_the_page_states_what_the_comparison_of_the_suites_finds() -> None:
+    first: Any = load(FOLDER / f"{SUITES[0]}.json")
+    second: Any = load(FOLDER / f"{SUITES[1]}.json")
+    p_values = {}
+    for name in ("Normal", *(benchmark for benchmark, _ in SCORES_OF_SUITES.values())):
+        p_value = compare(first[name], second[name]).mean.p_value
+        if p_value is not None:
+            p_values[name] = p_value
+    assert len(p_values) == 6
+    smallest = min(p_values.values())
+    assert [name for name, p_value in p_values.items() if p_value < 0.05] == ["Demo_sens"]
+    assert f"(p = {smallest:.3f}, Gemma is more consistent)" in PAGE
+    assert f"(p = {6 * smallest:.2f})" in PAGE
 
 
 def test_gemma_predicts_one_label_on_hate_speech_as_the_page_says() -> None:
@@ -104,7 +132,7 @@ def test_gemma_predicts_one_label_on_hate_speech_as_the_page_says() -> None:
     )
 
 
-@pytest.mark.parametrize("name", [*NORMAL, SUITE])
+@pytest.mark.parametrize("name", [*NORMAL, *SUITES])
 def test_a_run_file_is_that_of_its_result(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     tomllib = pytest.importorskip("tomllib", reason="Python 3.11 brings it")
     assert StaICC.cli.main(["show", "run", str(FOLDER / f"{name}.json")]) == 0
@@ -137,7 +165,7 @@ def test_the_results_are_small() -> None:
 
 @pytest.mark.slow
 @pytest.mark.pack
-@pytest.mark.parametrize("name", [*NORMAL, SUITE])
+@pytest.mark.parametrize("name", [*NORMAL, *SUITES])
 def test_a_result_is_recomputed(name: str) -> None:
     file = FOLDER / f"{name}.json"
     result: Any = load(file)

@@ -26,7 +26,7 @@ from StaICC.inference.replies import Failure, Unparsed
 from StaICC.metrics import released
 from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range
 from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import Mean, Sample, Statistic
+from StaICC.metrics.statistics import Sample, Statistic
 from StaICC.results.details import Baselines, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.score_records import single_scores
 
@@ -705,8 +705,8 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
     """
     first_run = next(iter(runs.values()))
     statistic = first_run.statistics.get(key)
-    if isinstance(statistic, Mean):
-        low, high = statistic.range(0)  # That of a mean does not depend on the number of labels.
+    if statistic is not None and statistic.range_is_fixed:
+        low, high = statistic.range(0)  # the number of labels makes no difference
         return mean_interval_in_range(values, intervals, low=low, high=high)
     highest = 1.0
     if len(intervals) > 1:

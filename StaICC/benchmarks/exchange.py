@@ -699,6 +699,8 @@ def _match_queries(
         ArgumentError: A prediction belongs to no query. Or a query has no prediction, and the result may not be
             partial.
     """
+    if not predictions and not partial:
+        raise ArgumentError(f"got no prediction, expected one of each of the {len(queries)} queries")
     matched: dict[str, Prediction] = {}
     used_keys: set[str] = set()
     for query in queries:

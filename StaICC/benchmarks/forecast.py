@@ -26,7 +26,7 @@ from StaICC.inference.planned_requests import (
 from StaICC.inference.prices import Prices, prices_of
 from StaICC.inference.prompt_key import PromptKey, characters
 from StaICC.inference.recheck import may_cost_money
-from StaICC.inference.replies import Chunk, Failure, solver
+from StaICC.inference.replies import Chunk, Failure, chunk_evaluator
 from StaICC.inference.runner import RunOptions, chunks_of, distinct_keys
 from StaICC.inference.store import PredictionStore, refuse_stray_log
 from StaICC.prompting.prompt_writer import Query
@@ -470,9 +470,9 @@ def _rechecked_keys(
         parts_left: The number of parts that are not added yet, this one included.
     """
     n_characters = sum(characters(prompt) for prompt, _ in keys)
-    options.counter.reuse(stored, lambda key: "", size=n_characters)  # A forecast needs no names of places.
+    options.counter.count_reused(stored, lambda key: "", size=n_characters)  # A forecast needs no names of places.
     computes_new_predictions = len(stored) < len(keys)
-    rechecked = options.counter.due(parts_left, computes=computes_new_predictions)
+    rechecked = options.counter.choose_for_recheck(parts_left, computes_new=computes_new_predictions)
     return [prediction.key for prediction in rechecked]
 
 
@@ -578,7 +578,7 @@ def _predict(call: _Call) -> None:
     Raises:
         OutputError: All predictions failed.
     """
-    predictions = solver(call.function, "collect")(call.chunk)
+    predictions = chunk_evaluator(call.function, "collect")(call.chunk)
     failures = [prediction for prediction in predictions if isinstance(prediction, Failure)]
     if len(failures) == len(predictions):
         raise OutputError(f"the probe of the forecast failed: {failures[0].reason}") from failures[0].cause

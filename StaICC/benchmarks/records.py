@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 from StaICC.benchmarks.task import Outcome
 from StaICC.errors import unknown_key
 from StaICC.inference.contract import Answer, ReplyLabel, Text
-from StaICC.inference.replies import Failure, recorded_failure, unlabelled
+from StaICC.inference.replies import Failure, recorded_failure, recorded_unlabelled
 from StaICC.metrics.classification import confidence_bins
 from StaICC.results.details import ConditionRecord, DatasetDetails, FailedQuery, pack_scores
 
@@ -69,7 +69,7 @@ def recorded_failures(details: DatasetDetails) -> dict[tuple[str, int], Failure]
     for failed in details.failures:
         failures[failed.condition, failed.query] = recorded_failure(failed.reason)
     for reply in details.unparsed:
-        failures[reply.condition, reply.query] = unlabelled(reply.reason)
+        failures[reply.condition, reply.query] = recorded_unlabelled(reply.reason)
     return failures
 
 

@@ -95,39 +95,42 @@ def _slope_interval(
 
     Variance recovery (Zou's MOVER) computes the limits of such a sum from the limits of the scores. It also needs the
     influence of each independent unit on each score, because the scores are about the same units: test rows, or
-    clusters of rows. The computation is done for scores that are divided by their largest possible value. The limits of
-    their slope are multiplied by this value at the end.
+    clusters of rows. The computation is done for scores that are divided by the width of their range, the highest minus
+    the lowest possible value. The limits of their slope are multiplied by this width at the end. Where the range begins
+    makes no difference: a constant that is added to all scores does not change a slope.
 
     Args:
         outcomes: The outcome of each condition.
         predictions: The predictions of each outcome, in the form that the statistic reads.
         shares: Share of correct demonstration labels in each condition.
-        statistic: The statistic of the score. Its values are from 0 to a finite number.
+        statistic: The statistic of the score. Its range has two ends.
         level: Nominal coverage.
     """
     weights = _weights_of_slope(shares)
     units_by_condition = [_units_of(outcome) for outcome in outcomes]
     all_units: list[Any] = sorted(set(chain.from_iterable(units_by_condition)))
-    _, highest_score = statistic.range(outcomes[0].sample.n_labels)
+    lowest_score, highest_score = statistic.range(outcomes[0].sample.n_labels)
+    width = highest_score - lowest_score
 
     divided_scores = []
     for outcome, predictions_of_outcome, units in zip(outcomes, predictions, units_by_condition, strict=True):
-        score = _divided_score(outcome, predictions_of_outcome, statistic, highest_score, level)
+        score = _divided_score(outcome, predictions_of_outcome, statistic, width, level)
         divided_scores.append(aligned(score, units, all_units))
     slope = combine(divided_scores, weights)
 
-    # The slope is largest if the divided score is 1 where the weight is positive and 0 elsewhere: it is then the sum of
-    # the positive weights. As all weights sum to 0, this is half the sum of their absolute values.
+    # The slope is largest if the divided score is highest where the weight is positive and lowest elsewhere, which is 1
+    # less: it is then the sum of the positive weights. As all weights sum to 0, this is half the sum of their absolute
+    # values.
     largest_slope = math.fsum(map(abs, weights)) / 2.0
     method = "variance recovery over conditions, unit: test row"
     interval = slope.interval(level, method, low=-largest_slope, high=largest_slope)
-    return replace(interval, low=highest_score * interval.low, high=highest_score * interval.high)
+    return replace(interval, low=width * interval.low, high=width * interval.high)
 
 
 def _divided_score(
-    outcome: Outcome, predictions: Sequence[Any], statistic: Statistic, highest_score: float, level: float
+    outcome: Outcome, predictions: Sequence[Any], statistic: Statistic, width: float, level: float
 ) -> MetricTerm:
-    """Return the score of a condition, divided by its largest possible value, for use in a weighted sum of conditions.
+    """Return the score of a condition, divided by the width of its range, for use in a weighted sum of conditions.
 
     The returned record has the divided score, the distances to its confidence limits, and the influence of each unit.
 
@@ -135,7 +138,7 @@ def _divided_score(
         outcome: The condition with its predictions.
         predictions: Its predictions in the form that the statistic reads.
         statistic: The statistic of the score.
-        highest_score: The largest possible value of the score.
+        width: The highest minus the lowest possible value of the score.
         level: Nominal coverage of the limits.
     """
     sample = outcome.sample.by_cluster()
@@ -143,7 +146,7 @@ def _divided_score(
     level_of_formulas = sample.level_of_formulas(level)
     score = statistic.part(sample, predictions, level_of_formulas)
     # Weights may be negative, so the limits must also be valid for the difference of two scores.
-    return of_difference(score.scaled(1.0 / highest_score), level_of_formulas)
+    return of_difference(score.scaled(1.0 / width), level_of_formulas)
 
 
 def _weights_of_slope(shares: Sequence[float]) -> list[float]:

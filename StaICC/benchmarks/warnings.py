@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from StaICC.benchmarks.task import Outcome
 from StaICC.inference.model_warnings import FIRST_QUERIES, one_label_at_first
+from StaICC.metrics.classification import SUM_TOLERANCE
 
 _LEAST_STANDARD_ERRORS = 4.5
 """Fewest standard errors from chance for a warning. A normal variable exceeds them in 3 of a million cases; sums over
@@ -346,6 +347,40 @@ def _ambiguous_numbers(outcome: Outcome) -> Finding | None:
     )
 
 
+def _unequal_sums_above_one(outcome: Outcome) -> Finding | None:
+    """Return a finding if stated probabilities sum to more than 1, and not all to the same number.
+
+    Each row is divided by its sum. That is right for the probabilities of labels among other words, which sum to less
+    than 1; for percentages and shares of a fixed number of votes, whose sums are equal; and for counts, which are whole
+    numbers. Other scores that sum to more than 1 may be logits, or probabilities of each label on its own.
+
+    ``None`` is returned for these, for labels, and for numbers that are no probabilities.
+    """
+    if outcome.hard or outcome.kind != "probabilities":
+        return None
+    sums = [math.fsum(row) for row in outcome.rows]
+    large_sums = [total for total in sums if total > 1 + SUM_TOLERANCE]
+    if not large_sums or _are_whole(outcome.rows):
+        return None
+    highest = max(sums)
+    if highest - min(sums) <= SUM_TOLERANCE * highest:
+        return None
+    return Finding(
+        len(large_sums),
+        f"the scores of {{count}} of {{total}} predictions sum to more than 1, the largest to {highest:.3g}: they are "
+        "divided by their sum, as outputs='probabilities' says. For logits, set outputs='logits'",
+    )
+
+
+def _are_whole(rows: Sequence[Sequence[float]]) -> bool:
+    """Return whether all scores are whole numbers, such as counts."""
+    for row in rows:
+        for score in row:
+            if not float(score).is_integer():
+                return False
+    return True
+
+
 # -- checks for a broken model, which compare the predictions with the true labels
 
 
@@ -496,6 +531,7 @@ _CHECKS: tuple[Check, ...] = (
     _scores_in_order_of_labels,
     _saturated_probabilities,
     _ambiguous_numbers,
+    _unequal_sums_above_one,
     *_BROKEN_MODELS,
 )
 """All checks, in the order of their warnings."""

@@ -34,6 +34,7 @@ from StaICC.methods.many_shot import different, refuse_groups, run_many_shot
 from StaICC.methods.options import read_options
 from StaICC.methods.run import Method, chosen_methods, run_all
 from StaICC.methods.table import display_methods
+from StaICC.safe_text import one_line
 
 _EARLY_STOPPING_SCORES = ("accuracy", "likelihood")
 """The scores that are means over test rows."""
@@ -405,6 +406,8 @@ def _forecast(prepared: PreparedRun) -> None:
         prepared: The run, with its model and its benchmarks.
     """
     args = prepared.args
+    if "--output" in args.given_options:
+        print(f"--dry-run saves no result: --output {one_line(str(args.output))} is not used", file=sys.stderr)
     if prepared.is_benchmark_alone:
         forecast = prepared.benchmarks[0].forecast(prepared.function, **prepared.settings)
     else:

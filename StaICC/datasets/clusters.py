@@ -91,7 +91,7 @@ def _values_of_column(records: Records, column: str) -> Sequence[object]:
     """Return the value of each row in the cluster column.
 
     Raises:
-        ArgumentError: The rows are those of a program, which have no columns.
+        ArgumentError: The rows were passed in a list by a script, so they have no columns.
     """
     if column not in records.further:
         raise ArgumentError(

@@ -419,13 +419,20 @@ class Dataset(Displayed):
         return labels
 
     def file_record(self) -> dict[str, Any] | None:
-        """Return what a result saves of a data set from a user's file, to check it later; ``None`` for all others."""
+        """Return what a result saves of a data set from a user's file, as a dictionary for JSON.
+
+        It has how the file was read, the card, and the clusters and subgroups of the rows, so that the data set can be
+        made again from the file (:meth:`reopen`).
+
+        Returns:
+            The record; ``None`` for a data set that is not from a file of the user.
+        """
         if not isinstance(self.source, TableFile):
             return None
-        saved = cards.plain_values(self.source)
+        values_of_source = cards.plain_values(self.source)
         record: dict[str, Any] = {"file": Path(self.source.path).name}
         for key in ("sha256", "texts", "label", "values", "encoding", "quoting", "columns"):
-            record[key] = saved[key]
+            record[key] = values_of_source[key]
         record["card"] = self.card.to_dict()
         if self.clusters is not None:
             record["cluster"] = self.source.cluster
@@ -451,30 +458,29 @@ class Dataset(Displayed):
         where = "the record of the data file"
         recorded = _read_file_record(record, where)
         card = recorded.card
-        path_in_run = recorded.file.path
-        # The file may have another name now, so the suffix that it had says in which format it is.
-        source = dataclasses.replace(
-            recorded.file,
-            path=os.fspath(_find_file(recorded.file, places)),
-            suffix=table_files.format_suffix(Path(path_in_run)),
-        )
+        file = _find_file(recorded.file, places)
+        name_in_run = recorded.file.path
+        # The file may have another name now. In which format it is, the suffix of its name in the run says.
+        format_in_run = table_files.format_suffix(Path(name_in_run))
+        source = dataclasses.replace(recorded.file, path=os.fspath(file), suffix=format_in_run)
         try:
             records, label_indexes = table_files.labelled_records(source, card.label_space)
             table = MemoryTable(_pairs_of(records, label_indexes))
-            clusters_of_file = clusters_of(records, table, source.cluster)
-            subgroups_of_file = subgroups_of(records, table, source.subgroups)
+            clusters_of_column = clusters_of(records, table, source.cluster)
+            subgroups_of_columns = subgroups_of(records, table, source.subgroups)
         except (ArgumentError, SchemaError, UnknownNameError) as error:
             raise SchemaError(f"{where} does not fit the file: {error}") from error
 
         if card.rows != len(table):
             raise SchemaError(f"{where} names {card.rows} rows, but the file has {len(table)}")
-        if clusters_of_file is not None and clusters_of_file != recorded.clusters:
+        # Clusters and subgroups that a function of the row made are only in the record.
+        if clusters_of_column is not None and clusters_of_column != recorded.clusters:
             raise SchemaError(f"{where} has other clusters than the column {source.cluster!r} of the file")
-        for column, groups in subgroups_of_file.items():
+        for column, groups in subgroups_of_columns.items():
             if recorded.subgroups.get(column) != groups:
                 raise SchemaError(f"{where} has other subgroups than the column {column!r} of the file")
-        records_of_run = dataclasses.replace(records, source=path_in_run)  # remarks name the file as the run did
-        remarks = _remarks(records_of_run, table, label_indexes, card)
+        records_named_as_in_run = dataclasses.replace(records, source=name_in_run)
+        remarks = _remarks(records_named_as_in_run, table, label_indexes, card)
         return cls(card, table, source, remarks=remarks, clusters=recorded.clusters, subgroups=recorded.subgroups)
 
 
@@ -498,7 +504,7 @@ def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Sou
     """Return the rows that :meth:`Dataset.from_rows` was given as records, and the pinned file that they are from.
 
     Args:
-        rows: Records, a pinned file, or pairs of a program.
+        rows: Records, a pinned file (one with a recorded SHA-256), or pairs of texts and label.
         label_space: The label names, checked.
         name: The name of the data set, for messages.
     """
@@ -584,7 +590,8 @@ def _further_columns(facts: Mapping[str, Any], label: str, where: str) -> list[s
         ArgumentError: ``subgroups`` or ``cluster`` is neither a name nor a function, or it names the label column.
     """
     columns = subgroup_columns(facts.get("subgroups"))
-    refuse_label("subgroups", columns, label, where, advice="Subgroups by label need no column")
+    advice = f"Subgroups by label need no column: compare with {argument('by', 'label')}"
+    refuse_label("subgroups", columns, label, where, advice)
     cluster_column = column_of(facts.get("cluster"))  # None if clusters need no column
     if cluster_column is not None:
         advice = (
@@ -608,7 +615,7 @@ class _FileRecord:
 
 
 def _read_file_record(record: Mapping[str, Any], where: str) -> _FileRecord:
-    """Return a saved record that is not trusted, checked without its file.
+    """Return the record of a data file in a saved result, after checking all that can be checked without the file.
 
     Args:
         record: The record, as :meth:`Dataset.file_record` makes it.
@@ -673,7 +680,7 @@ def _rows_of_pinned(source: FileSource | HubSource, labels: Sequence[str]) -> li
     """Return the texts and the label of each row of a pinned file, with the names of labels in place of indexes.
 
     Args:
-        source: The file.
+        source: The file, pinned by its SHA-256.
         labels: The label names, if they are known. An index for which there is no name stays an index.
     """
     rows: list[tuple[Any, Any]] = []

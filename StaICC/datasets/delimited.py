@@ -279,8 +279,9 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
 def _quoted_dialect(text: str, separator: str) -> _Dialect:
     """Return how a file with quoted fields is read: whether blanks before an opening quote are a part of the field.
 
-    A file with the field `` "a text"`` is read in both ways. The blanks are removed if the file is well formed so, and
-    if it is wrong to keep them: the file is then not well formed, has other rows, or has a field with its quotes.
+    Most files have no such blanks. One with the field `` "a text"`` is read in both ways. The blanks are removed if the
+    file is well formed without them, and if keeping them is wrong: the file is then not well formed, has rows of other
+    lengths, or has a field with the quotes around its text.
     """
     keeping_blanks = _Dialect(separator, quoted=True)
     removing_blanks = _Dialect(separator, quoted=True, blanks_before_quotes=True)
@@ -343,9 +344,10 @@ def _is_table_without_quoting(file: _File) -> bool:
 def _refuse_swallowed_rows(file: _File, label: int, records: Sequence[DelimitedRow]) -> None:
     """Refuse a row of several lines, some of which look like rows themselves if double quotes are ordinary characters.
 
-    A line looks like a row if it has as many fields as there are columns, and a label that other rows have. A label
-    that only other lines of the same row have counts, too, in two cases: if all of the lines have a label (in a file
-    that is sorted by label, all rows of a label may be within one text), or if the row is most of the file.
+    So an opening quote may have swallowed the rows up to the next quote. A line looks like a row if it has as many
+    fields as there are columns, and a label that other rows have. A label that only other lines of the same row have
+    counts, too, in two cases: if all of the lines have a label (in a file that is sorted by label, all rows of a label
+    may be within one text), or if the row is most of the file.
 
     Args:
         file: The file.

@@ -124,7 +124,7 @@ def refuse_unused_separator(values: Sequence[str], separator: str, source: str) 
     Args:
         values: The label of each row as text.
         separator: The separator that the user named, checked.
-        source: The file or the object, for messages; empty for rows of a program.
+        source: The file or the object, for messages; empty for rows that a script passes in a list.
 
     Raises:
         ArgumentError: No label has the separator, and none is written as a list.
@@ -147,13 +147,13 @@ def read_label_lists(
     place: Callable[[int], str],
     untyped: bool = False,
 ) -> LabelReading:
-    """Return the label names of rows that list several labels each.
+    """Return the labels of rows that list several labels each: every different list becomes a label name.
 
     Args:
         values: The label of each row as text; none is empty.
         labels: The names of the single labels, checked.
         separator: The separator that the user named.
-        source: The file or the object, for messages; empty for rows of a program.
+        source: The file or the object, for messages; empty for rows that a script passes in a list.
         place: Returns where a row is, by its number, for messages.
         untyped: Whether the values are from a format that has texts only.
 
@@ -164,7 +164,7 @@ def read_label_lists(
     name_of_single_value = _names_of_single_values(values_by_row, labels, source, place, untyped)
     single_labels = list(dict.fromkeys(name_of_single_value.values()))  # several values may have one name
 
-    # A list is written as the positions of its labels among the single labels.
+    # Each list as the positions of its labels among the single labels: equal for lists with the same labels.
     position_of_label = {label: position for position, label in enumerate(single_labels)}
     position_of_value = {value: position_of_label[name] for value, name in name_of_single_value.items()}
     list_of_row = [_positions_in_order(row_values, position_of_value) for row_values in values_by_row]
@@ -249,8 +249,8 @@ def rarest_labels(indexes: Sequence[int], space: Sequence[str]) -> tuple[int, ..
     the rarest is the one that a random split would most probably leave out of a part.
 
     Args:
-        indexes: The index of each row's list into the label names.
-        space: The label names.
+        indexes: For each row, the index of its label name.
+        space: The label names, each the JSON text of a list of labels, such as ``["late", "refund"]``.
 
     Returns:
         A number for each row; rows with the same rarest label have the same number.
@@ -258,20 +258,21 @@ def rarest_labels(indexes: Sequence[int], space: Sequence[str]) -> tuple[int, ..
     Source:
         Sechidis et al. 2011, "On the Stratification of Multi-label Data", who distribute rows by the rarest label.
     """
-    labels_by_list = [labels_of_name(name) for name in space]
-    row_counts: Counter[str] = Counter()
-    for list_index in indexes:
-        row_counts.update(labels_by_list[list_index])
+    labels_by_name = [labels_of_name(name) for name in space]
+    row_counts: Counter[str] = Counter()  # how many rows have each label
+    for name_index in indexes:
+        row_counts.update(labels_by_name[name_index])
     number_of_label = {label: number for number, label in enumerate(row_counts)}
 
     def rarity(label: str) -> tuple[int, str]:
         """Return the key by which the rarest label is first; of several, the first one in the alphabet."""
         return row_counts[label], label
 
-    rarest_by_list = {}
-    for list_index in set(indexes):
-        rarest_by_list[list_index] = number_of_label[min(labels_by_list[list_index], key=rarity)]
-    return tuple(rarest_by_list[list_index] for list_index in indexes)
+    rarest_by_name = {}
+    for name_index in set(indexes):
+        rarest_label = min(labels_by_name[name_index], key=rarity)
+        rarest_by_name[name_index] = number_of_label[rarest_label]
+    return tuple(rarest_by_name[name_index] for name_index in indexes)
 
 
 def check_names_of_lists(space: Iterable[str], labels: Sequence[str], owner: str) -> None:
@@ -310,16 +311,19 @@ class LabelOfRow(NamedTuple):
 
 
 def labels_of_rows(indexes: Sequence[int], space: Sequence[str], labels: Sequence[str]) -> list[LabelOfRow]:
-    """Return each label of each row, row by row.
+    """Return each label of each row, row by row, of rows that have several labels.
+
+    Each combination of labels is one label name of the data set: the JSON text of a list, such as ``["late",
+    "refund"]``.
 
     Args:
-        indexes: The index of each row's list into the label names.
+        indexes: For each row, the index of its label name.
         space: The label names.
-        labels: The single labels.
+        labels: The single labels, such as ``"late"``; the result has their indexes.
     """
     index_of_label = {label: index for index, label in enumerate(labels)}
-    found = []
-    for row_index, list_index in enumerate(indexes):
-        for label in labels_of_name(space[list_index]):
-            found.append(LabelOfRow(row_index, index_of_label[label]))
-    return found
+    labels_of_all_rows = []
+    for row_index, name_index in enumerate(indexes):
+        for label in labels_of_name(space[name_index]):
+            labels_of_all_rows.append(LabelOfRow(row_index, index_of_label[label]))
+    return labels_of_all_rows

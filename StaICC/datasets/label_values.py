@@ -131,7 +131,7 @@ def read_labels(
     Args:
         values: The label of each row, as :func:`label_text` writes it; none is empty.
         labels: The names of the labels, checked.
-        source: The file or the object, for messages; empty for rows of a program.
+        source: The file or the object, for messages; empty for rows that a script passes in a list.
         place: Returns where a row is, by its number, for messages.
         untyped: Whether the values are from a format that has texts only.
 

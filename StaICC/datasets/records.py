@@ -54,7 +54,7 @@ class Records:
     """Rows as they were read: input texts and a label, which may be missing or a number."""
 
     source: str
-    """The file or the object, for messages; empty for rows of a program."""
+    """The file or the object, for messages; empty for rows that a script passes in a list."""
     rows: Sequence[tuple[Any, Any]]
     """The input texts and the label of each row."""
     numbers: Sequence[int]
@@ -64,7 +64,7 @@ class Records:
     file: TableFile | None = None
     """The file that the rows are from; its ``values`` are empty, because labels have no names yet."""
     columns: Sequence[str] = ()
-    """Names of the columns, that of the label last; none for rows of a program."""
+    """Names of the columns, that of the label last; none for rows that a script passes in a list."""
     malformed: RowProblem | None = None
     """The rows that could not be read."""
     untyped: bool = False
@@ -142,7 +142,7 @@ def of_columns(source: str, columns: Sequence[Sequence[object]], names: Sequence
 
 
 def given_rows(rows: Any, labels: Labels, name: str) -> Records:
-    """Return the rows of a program.
+    """Return rows that a script passes as pairs of texts and label, with label names in place of label indexes.
 
     Args:
         rows: Pairs of a text (or several) and a label: a label name, or an index into the label names.
@@ -165,12 +165,17 @@ def given_rows(rows: Any, labels: Labels, name: str) -> Records:
 
 
 def _named_label(label: object, labels: Labels, name: str) -> object:
-    """Return the label of a row of a program; if it is an index into a list of label names, the label name.
+    """Return the label name of a row whose label is an index into a list of label names; other labels unchanged.
+
+    Args:
+        label: The label of a row that a script passes: a label name or an index, or a list of labels.
+        labels: The label names, if the script passes a list of them; a mapping or ``None`` otherwise.
+        name: The name of the data set, for messages.
 
     Raises:
         ArgumentError: The index is outside of the list, or is also the name of another label.
     """
-    if not isinstance(labels, Sequence) or isinstance(label, str):
+    if not isinstance(labels, Sequence) or isinstance(label, str):  # no index, or no list to look it up in
         return label
     refuse_numbers_with_two_meanings(label, labels)
     index = whole_number(label)

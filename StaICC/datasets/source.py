@@ -137,7 +137,7 @@ KINDS: Mapping[str, type[Any]] = {source.kind: source for source in (BuiltIn, Re
 CatalogueSource = BuiltIn | ReleasedWheel | FileSource | HubSource
 """Where the rows of a data set of the catalogue come from."""
 Source = CatalogueSource | TableFile
-"""Where the rows of a data set come from; ``None`` for rows that a program made."""
+"""Where the rows of a data set come from; ``None`` for rows that a script passes in a list."""
 
 
 def shipped(file: str) -> Any:

@@ -312,7 +312,10 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
         raise ArgumentError(f"encoding: got {encoding!r}, unknown to Python. Use a name such as 'cp1252'") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise SchemaError(f"{file.name}, line {line} has a NUL character; the file is binary, or in another encoding")
+        raise SchemaError(
+            f"{file.name}, line {line} has a NUL character: no text in {used_encoding.removesuffix('-sig')}. "
+            f"Save it as UTF-8, or name its encoding, such as {argument('encoding', 'utf-16-le')}"
+        )
     return text
 
 
@@ -417,9 +420,10 @@ def column_header(columns: object, where: str) -> list[str] | None:
 
 
 def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | None) -> str:
-    """Return the end of a message about columns that are to be named: which columns there are.
+    """Return the end of a message that asks to name the columns of a file: which columns it has.
 
-    They may be a row, if the file has no header. Then the message also says how to name all columns.
+    What looks like names of columns may be the first row of a file without a header. So the message also says how to
+    name all columns of such a file.
 
     Args:
         file: The file.

@@ -38,50 +38,55 @@ def declarations(function: object, name: str) -> list[Any]:
         closure, globals, defaults, arguments or attributes, and within other kernels (their attribute ``kernel``).
         Classes are among them if their attribute is a plain value. Each kernel counts once.
     """
-    declaring = _declaring_values(function, name, references_left=_DEEPEST_REFERENCE, outer_kernels=())
-    declaring_by_id = {id(value): value for value in declaring}  # so that each object is in it once
-    return [_declared_value(value, name) for value in declaring_by_id.values()]
+    owners = _owners(function, name, references_left=_DEEPEST_REFERENCE, outer_kernels=())
+    owner_by_id = {id(owner): owner for owner in owners}  # so that each object is in it once
+    return [_attribute_of_owner(owner, name) for owner in owner_by_id.values()]
 
 
-def _declared_value(value: Any, name: str) -> Any:
-    """Return the value of an attribute of a kernel, or of a partial, whose function declares it for its arguments."""
-    value_for_arguments = _declaration_for_partials(value, name)
+def _attribute_of_owner(owner: Any, name: str) -> Any:
+    """Return the value of an attribute of a kernel, or of a :func:`functools.partial`.
+
+    A partial ``partial(infer, model=m)`` has no attributes of its own: if there is a function ``infer.NAME_for``, the
+    value is what this function returns for the arguments of the partial, ``infer.NAME_for(model=m)``.
+    """
+    value_for_arguments = _function_for_partials(owner, name)
     if value_for_arguments is None:
-        return getattr(value, name)
-    return value_for_arguments(**value.keywords)
+        return getattr(owner, name)
+    return value_for_arguments(**owner.keywords)
 
 
-def _declaration_for_partials(function: Any, name: str) -> Callable[..., Any] | None:
-    """Return the function that says what a partial declares under a name, for the arguments that the partial binds.
+def _function_for_partials(value: Any, name: str) -> Callable[..., Any] | None:
+    """Return the function that computes an attribute of a partial from the arguments that the partial binds.
 
     For a partial of ``infer`` and the name ``"recheck_tolerance"``, it is the attribute ``recheck_tolerance_for`` of
     ``infer``. The functions that 0.1.1 documents have such attributes.
 
     Args:
-        function: Any value.
-        name: The name.
+        value: Any value.
+        name: The name of the attribute.
 
     Returns:
         ``None`` if the value is no partial, binds arguments by position, or its function has no such attribute.
     """
-    is_partial = issubclass(type(function), functools.partial)
-    if not is_partial or function.args:
+    is_partial = issubclass(type(value), functools.partial)
+    if not is_partial or value.args:
         return None
-    value_for_arguments: Callable[..., Any] | None = own_attribute(function.func, f"{name}_for")
+    value_for_arguments: Callable[..., Any] | None = own_attribute(value.func, f"{name}_for")
     return value_for_arguments
 
 
-def _declaring_values(value: Any, name: str, references_left: int, outer_kernels: tuple[object, ...]) -> list[Any]:
-    """Return the objects that declare an attribute: the value itself, or else the kernels to which it leads.
+def _owners(value: Any, name: str, references_left: int, outer_kernels: tuple[object, ...]) -> list[Any]:
+    """Return the objects that have an attribute: a value itself, or else the kernels to which the value leads.
 
-    The first of these that declares the attribute counts: the value, the kernel in its attribute ``kernel``, and last
-    all that it refers to (closure, globals, arguments, attributes). Of a container, all items are searched.
+    The search goes from the value to the kernel in its attribute ``kernel``, and then to all that it refers to
+    (closure, globals, arguments, attributes). It ends at the first of these steps that finds an object.
 
     Args:
-        value: Any value, at first the inference function.
+        value: Any value, at first the inference function. A container leads to its items.
         name: The attribute.
         references_left: How many more references are followed.
-        outer_kernels: The kernels whose attribute ``kernel`` led here, so that a circle ends.
+        outer_kernels: The kernels whose attribute ``kernel`` led to this value. None is searched again, so that a
+            circle of kernels ends.
     """
     # issubclass() of the type, here and below, since isinstance() would run code of a proxy.
     if issubclass(type(value), _CONSTANTS):
@@ -90,8 +95,8 @@ def _declaring_values(value: Any, name: str, references_left: int, outer_kernels
         if references_left == 0:
             return []
         items = itertools.islice(referred(value), _MOST_ITEMS)
-        return _declaring_values_among(items, name, references_left - 1)
-    if _declaration_for_partials(value, name) is not None or _declares(value, name):
+        return _owners_among(items, name, references_left - 1)
+    if _function_for_partials(value, name) is not None or _has_own(value, name):
         return [value]
 
     is_partial = issubclass(type(value), functools.partial)
@@ -99,15 +104,15 @@ def _declaring_values(value: Any, name: str, references_left: int, outer_kernels
         kernel = kernel_of_partial(value)
         if kernel is None:
             return []
-        return _declaring_values(kernel, name, references_left, outer_kernels)
+        return _owners(kernel, name, references_left, outer_kernels)
 
     inner_kernel = own_attribute(value, "kernel")
     visited = (value, *outer_kernels)
     is_visited = any(inner_kernel is known for known in visited)
     if inner_kernel is not None and not is_visited:
-        declaring = _declaring_values(inner_kernel, name, references_left, outer_kernels=visited)
-        if declaring:
-            return declaring
+        owners = _owners(inner_kernel, name, references_left, outer_kernels=visited)
+        if owners:
+            return owners
 
     # What a kernel itself refers to, such as its model, is no kernel that the function calls.
     is_kernel = hasattr(type(value), "identity")
@@ -116,15 +121,15 @@ def _declaring_values(value: Any, name: str, references_left: int, outer_kernels
     references = list(referred(value))
     if issubclass(type(value), types.FunctionType):
         references += _globals_of_inner_code(value.__code__, value.__globals__)
-    return _declaring_values_among(references, name, references_left - 1)
+    return _owners_among(references, name, references_left - 1)
 
 
-def _declaring_values_among(values: Iterable[Any], name: str, references_left: int) -> list[Any]:
-    """Return what declares an attribute: the values themselves, or else the kernels that they refer to."""
-    declaring: list[Any] = []
+def _owners_among(values: Iterable[Any], name: str, references_left: int) -> list[Any]:
+    """Return the objects that have an attribute: of each value itself, or else the kernels that it refers to."""
+    owners: list[Any] = []
     for value in values:
-        declaring += _declaring_values(value, name, references_left, outer_kernels=())
-    return declaring
+        owners += _owners(value, name, references_left, outer_kernels=())
+    return owners
 
 
 def _globals_of_inner_code(code: types.CodeType, variables: dict[str, Any]) -> list[Any]:
@@ -142,11 +147,11 @@ def _globals_of_inner_code(code: types.CodeType, variables: dict[str, Any]) -> l
     return values
 
 
-def _declares(value: Any, name: str) -> bool:
-    """Return whether a value itself declares an attribute.
+def _has_own(value: Any, name: str) -> bool:
+    """Return whether a value itself has an attribute, which is not only a copy of one that it wraps.
 
-    A wrapper of :func:`functools.wraps` does not, if it only has a copy of the attribute of what it wraps. A class does
-    only if the attribute is a number or ``None``: its methods and properties need an object of the class.
+    A wrapper made with :func:`functools.wraps` has copies of the attributes of the function that it wraps. Of a class,
+    only numbers and ``None`` count: its methods and properties need an object of the class.
     """
     static_value = inspect.getattr_static(value, name, _MISSING)  # runs no code of the value
     if static_value is _MISSING:

@@ -31,7 +31,7 @@ else:
     _locks = _fcntl
 
 _BYTES_OF_DIGEST = 7
-"""Bytes of a digest that give the place of a query in the file. Two queries of one place exclude each other."""
+"""Bytes of a digest that say which byte of the file is that of a query. Two queries of one byte exclude each other."""
 _PRESENCE = 1 << 62
 """The byte that each process locks, together with others, while it has the file open."""
 _ATTEMPTS = 10
@@ -40,12 +40,13 @@ _ATTEMPTS = 10
 class _ClaimsFile:
     """The file of claims of one store, which this process has open. Several runs of the process may lock bytes of it.
 
-    The locks of the operating system exclude other processes only. So this object notes which run of this process has
-    locked which byte.
+    Each query has one byte of the file, and a run that evaluates the query has locked this byte. The locks of the
+    operating system exclude other processes only. So this object also notes which run of this process has locked which
+    byte.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file; without it, such as on a file system without locks, runs of this process still share it."""
+        """Open the file. If that fails, the claims of this process exclude each other, but no other process."""
         self.path = path
         self.users = 0
         """The number of runs that use this object."""
@@ -54,47 +55,47 @@ class _ClaimsFile:
         self._file: int | None = None
         if _locks is not None:
             with contextlib.suppress(OSError):  # such as a file system without locks
-                self._file = _opened(path)
+                self._file = _open_and_lock_presence(path)
 
-    def take(self, places: Iterable[int], owner: object) -> bool:
-        """Lock bytes of the file for a run: all of them, or none if another run has locked one.
+    def take(self, positions: Iterable[int], owner: object) -> bool:
+        """Lock the bytes of some queries for a run: all of them, or none if another run has locked one.
 
         Args:
-            places: The positions of the bytes in the file. Those that the run has locked before stay locked.
+            positions: The position of each query's byte in the file. Bytes that the run has locked before stay locked.
             owner: The :class:`Claims` of the run, by which the runs of this process are distinguished.
 
         Returns:
             Whether the run has locked them all.
         """
         newly_locked: list[int] = []
-        for place in sorted(places):  # in one order, so that of two runs one gets all
-            owner_in_this_process = self.owners.get(place)
+        for position in sorted(positions):  # in one order, so that of two runs one gets all
+            owner_in_this_process = self.owners.get(position)
             if owner_in_this_process is owner:
                 continue
-            is_free = owner_in_this_process is None and self._lock(place)
+            is_free = owner_in_this_process is None and self._lock(position)
             if not is_free:
                 self.release(newly_locked, owner)
                 return False
-            self.owners[place] = owner
-            newly_locked.append(place)
+            self.owners[position] = owner
+            newly_locked.append(position)
         return True
 
-    def release(self, places: Iterable[int], owner: object) -> None:
-        """Unlock those of the bytes that were locked for a run; arguments as for :meth:`take`."""
-        for place in places:
-            if self.owners.get(place) is not owner:
+    def release(self, positions: Iterable[int], owner: object) -> None:
+        """Unlock the bytes of some queries, if they were locked for this run; arguments as for :meth:`take`."""
+        for position in positions:
+            if self.owners.get(position) is not owner:
                 continue
-            del self.owners[place]
+            del self.owners[position]
             if _locks is not None and self._file is not None:
                 with contextlib.suppress(OSError):
-                    _locks.lockf(self._file, _locks.LOCK_UN, 1, place)
+                    _locks.lockf(self._file, _locks.LOCK_UN, 1, position)
 
-    def _lock(self, place: int) -> bool:
-        """Lock a byte against other processes; return whether none of them has locked it before."""
+    def _lock(self, position: int) -> bool:
+        """Lock the byte at a position against other processes; return whether none of them has locked it before."""
         if _locks is None or self._file is None:
             return True
         try:
-            _locks.lockf(self._file, _locks.LOCK_EX | _locks.LOCK_NB, 1, place)
+            _locks.lockf(self._file, _locks.LOCK_EX | _locks.LOCK_NB, 1, position)
         except (BlockingIOError, PermissionError):
             return False
         except OSError:  # no locks here: other processes cannot claim anything, either
@@ -111,11 +112,12 @@ class _ClaimsFile:
         os.close(self._file)
 
 
-def _opened(path: Path) -> int:
-    """Open the file of claims, lock the byte that shows other processes that it is in use, and return its descriptor.
+def _open_and_lock_presence(path: Path) -> int:
+    """Open the file of claims, and return its descriptor.
 
-    A process removes the file when it is the only one that has it open. If that happens while the file is opened here,
-    it is opened again.
+    Each process that has the file open shares a lock of one byte, which says so (:data:`_PRESENCE`). A process that is
+    the only one left locks this byte for itself, and removes the file. If that happens while the file is opened here,
+    it is made and opened again.
 
     Args:
         path: The file; it is made if it is not there.
@@ -125,18 +127,18 @@ def _opened(path: Path) -> int:
     """
     assert _locks is not None
     for _ in range(_ATTEMPTS):
-        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
         try:
-            _locks.lockf(file, _locks.LOCK_SH | _locks.LOCK_NB, 1, _PRESENCE)
-            was_removed = os.fstat(file).st_nlink == 0
+            _locks.lockf(descriptor, _locks.LOCK_SH | _locks.LOCK_NB, 1, _PRESENCE)
+            was_removed = os.fstat(descriptor).st_nlink == 0
             if not was_removed:
-                return file
+                return descriptor
         except (BlockingIOError, PermissionError):  # another process removes it just now
             pass
         except OSError:
-            os.close(file)
+            os.close(descriptor)
             raise
-        os.close(file)
+        os.close(descriptor)
     raise OSError(f"{path} is removed again and again")
 
 
@@ -193,17 +195,17 @@ class Claims:
         Returns:
             Whether they are claimed now; ``False`` if another run has a claim on one of them, and then none is.
         """
-        places = {self._place(query) for query in queries}
+        positions = {self._position(query) for query in queries}
         with _CHANGING:
-            return self._file.take(places, self)
+            return self._file.take(positions, self)
 
     def release(self, queries: Sequence[PromptKey]) -> None:
         """Give up the claims on queries, so that other runs may evaluate them."""
-        places = {self._place(query) for query in queries}
+        positions = {self._position(query) for query in queries}
         with _CHANGING:
-            self._file.release(places, self)
+            self._file.release(positions, self)
 
-    def _place(self, query: PromptKey) -> int:
+    def _position(self, query: PromptKey) -> int:
         """Return the position of a query's byte in the file of claims."""
         return int.from_bytes(self._digest(query)[:_BYTES_OF_DIGEST], "big")
 

@@ -230,11 +230,11 @@ def _as_text(value: str) -> Text:
 
 
 def _with_checked_facts(numbers: list[float], scored: ScoredLabels) -> ScoredLabels:
-    """Return checked numbers with what label scores say of their prompt.
+    """Return label scores whose numbers and facts about the prompt are checked.
 
     Args:
-        numbers: The numbers of the label scores, as floats.
-        scored: The label scores.
+        numbers: The checked numbers of the label scores, as floats.
+        scored: The label scores as the inference function returned them, with facts such as the label mass.
 
     Raises:
         OutputError: A mass is no probability, or the number of dropped demonstrations is negative or no integer.
@@ -327,7 +327,7 @@ def _series_index(value: object) -> list[object] | None:
 
 
 def _plain(value: object) -> object:
-    """Return arrays and tensors as lists or numbers, other sequences as lists, and all else unchanged.
+    """Return an array or a tensor as a list or a number, another sequence as a list, and every other value unchanged.
 
     Raises:
         OutputError: It is an array of times, which NumPy would turn into integers.
@@ -749,11 +749,10 @@ def _overrides_call(function: Inference) -> bool:
 
 
 def user_batch_form(function: Inference) -> BatchForm:
-    """Return a batched function of the user in one form: called with ``(prompts, label_space)``, whatever their names.
+    """Return a function ``f(prompts, label_space)`` that calls a batched function of the user by its parameters' names.
 
-    The parameter for the list of prompts may be called ``prompt``, as in the code of 0.1.1, or ``prompts``, as in its
-    README. The arguments are then passed by name. If the function has parameters of other names, prompts and label
-    space are passed to it by position.
+    The user's parameter for the list of prompts may be called ``prompt``, as in the code of 0.1.1, or ``prompts``, as
+    in its README. If the function has parameters of other names, prompts and label space are passed to it by position.
 
     Args:
         function: An inference function that gets all prompts in one call (``batched_inference=True``).

@@ -82,10 +82,15 @@ class Forecast:
     remarks: tuple[str, ...] = ()
     """What was assumed, and what is unknown, in sentences."""
     kept: tuple[int, ...] = ()
-    """Tokens whose states the model keeps for the next prompts."""
+    """The tokens whose states the model keeps in its cache after these prompts: a next prompt that begins with them is
+    computed from there on."""
 
     def __add__(self, other: Forecast) -> Forecast:
-        """Return the forecast of these prompts and of those of the next call, without time and cost."""
+        """Return the forecast of two calls of a model together, without time and cost.
+
+        Args:
+            other: The forecast of the later call. What it leaves in the model's cache (``kept``) is what both leave.
+        """
         sums: dict[str, Any] = {}
         for name in _SUMMED_FIELDS:
             sums[name] = _sum_if_known(getattr(self, name), getattr(other, name))
@@ -97,21 +102,26 @@ class Forecast:
         )
 
     def __str__(self) -> str:
-        """Return the values as a table, and the remarks below it."""
+        """Return the values as a table of names and values, one a line, and the remarks below it."""
         lines = []
         for name, value in self.to_dict().items():
             is_unknown_detail = value is None and name in _SHOWN_IF_KNOWN
             if name in _NOT_IN_TABLE or is_unknown_detail:
                 continue
             row_name = _ROW_NAMES.get(name, name.replace("_", " "))
-            lines.append(f"{row_name:15} {self._shown(name, value)}")
+            lines.append(f"{row_name:15} {self._value_text(name, value)}")
         if self.longest_prompt and self.limit and self.longest_prompt > self.limit:
             lines.append("The longest prompt does not fit: the run will fail there.")
         lines += self.remarks
         return "\n".join(lines)
 
-    def _shown(self, name: str, value: float | str | None) -> str:
-        """Return the value of a field as the table shows it."""
+    def _value_text(self, name: str, value: float | str | None) -> str:
+        """Return the value of a field as the table shows it: "unknown", "1,024", "about 1,024", "at most 1,024".
+
+        Args:
+            name: The name of the field.
+            value: Its value; ``None`` if it is unknown.
+        """
         if value is None:
             return "unknown"
         if isinstance(value, str):
@@ -125,9 +135,10 @@ class Forecast:
         is_estimate = name in _ESTIMATES and not self.exact and value != 0
         if not is_estimate:
             return text
-        # A tokenizer counts prompts, and of replies only the maximum is known. Replies are counted only in a probe.
-        has_no_probe = self.tokenizer not in (None, COUNTED_IN_PROBE)
-        if name == "output_tokens" and has_no_probe:
+        # A tokenizer counts the tokens of prompts only. So the tokens of replies are the maximum that the run allows,
+        # unless a probe, which predicted some of the prompts, counted them.
+        were_counted_by_tokenizer = self.tokenizer is not None and self.tokenizer != COUNTED_IN_PROBE
+        if name == "output_tokens" and were_counted_by_tokenizer:
             return f"at most {text}"
         return f"about {text}"
 
@@ -159,13 +170,18 @@ UNKNOWN = Forecast(tokens=None, cached_tokens=None, positions=None, output_token
 
 
 def forecast_prompts(function: object, *prompts: Any, kept: tuple[int, ...] = ()) -> Forecast:
-    """Return the forecast of prompts, at least one, that are predicted in one call; :data:`UNKNOWN` if it cannot.
+    """Return how many tokens a call of an inference function with some prompts will read, compute and generate.
 
     Args:
         function: An inference function; one that counts tokens has a method ``forecast_prompts``.
-        *prompts: The prompts and their label space. A kernel also takes the maximum number of tokens to generate for
-            each prompt (0 computes features), and the features of each prompt (:data:`PROBABILITIES`).
-        kept: That of the forecast of the prompts before.
+        *prompts: The arguments of the call: the prompts (at least one) and their label space. A kernel also takes the
+            maximum number of tokens to generate for each prompt (0 computes features), and the features of each prompt
+            (:data:`PROBABILITIES`).
+        kept: The tokens whose states the model has in its cache before the call (:attr:`Forecast.kept` of the call
+            before).
+
+    Returns:
+        The forecast; :data:`UNKNOWN` if the function does not count tokens.
     """
     forecast = own_attribute(function, "forecast_prompts")
     if forecast is None:

@@ -264,16 +264,20 @@ def _identity_class(value: Any) -> type | None:
 
 
 def _stated(value: Any) -> Identity | None:
-    """Return the identity that an object states; ``None`` if it states none."""
+    """Return the identity that an object states by its method ``identity()``; ``None`` if it states none.
+
+    The identity is made incomplete if the object may behave in another way than its class. A partial states one through
+    the attribute ``identity_for`` of its function.
+    """
     if issubclass(type(value), functools.partial):
         return _stated_for_partial(value)
     identity_class = _identity_class(value)
     if identity_class is None:
         return None
-    stated = value.identity()
-    if not isinstance(stated, Identity):
+    identity = value.identity()
+    if not isinstance(identity, Identity):
         return None
-    return _with_overrides(stated, value, identity_class)
+    return _with_overrides(identity, value, identity_class)
 
 
 def _stated_for_partial(function: functools.partial[Any]) -> Identity | None:
@@ -288,35 +292,37 @@ def _stated_for_partial(function: functools.partial[Any]) -> Identity | None:
 
 
 def _with_overrides(stated: Identity, value: Any, identity_class: type) -> Identity:
-    """Return a stated identity that also says where the object may not behave as its class states.
+    """Return the identity that an object states, made incomplete if the object may behave in another way.
 
-    Reasons are methods that were replaced on the object or in a class of this library, and classes of the user that
-    inherit the method ``identity``. The first of these classes becomes a part of the identity, with its source.
+    It may do so if a method was replaced on the object or in a class of this library, or if a class of the user
+    inherits the method ``identity``. Each of these is a reason in ``unidentified``. The first of the user's classes is
+    named in ``who``, with the digest of its source.
 
     Args:
         stated: What the object states.
         value: The object.
         identity_class: The class that defines its method ``identity``.
     """
+    classes = type(value).__mro__
+    # The class of the object comes first among these, and the one that defines identity() after its subclasses.
+    subclasses = classes[: classes.index(identity_class)]
+    user_classes = [cls for cls in subclasses if not in_library(cls)]
+
     reasons = list(stated.unidentified)
     for name in replaced_methods(value):
         reasons.append(f"attribute {name!r} replaces a method of {type(value).__qualname__}")
-    classes = type(value).__mro__
-    for base in classes:
-        if in_library(base):
-            reasons += [f"replaced method {name}" for name in _patched_methods(base)]
-
-    # The class of the object comes first among its classes, and the one that states the identity after its subclasses.
-    subclasses = classes[: classes.index(identity_class)]
-    user_classes = [cls for cls in subclasses if not in_library(cls)]
+    for cls in classes:
+        if in_library(cls):
+            reasons += [f"replaced method {name}" for name in _patched_methods(cls)]
     for cls in user_classes:
         reasons.append(f"the class {cls.__qualname__} has no identity() of its own")
+    reasons_without_duplicates = tuple(dict.fromkeys(reasons))
+
     who = dict(stated.who)
     if user_classes:
         who["subclass"] = user_classes[0].__qualname__
         who["subclass source"] = source_digest(user_classes[0])[:32]
-    without_duplicates = tuple(dict.fromkeys(reasons))
-    return replace(stated, who=who, unidentified=without_duplicates)
+    return replace(stated, who=who, unidentified=reasons_without_duplicates)
 
 
 # -- source
@@ -329,7 +335,7 @@ def source_digest(value: Any) -> str:
     constants among the arguments of a :func:`functools.partial`; of kernels it has the identity, of installed packages
     the names. Values that may change while a function runs (closures, globals, attributes) are no part of it.
     """
-    return _sha256(_SourceText(with_values=False).of(value))
+    return _sha256(_SourceText(with_values=False).describe(value))
 
 
 def code_mark(value: Any) -> str:
@@ -341,7 +347,7 @@ def code_mark(value: Any) -> str:
     Args:
         value: A function, or an object of a class of the user's own.
     """
-    text = _SourceText(with_values=True).of(value)
+    text = _SourceText(with_values=True).describe(value)
     mark = _sha256(text)[:12]
     if _NO_SOURCE in text:
         return f"{mark}-unidentified"
@@ -451,40 +457,43 @@ def _defines_class(source: str, name: str) -> bool:
 
 
 class _SourceText:
-    """Writes the source of one value and of what it refers to as a text, of which a digest is made."""
+    """Describes a value by the source of its code and by what it refers to, as one text, of which a digest is made.
+
+    For example, a function ``f`` that calls ``g`` is described by ``(function f SOURCE: (function g SOURCE: ))``.
+    """
 
     def __init__(self, with_values: bool) -> None:
-        """Begin a text in which no value is written yet.
+        """Begin a description in which no value occurs yet.
 
         Args:
             with_values: Whether the text has all that the value refers to, such as the numbers in its closure and the
                 attributes of an object. Otherwise it has only the code among these: functions and classes.
         """
         self._with_values = with_values
-        self._seen: dict[int, object] = {}
-        """The values that are written so far, by their id. Python reuses the id of an object that no longer exists, so
-        the values themselves are kept, too."""
+        self._described: dict[int, object] = {}
+        """The values that are described so far, by their id. Python reuses the id of an object that no longer exists,
+        so the values themselves are kept, too."""
 
-    def of(self, value: Any) -> str:
-        """Return the text of a value, with those of what it refers to.
+    def describe(self, value: Any) -> str:
+        """Return the description of a value, which includes those of the values that it refers to.
 
-        Each value is written once, so that a circle of references ends. Where it occurs again, the text has the word
-        "seen" in its place; so it has in the place of new values, after the largest number of values. Of a kernel, the
-        digest of its stated identity is written, and not what it refers to.
+        Each value is described once, so that a circle of references ends: where it occurs again, the text has only the
+        word "seen". After :data:`_MOST_VALUES` values, it has this word for new values, too.
         """
         if value is None or type(value) in _CONSTANTS:
             return f"{type(value).__name__} {value!r}"
-        if id(value) in self._seen or len(self._seen) > _MOST_VALUES:
+        if id(value) in self._described or len(self._described) > _MOST_VALUES:
             return "seen"
-        is_root = not self._seen  # the first value is that of which the digest is made
-        self._seen[id(value)] = value
-        return self._written(value, is_root)
+        is_root = not self._described  # the first value is that of which the digest is made
+        self._described[id(value)] = value
+        return self._describe_new(value, is_root)
 
-    def _written(self, value: Any, is_root: bool) -> str:
-        """Return the text of a value that was not written before and is no constant.
+    def _describe_new(self, value: Any, is_root: bool) -> str:
+        """Return the description of a value that is no constant and was not described before.
 
         The kinds of values are tried from the most special one on: containers, modules, what this library defines,
-        functions, classes, what states its identity, and last all other objects.
+        functions, classes, what states its identity (such as a kernel: its digest is the description), and last all
+        other objects.
 
         Args:
             value: The value.
@@ -493,57 +502,56 @@ class _SourceText:
         # issubclass() of the type, since isinstance() may run code of a proxy.
         kind = type(value)
         if issubclass(kind, (list, tuple)):
-            return self._group("list", list(referred(value)))
+            return self._describe_all("list", list(referred(value)))
         if issubclass(kind, (set, frozenset)):
-            return f"(set: {sorted(self.of(item) for item in referred(value))})"
+            return f"(set: {sorted(self.describe(item) for item in referred(value))})"
         if issubclass(kind, dict):
-            return self._group("mapping", _keys_and_values(dict(value)))
+            return self._describe_all("mapping", _keys_and_values(dict(value)))
         if issubclass(kind, types.ModuleType):
             return _module_text(value)
         is_named = issubclass(kind, (type, types.FunctionType)) or "__qualname__" in _attributes(value)
         if is_named and in_library(value):
             return f"{value.__module__}.{value.__qualname__} {__version__}"
         if kind is types.FunctionType:
-            return self._function(value)
+            return self._describe_function(value)
         if issubclass(kind, type):
-            return self._class(value)
-        stated = _stated(value)
-        if stated is not None:
-            return stated.digest
+            return self._describe_class(value)
+        stated_identity = _stated(value)
+        if stated_identity is not None:
+            return stated_identity.digest
         if issubclass(kind, functools.partial):
-            return self._partial(value)
+            return self._describe_partial(value)
         if issubclass(kind, types.MethodType):
-            return self._group("method", [value.__func__, value.__self__], with_callables=True)
-        return self._object(value, is_root)
+            return self._describe_all("method", [value.__func__, value.__self__], with_callables=True)
+        return self._describe_object(value, is_root)
 
-    def _group(self, name: str, members: list[Any], with_callables: bool = False) -> str:
-        """Return the texts of several values with a name in front of them: "(list: int 1, int 2)".
+    def _describe_all(self, name: str, values: list[Any], with_callables: bool = False) -> str:
+        """Return the descriptions of several values with a name in front of them: "(list: int 1, int 2)".
 
-        A text with values has all of them; otherwise it has only the code among them, such as functions and classes.
+        Values that are no code, such as numbers, are left out unless the text was begun with ``with_values=True``.
 
         Args:
             name: The name.
-            members: The values.
-            with_callables: Whether other objects that can be called count as code.
+            values: The values.
+            with_callables: Whether all objects that can be called count as code, not only functions and classes.
         """
-        included = []
-        for member in members:
-            is_wanted_callable = with_callables and callable(member)
-            if self._with_values or _is_code(member) or is_wanted_callable:
-                included.append(member)
-        texts = [self.of(member) for member in included]
-        return f"({name}: {', '.join(texts)})"
+        described = []
+        for value in values:
+            is_code = _is_code(value) or (with_callables and callable(value))
+            if self._with_values or is_code:
+                described.append(self.describe(value))
+        return f"({name}: {', '.join(described)})"
 
-    def _function(self, function: types.FunctionType) -> str:
-        """Return the text of a function: its source, or of an installed package its name."""
+    def _describe_function(self, function: types.FunctionType) -> str:
+        """Return the description of a function: its source and what it refers to; of an installed one, its name."""
         if _is_installed(function.__code__.co_filename):
             name = f"function {function.__module__}.{function.__qualname__}"
-            return self._group(name, [getattr(function, "__wrapped__", None)])
+            return self._describe_all(name, [getattr(function, "__wrapped__", None)])
         name = f"function {function.__qualname__} {_source(function.__code__)}"
-        return self._group(name, list(referred(function)))
+        return self._describe_all(name, list(referred(function)))
 
-    def _class(self, cls: type) -> str:
-        """Return the text of a class: the source of it and its bases, and what their methods refer to.
+    def _describe_class(self, cls: type) -> str:
+        """Return the description of a class: the sources of it and its bases, and what their methods refer to.
 
         Classes of installed packages and of Python are left out.
         """
@@ -554,25 +562,33 @@ class _SourceText:
             for member in vars(user_class).values():
                 references += _references_of_method(member)
         name_and_sources = " ".join([cls.__qualname__, *sources])
-        return self._group(f"class {name_and_sources}", references)
+        return self._describe_all(f"class {name_and_sources}", references)
 
-    def _partial(self, function: functools.partial[Any]) -> str:
-        """Return the text of a partial: the constants among its arguments, and its function."""
+    def _describe_partial(self, function: functools.partial[Any]) -> str:
+        """Return the description of a :func:`functools.partial`: the constants among its arguments, and its code.
+
+        Its code is the function within it, the functions among its arguments, and the attribute ``batch`` that a user
+        may have set on it (the batched form of the function).
+        """
         keywords = _keys_and_values(function.keywords)
-        members = [function.func, *function.args, *keywords, vars(function).get("batch")]
-        constants = [member for member in members if type(member) in _CONSTANTS]
-        return self._group(f"partial {constants}", members, with_callables=True)
+        batched_form = vars(function).get("batch")
+        values = [function.func, *function.args, *keywords, batched_form]
+        constants = [value for value in values if type(value) in _CONSTANTS]
+        return self._describe_all(f"partial {constants}", values, with_callables=True)
 
-    def _object(self, value: Any, is_root: bool) -> str:
-        """Return the text of an object: its class, and its attributes or only what it wraps."""
+    def _describe_object(self, value: Any, is_root: bool) -> str:
+        """Return the description of an object: its class, and the function that it wraps or all its attributes.
+
+        With ``with_values=True`` it is all its attributes. But an object of an installed class, such as an open file,
+        is only described as one without source, unless it is the value of which the digest is made.
+        """
         cls = type(value)
-        if self._with_values and not is_root and _is_installed(_file(cls)):
-            # What an object of an installed class holds is not known.
-            return f"object {cls.__qualname__} {_NO_SOURCE}"
         attributes = _attributes(value)
-        if self._with_values:
-            return self._group("object", [cls, *_keys_and_values(attributes)])
-        return self._group("object", [cls, attributes.get("__wrapped__")])
+        if not self._with_values:
+            return self._describe_all("object", [cls, attributes.get("__wrapped__")])
+        if not is_root and _is_installed(_file(cls)):
+            return f"object {cls.__qualname__} {_NO_SOURCE}"
+        return self._describe_all("object", [cls, *_keys_and_values(attributes)])
 
 
 def _module_text(module: types.ModuleType) -> str:
@@ -583,9 +599,10 @@ def _module_text(module: types.ModuleType) -> str:
 
 
 def _is_code(value: object) -> bool:
-    """Return whether a value is code: a module that is not installed, a function, a class, a partial or a wrapper.
+    """Return whether a value is code, which is described in every digest: a function, a class, a partial or a wrapper.
 
-    Other values may change while a function runs, such as a model that is loaded in the first call.
+    A module is code if it is of the user's own. Other values are not: they may change while a function runs, such as a
+    model that is loaded in the first call.
     """
     kind = type(value)
     if issubclass(kind, types.ModuleType):
@@ -613,8 +630,12 @@ def _file(cls: type) -> str:
 
 
 def _references_of_method(member: object) -> list[object]:
-    """Return what a method refers to; nothing for what else a class defines."""
-    function = getattr(member, "__func__", member)
+    """Return the functions and values that a method of a class refers to, which its source names but does not show.
+
+    Args:
+        member: What a class defines under a name. Of what is no method there are none.
+    """
+    function = getattr(member, "__func__", member)  # of a class method or static method
     if type(function) is not types.FunctionType:
         return []
     innermost = vars(function).get("__wrapped__", function)

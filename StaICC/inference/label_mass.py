@@ -65,7 +65,7 @@ def likely_tokens_hint(function: object, keys: Sequence[PromptKey], answers: Seq
 
     Args:
         function: The inference function.
-        keys: Distinct prompts with their label spaces. They may be written when they are read.
+        keys: Distinct pairs of a prompt and its label space. A prompt may be written only when it is read.
         answers: The prediction of each prompt.
 
     Returns:

@@ -44,7 +44,7 @@ def prompt_warnings(function: object, keys: Sequence[PromptKey]) -> list[str]:
     Args:
         function: An inference function. Warnings come from its own method ``prompt_warnings``, or from those of the
             kernels that it calls.
-        keys: Distinct prompts with their label spaces. They may be written when they are read.
+        keys: Distinct pairs of a prompt and its label space. A prompt may be written only when it is read.
     """
     methods = warning_methods(function, "prompt_warnings")
     if not methods:
@@ -75,7 +75,7 @@ def model_warnings(function: object, keys: Sequence[PromptKey], answers: Sequenc
 
     Args:
         function: The inference function.
-        keys: Distinct prompts with their label spaces. They may be written when they are read.
+        keys: Distinct pairs of a prompt and its label space. A prompt may be written only when it is read.
         answers: The prediction of each prompt, or why there is none.
     """
     warnings = prompt_warnings(function, keys)
@@ -130,18 +130,23 @@ def ending_warnings(limit: str, keys: Sequence[PromptKey], answers: Sequence[Ans
 
 
 def unlabelled_reply(answer: Answer | Failure, label_space: Sequence[str], prompt: Prompt) -> Text | None:
-    """Return the reply of a query if it has no label; ``None`` for all other predictions, and for a withheld reply.
+    """Return the generated reply of a query if no label was found in it.
 
     Args:
-        answer: The prediction, or the failure that a reply without a label is.
+        answer: What the query has: a prediction, or a failure, in which a reply without a label is recorded.
         label_space: The labels of the query.
         prompt: The prompt of the query, whose template a reply may repeat.
+
+    Returns:
+        The reply with how it ended; ``None`` if the query has a label or scores, or the server withheld the reply.
     """
     if isinstance(answer, Text):  # a completion that the benchmark parses
         answer = read_reply(answer, label_space, unparsed="wrong", prompt=prompt)
     if not isinstance(answer, Failure):
         return None
-    reply = answer.unread if answer.reply is None else answer.reply
+    reply = answer.reply
+    if reply is None:  # the run counts the query as failed, so the failure has the reply elsewhere
+        reply = answer.unread
     # A withheld reply is recorded as a plain empty string, which does not say how it ended.
     return reply if isinstance(reply, Text) else None
 

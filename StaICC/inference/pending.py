@@ -58,38 +58,39 @@ class Pace:
     """
 
     def __init__(self, most: int, least: int = 1) -> None:
-        """Begin with small chunks, since the speed is not known."""
-        self._most = most
-        self._least = min(least, most)
-        self.size = self._least
-        """Queries of the next chunk. It starts small and is at most twice that of an evaluated chunk."""
+        """Begin with the smallest chunk, since the speed is not known; :meth:`note` makes the next ones larger.
+
+        Args:
+            most: The most queries of a chunk.
+            least: The fewest queries of a chunk, if it is not above ``most``.
+        """
+        self._most_queries = most
+        self._fewest_queries = min(least, most)
+        self.size = self._fewest_queries
+        """Number of queries of the next chunk."""
 
     def note(self, queries: int, seconds: float) -> None:
-        """Set the size of the next chunk by the time that a chunk took.
+        """Set the size of the next chunk by the time that a chunk took: as many queries as take half a second.
+
+        It is at most twice the size of a chunk that was evaluated.
 
         Args:
             queries: The number of queries of the chunk.
             seconds: The time of its evaluation.
         """
-        queries_in_time = self._most
+        queries_in_time = self._most_queries
         if seconds > 0:
             queries_in_time = int(queries * CHUNK_SECONDS / seconds)
-        # At most twice as many as were evaluated. A small chunk, as at the end of a part, does not make the next small.
-        largest_size = min(self._most, max(self.size, 2 * queries))
-        self.size = max(self._least, min(queries_in_time, largest_size))
+        # A chunk may be small because no more queries were left. That does not make the next one smaller than before.
+        largest_size = min(self._most_queries, max(self.size, 2 * queries))
+        self.size = max(self._fewest_queries, min(queries_in_time, largest_size))
 
 
 class PendingQueries:
-    """The queries of a part that no run has evaluated yet.
+    """The queries that are still to be evaluated, from which a run takes chunk after chunk (:meth:`take`).
 
-    Args:
-        blocks: The queries without those that are stored. A chunk never has queries of two blocks.
-        fixed: Whether each block is a chunk, whatever its size.
-        store: The store, if there is one; other runs may use it.
-        claims: This run's claims on the queries.
-        stored_version: The version of the store when the blocks were formed.
-        take_stored: Receives predictions that another run stored in the meantime.
-        most_characters: The most characters of a chunk that is not fixed.
+    Each query is a pair of prompt and label space. Other runs that share the store may evaluate some of the same
+    queries: a run claims those that it takes, and passes over those that another run has claimed.
     """
 
     def __init__(
@@ -102,7 +103,18 @@ class PendingQueries:
         take_stored: Callable[[Mapping[PromptKey, Answer]], None] | None = None,
         most_characters: float = MOST_CHARACTERS,
     ) -> None:
-        """Begin with all queries pending."""
+        """Begin with all queries pending.
+
+        Args:
+            blocks: The queries without those that are stored. A chunk never has queries of two blocks.
+            fixed: Whether each block is a chunk, whatever its size.
+            store: The store, if there is one; other runs may use it.
+            claims: This run's claims on the queries; ``None`` if no other run can know of them.
+            stored_version: The version of the store when the blocks were formed. Another version means that a run has
+                stored something since then.
+            take_stored: Called with predictions of pending queries that another run stored since then.
+            most_characters: The most characters of the prompts of a chunk that is not fixed.
+        """
         self._blocks = deque(block for block in blocks if block)
         self._taken_of_first_block = 0
         """Number of queries of the first block that were taken."""
@@ -131,20 +143,20 @@ class PendingQueries:
         """Return how many queries are left, with those that another run has claimed."""
         return self._left
 
-    def take(self, most: int) -> Sequence[PromptKey] | None:
+    def take(self, most_queries: int) -> Sequence[PromptKey] | None:
         """Return the next chunk to evaluate, and claim its queries, so that no other run evaluates them.
 
         A chunk with a query that another run has claimed is postponed. Queries whose predictions another run has
         stored in the meantime are left out.
 
         Args:
-            most: The most queries, unless chunks are fixed.
+            most_queries: The most queries of the chunk, unless chunks are fixed.
 
         Returns:
             The chunk; ``None`` if no queries are left, or other runs have claimed all chunks that are left.
         """
         while self._returned or self._blocks:
-            chunk = self._next_chunk(most)
+            chunk = self._next_chunk(most_queries)
             if not self._ignores_claims and not self._claim(chunk):
                 self._postponed.append(chunk)
                 continue
@@ -158,18 +170,25 @@ class PendingQueries:
                 return chunk
         return None
 
-    def _next_chunk(self, most: int) -> Sequence[PromptKey]:
-        """Return queries that came back, or else the next ones of the first block."""
+    def _next_chunk(self, most_queries: int) -> Sequence[PromptKey]:
+        """Remove the next chunk from the pending queries, and return it.
+
+        Queries that were taken before and came back without a prediction are first. Then come those of the first block
+        that were not taken yet. There must be some of these.
+
+        Args:
+            most_queries: The most queries of the chunk, unless chunks are fixed.
+        """
         if self._returned:
             chunk = self._returned.popleft()
-            if self._fixed or len(chunk) <= most:
+            if self._fixed or len(chunk) <= most_queries:
                 return chunk
-            self._returned.appendleft(chunk[most:])
-            return chunk[:most]
+            self._returned.appendleft(chunk[most_queries:])
+            return chunk[:most_queries]
 
         block = self._blocks[0]
         start = self._taken_of_first_block
-        end = len(block) if self._fixed else self._end_of_chunk(block, start, most)
+        end = len(block) if self._fixed else self._end_of_chunk(block, start, most_queries)
         if end == len(block):
             self._blocks.popleft()
             self._taken_of_first_block = 0
@@ -177,15 +196,17 @@ class PendingQueries:
             self._taken_of_first_block = end
         return block[start:end]
 
-    def _end_of_chunk(self, block: Sequence[PromptKey], start: int, most: int) -> int:
-        """Return where a chunk ends that begins at a query of a block: after at least one query.
+    def _end_of_chunk(self, block: Sequence[PromptKey], start: int, most_queries: int) -> int:
+        """Return the index behind the last query of a chunk, which has one query at least.
+
+        The chunk ends where one more query would make its prompts longer than the maximum number of characters.
 
         Args:
-            block: The block.
+            block: The queries, from which the chunk is taken.
             start: The index of the first query of the chunk.
-            most: The most queries of the chunk.
+            most_queries: The most queries of the chunk.
         """
-        last_end = min(start + most, len(block))
+        last_end = min(start + most_queries, len(block))
         total_characters = 0
         for index in range(start, last_end):
             prompt, _ = block[index]
@@ -195,11 +216,11 @@ class PendingQueries:
         return last_end
 
     def _newly_stored(self, chunk: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
-        """Return the predictions of a chunk that other runs stored since this one read the store, and use them here."""
-        if self._store is None:
-            return {}
-        is_unchanged = self._store.version() == self._stored_version
-        if is_unchanged:
+        """Return the predictions of a chunk that other runs stored since this one read the store.
+
+        This run uses them, too: they are passed to ``take_stored``.
+        """
+        if self._store is None or self._store.version() == self._stored_version:
             return {}
         stored = self._store.get_many(chunk)
         if stored and self._take_stored is not None:
@@ -276,12 +297,12 @@ def blocks_of(groups: Iterable[Sequence[PromptKey]], cached: Mapping[PromptKey, 
     return [[key for key in group if key not in cached] for group in groups]
 
 
-def divided(keys: Sequence[PromptKey], size: float, most_characters: float) -> list[list[PromptKey]]:
-    """Divide queries, in order, into chunks.
+def divide_into_chunks(keys: Sequence[PromptKey], most_queries: float, most_characters: float) -> list[list[PromptKey]]:
+    """Divide queries, in order, into chunks of limited size.
 
     Args:
         keys: The queries.
-        size: The most queries of a chunk.
+        most_queries: The most queries of a chunk.
         most_characters: The most characters that the prompts of a chunk have together; a chunk of a single query may
             have more.
     """
@@ -291,7 +312,7 @@ def divided(keys: Sequence[PromptKey], size: float, most_characters: float) -> l
     for key in keys:
         prompt, _ = key
         prompt_characters = characters(prompt)
-        is_full = len(chunk) == size or chunk_characters + prompt_characters > most_characters
+        is_full = len(chunk) == most_queries or chunk_characters + prompt_characters > most_characters
         if chunk and is_full:
             chunks.append(chunk)
             chunk = []

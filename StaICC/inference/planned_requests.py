@@ -93,14 +93,15 @@ class RequestCounter:
 
     A beginning that a text shares with the text before is counted once, so that many questions about one long context
     take little time.
-
-    Args:
-        counter: Counts the tokens of a text.
     """
 
     def __init__(self, counter: TokenCounter) -> None:
-        """Begin without a previous request."""
-        self._count = counter.count
+        """Begin without a previous request.
+
+        Args:
+            counter: Counts the tokens of a text.
+        """
+        self._count_tokens = counter.count
         self._previous_text = ""
         self._prefix_length = 0
         """Characters of the beginning of the previous text whose tokens were counted."""
@@ -108,39 +109,30 @@ class RequestCounter:
         """Number of tokens of this beginning."""
 
     def count(self, request: PlannedRequest) -> RequestTokens:
-        """Return the tokens of the next request, and those of its beginning that the request before has, too."""
+        """Return the tokens that the model reads for the next request, and how many of them the provider has cached.
+
+        It has cached the beginning that the text of this request shares with that of the request before. A chat
+        template adds tokens to each message, which are counted for the shared beginning in proportion to its length.
+        """
         text = request.text
-        shared_length = _at_boundary(text, common_length(self._previous_text, text))
-        self._count_prefix(text, shared_length)
+        prefix_length = _at_boundary(text, common_length(self._previous_text, text))
+        if prefix_length != self._prefix_length:  # else it is the beginning that was counted for the request before
+            self._prefix_length = prefix_length
+            self._prefix_tokens = self._count_tokens(text[:prefix_length])
         self._previous_text = text
-        text_after_prefix = text[self._prefix_length :]
-        tokens = self._prefix_tokens + self._count(text_after_prefix)
-        shared_tokens = self._prefix_tokens
+        prefix_tokens = self._prefix_tokens
+        tokens = prefix_tokens + self._count_tokens(text[prefix_length:])
 
         if request.message_count:
             template_tokens = request.message_count * TOKENS_OF_A_MESSAGE + TOKENS_OF_A_CHAT
             tokens += template_tokens
             if text:
-                # The messages of the shared beginning have their share of the template's tokens.
-                shared_tokens += round(template_tokens * self._prefix_length / len(text))
-        return RequestTokens(read=tokens, cached=_cached_part(shared_tokens))
-
-    def _count_prefix(self, text: str, shared_length: int) -> None:
-        """Count the tokens of the beginning that a text shares with the text before.
-
-        They are counted only if this beginning is another one than that of the text before, whose tokens are known.
-
-        Args:
-            text: The text.
-            shared_length: The number of characters of this beginning.
-        """
-        if shared_length != self._prefix_length:
-            self._prefix_length = shared_length
-            self._prefix_tokens = self._count(text[:shared_length])
+                prefix_tokens += round(template_tokens * prefix_length / len(text))
+        return RequestTokens(read=tokens, cached=_cached_tokens(prefix_tokens))
 
 
-def _cached_part(tokens: int) -> int:
-    """Return how many tokens of an equal beginning providers cache."""
+def _cached_tokens(tokens: int) -> int:
+    """Return how many tokens providers cache of a beginning with so many tokens: whole blocks, from 1,024 tokens on."""
     if tokens < LEAST_CACHED:
         return 0
     return tokens - tokens % CACHED_BLOCK
@@ -175,9 +167,13 @@ def common_length(first: str, second: str) -> int:
 
 
 def _at_boundary(text: str, length: int) -> int:
-    """Return a position of a text, at most ``length``, at which it can be divided so that no token is divided.
+    """Return the last position of a text at which it can be divided so that no token is divided.
 
-    That is after the last line's end before ``length``; if that is far away, in front of the last blank.
+    That is after the last line break; if that is more than 4,096 characters away, in front of the last blank.
+
+    Args:
+        text: The text.
+        length: The position is not behind this one.
     """
     line_end = text.rfind("\n", 0, length) + 1
     if length - line_end <= _LONGEST_LINE:

@@ -104,10 +104,11 @@ def rechecks(function: Inference, setting: bool | None) -> bool:
 
 
 def difference(first: object, other: object) -> float:
-    """Return by how much two predictions of a query differ: two lists of scores by their most different scores.
+    """Return by how much two predictions of a query differ.
 
-    The difference of two scores is relative to the larger one, if that is above 1. Where the lists have their largest
-    score at different labels, the distance between the scores of these labels counts, too (:func:`_score_gap`).
+    For two lists of scores, it is the largest difference of two scores of one label, relative to the larger of these
+    two if that is above 1. Where the lists have their largest score at different labels, the distance between the
+    scores of these labels counts, too (:func:`_score_gap`).
 
     Args:
         first: A prediction: a number for each label, a label index, a text, or features.
@@ -129,14 +130,19 @@ def difference(first: object, other: object) -> float:
 
 
 def _score_gap(first: list[float], other: list[float]) -> float:
-    """Return how far the label that the first prediction names is below the largest score of the other prediction.
+    """Return how clearly two predictions of one query name different labels; 0 if they name the same one.
 
-    It is needed because large numbers may differ little, relative to themselves, and name other labels all the same.
-    The distance is relative to the range of the other prediction's scores, if that is above 1. Only half of it counts:
-    two equal scores may have moved apart by the accepted difference each.
+    A prediction names the label with its largest score. Let ``s`` be the scores of the other prediction, and ``a`` the
+    label that the first one names. The gap is::
+
+        (max(s) - s[a]) / 2 / max(1, max(s) - min(s))
+
+    Without it, scores such as 1000000.0 and 1000000.5 would count as equal, since they differ little relative to their
+    size, although they decide which label is named. Half of the distance counts: two scores that were equal may have
+    moved apart by the accepted difference each.
 
     Args:
-        first: The scores of one prediction. It names the label with the largest score.
+        first: The scores of one prediction, one for each label.
         other: The scores of the other prediction.
     """
     label_of_first = first.index(max(first))
@@ -183,15 +189,10 @@ class RecheckBudget:
 
 
 class RunCounter:
-    """Counts the predictions of one inference function over a run.
+    """Counts the predictions of one inference function over a run, and chooses which stored ones are rechecked.
 
-    Args:
-        tolerance: By how much rechecked numbers may differ; ``None``: a difference is only a warning.
-        recheck: Whether to recheck reused predictions.
-        done: How many this run rechecked before.
-        unidentified: Whether a run without a tolerance rechecks also if it is complete in the store.
-        remark: What a run says that reuses predictions; empty for nothing.
-        budget: The characters that may be rechecked; a new budget by default.
+    To recheck a prediction is to compute it again and compare it with the stored one. A run has parts, such as the data
+    sets of a benchmark.
 
     Attributes:
         counts: Number of predictions by what became of them: ``computed`` in this run (rechecked ones not counted),
@@ -210,17 +211,25 @@ class RunCounter:
         remark: str = "",
         budget: RecheckBudget | None = None,
     ) -> None:
-        """Begin with counts of 0, and without predictions to recheck."""
+        """Begin with counts of 0, and without predictions to recheck.
+
+        Args:
+            tolerance: By how much the scores of a rechecked prediction may differ from the stored ones. ``None``: the
+                predictions may change, as those of a server, and a difference is only a warning.
+            recheck: Whether to recheck reused predictions.
+            done: How many predictions this run rechecked before.
+            unidentified: Whether a function without a tolerance is rechecked even if all its predictions are stored.
+            remark: What a run says that reuses predictions; empty for nothing.
+            budget: The characters of prompts that may be rechecked; a new budget by default.
+        """
         self.counts = Counter[str]()
         self.replies = False
         self.tokens = (0, 0)
         self._tolerance = tolerance
-        """By how much rechecked numbers may differ; ``None`` if predictions may change, as those of a server."""
         self._recheck = recheck
         self._done = done
         """How many predictions the run rechecked so far."""
         self._unidentified = unidentified
-        """Whether a run is rechecked even if it has no tolerance and all its predictions are stored."""
         self.remark = remark
         self.budget = RecheckBudget() if budget is None else budget
         self._required_in_part = 0
@@ -239,13 +248,17 @@ class RunCounter:
         self.counts += other.counts
         self.replies |= other.replies
 
-    def reuse(self, stored: Mapping[PromptKey, Answer], where: Callable[[PromptKey], str], size: int = 0) -> None:
-        """Count predictions that come from the store, and choose a random sample of them that may be rechecked.
+    def count_reused(
+        self, stored: Mapping[PromptKey, Answer], where: Callable[[PromptKey], str], size: int = 0
+    ) -> None:
+        """Count predictions of a part that come from the store, and draw a random sample of them for the recheck.
+
+        Those of the sample are candidates: :meth:`choose_for_recheck` takes some of them.
 
         Args:
             stored: The predictions.
             where: Returns the place of a query, for messages: "Normal, TREC, query 17".
-            size: Characters of all distinct prompts of the part, stored or not.
+            size: Characters of all distinct prompts of the part, stored or not. The budget is a share of them.
         """
         self.counts.update(reused=len(stored))
         self.budget.size += size
@@ -256,15 +269,16 @@ class RunCounter:
         for key in _RANDOM.sample(list(stored), sample_size):
             self._candidates.append(ReusedPrediction(key, stored[key], where(key)))
 
-    def due(self, parts_left: int, computes: bool) -> list[ReusedPrediction]:
-        """Choose the reused predictions that are computed again now, for comparison with the stored ones.
+    def choose_for_recheck(self, parts_left: int, computes_new: bool) -> list[ReusedPrediction]:
+        """Return the reused predictions that are computed again in this part, for comparison with the stored ones.
 
-        They are taken from the sample of :meth:`reuse`: as many as are due, as far as the budget of characters
-        suffices.
+        They are candidates of :meth:`count_reused`, those of this part first. Their number is limited
+        (:meth:`_most_rechecks`), and so are the characters of their prompts (:attr:`budget`); but a part with reused
+        predictions has one rechecked in any case.
 
         Args:
             parts_left: How many parts of the run are left, this one included.
-            computes: Whether new predictions of this part will be computed.
+            computes_new: Whether new predictions of this part will be computed.
 
         Returns:
             The chosen predictions, which are no candidates any more.
@@ -272,19 +286,19 @@ class RunCounter:
         if not self._candidates:
             return []
         may_change = self._tolerance is None
-        if may_change and not computes and not self._unidentified:
+        if may_change and not computes_new and not self._unidentified:
             # All predictions are stored, so the run needs no request to a server, and sends none.
             return []
 
-        most_queries = self._most_queries(parts_left, computes)
+        most_rechecks = self._most_rechecks(parts_left, computes_new)
         chosen: list[ReusedPrediction] = []
         not_chosen: list[ReusedPrediction] = []
-        for candidate in reversed(self._candidates):  # first those of this part
+        for candidate in reversed(self._candidates):  # those of this part are at the end
             prompt, _ = candidate.key
             size = characters(prompt)
             is_required = len(chosen) < self._required_in_part
-            fits_budget = len(chosen) < most_queries and size <= self.budget.left
-            if is_required or fits_budget:
+            is_allowed = len(chosen) < most_rechecks and size <= self.budget.left
+            if is_required or is_allowed:
                 chosen.append(candidate)
                 self.budget.spent += size
             else:
@@ -293,20 +307,22 @@ class RunCounter:
         self._done += len(chosen)
         return chosen
 
-    def _most_queries(self, parts_left: int, computes: bool) -> int:
-        """Return how many predictions are computed again in this part, if their prompts are short enough.
+    def _most_rechecks(self, parts_left: int, computes_new: bool) -> int:
+        """Return how many reused predictions are computed again in this part, if their prompts are short enough.
 
-        Before the first new prediction, it is all of the sample that is left: a difference should end the run before it
-        computes. Otherwise the sample is spread over the parts that are left. Arguments as for :meth:`due`.
+        A run rechecks :data:`SAMPLE` predictions. Before its first new prediction, these are all that are left of them:
+        a difference should end the run before it computes anything new. Otherwise they are spread over the parts that
+        are left. A part with reused predictions has one of them in any case. Arguments as for
+        :meth:`choose_for_recheck`.
         """
         left_of_sample = SAMPLE - self._done
-        if computes:
+        if computes_new:
             return max(self._required_in_part, left_of_sample)
         share_of_part = math.ceil(left_of_sample / max(1, parts_left))
         return max(self._required_in_part, share_of_part)
 
     def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
-        """Count a prediction that was computed again, and compare it with the stored one.
+        """Compare a prediction that was computed again with the stored one, and count it as rechecked.
 
         Args:
             query: Prompt and label space.

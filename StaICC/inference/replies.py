@@ -105,11 +105,15 @@ def output_error(message: str, failure: Failure) -> errors.OutputError:
     return error
 
 
-def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
-    """Return whether a run ends after these predictions.
+def ends_run(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
+    """Return whether a run ends after these predictions of queries.
 
     It ends after a failure that is final, and with ``on_error="raise"`` after any failed query. A reply without a label
     is a :class:`Failure`, too, but the query did not fail: the failure has the reply.
+
+    Args:
+        answers: The predictions and failures, in any order.
+        on_error: Whether a failed query ends the run (``"raise"``).
     """
     for answer in answers:
         if not isinstance(answer, Failure):
@@ -183,12 +187,12 @@ def _calling_hint(source: str, error: BaseException) -> str:
     )
 
 
-def _called(caller: str, function: Callable[..., _T], *arguments: Any, **keywords: Any) -> _T | Failure:
-    """Return what code of the user's returns, or a failure in the place of an exception.
+def _call_user_code(caller: str, function: Callable[..., _T], *arguments: Any, **keywords: Any) -> _T | Failure:
+    """Call a function that runs code of the user, and return its value; an exception is returned as a failure.
 
     Args:
-        caller: What raised the exception, for the reason.
-        function: The code.
+        caller: The first words of the failure's reason, such as "the inference function".
+        function: The function.
         *arguments: Its arguments.
         **keywords: Its keyword arguments.
     """
@@ -200,7 +204,7 @@ def _called(caller: str, function: Callable[..., _T], *arguments: Any, **keyword
         return _raised(f"{caller} raised", error)
 
 
-def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
+def checked_prediction(value: Any, label_space: Sequence[str]) -> Answer | Failure:
     """Check the return value for one query.
 
     Args:
@@ -213,7 +217,7 @@ def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
     if issubclass(type(value), BaseException):  # not isinstance, which asks the value for its class
         return _raised("the inference function gave an error:", value)
     caller = f"reading the inference function's answer, a {type(value).__name__},"
-    answer = _called(caller, check_answer, value, label_space, free_text=True)
+    answer = _call_user_code(caller, check_answer, value, label_space, free_text=True)
     if isinstance(answer, Failure) and isinstance(answer.cause, errors.OutputError):
         return Failure(f"the inference function's answer cannot be scored: {answer.cause}", answer.cause)
     return answer
@@ -236,19 +240,24 @@ def continue_without_labels() -> str:
     return f"To continue, {wrong} counts such replies as wrong, and {excluded} leaves them out"
 
 
-def unlabelled(reason: str) -> Failure:
+def recorded_unlabelled(reason: str) -> Failure:
     """Return the failure of a reply without a label from its reason, which is all that a saved result has of it.
 
-    The reason is that of :func:`unparsed_reason`: "unparsed reply (no label): 'I do not know'". Only whether the reply
-    is empty can be read from it, so the failure has the end of the reason in place of another reply.
+    Args:
+        reason: As :func:`unparsed_reason` writes it: "unparsed reply (no label): 'I do not know'", "unparsed reply
+            (empty): ''". Every other reason is that of a reply that the server withheld.
+
+    Returns:
+        The failure. Its reply is empty if the reply was empty or withheld. The text of another reply is not saved in
+        full, so the end of the reason takes its place: "no label): 'I do not know'".
     """
     beginning = "unparsed reply ("
-    is_unparsed = reason.startswith(beginning)
-    end_of_reason = reason.removeprefix(beginning)
-    is_empty = end_of_reason.startswith("empty")
-    if not is_unparsed or is_empty:  # a withheld reply is empty, too
+    rule_and_reply = reason.removeprefix(beginning)
+    was_withheld = not reason.startswith(beginning)
+    was_empty = rule_and_reply.startswith("empty")
+    if was_withheld or was_empty:
         return Failure(reason, reply="")
-    return Failure(reason, reply=end_of_reason)
+    return Failure(reason, reply=rule_and_reply)
 
 
 def read_reply(
@@ -297,7 +306,7 @@ def _first_labels(label_space: Sequence[str]) -> str:
 def batch_answers(
     batch: BatchForm, prompts: Sequence[Prompt], label_space: Sequence[str], with_parts: bool = False
 ) -> list[Answer | Failure] | Failure:
-    """Call a batched function.
+    """Call a batched inference function once, with all prompts, and check what it returns.
 
     Args:
         batch: Takes prompts and label space.
@@ -306,29 +315,30 @@ def batch_answers(
         with_parts: Whether the function reads the parts of prompts.
 
     Returns:
-        One prediction or failure per prompt, or a failure of the call.
+        One prediction or failure per prompt; a single failure if the call raised an exception, or did not return one
+        value for each prompt.
     """
     arguments = [as_argument(prompt, with_parts) for prompt in prompts]
-    returned = _called("the batched inference function", batch, arguments, list(label_space))
+    returned = _call_user_code("the batched inference function", batch, arguments, list(label_space))
     # type() and not isinstance(), which asks a value of the user's for its class.
     if type(returned) is Failure:
         return returned
-    values = _called("reading the batched inference function's answers", check_batch, returned, len(prompts))
+    values = _call_user_code("reading the batched inference function's answers", check_batch, returned, len(prompts))
     if not isinstance(values, Failure):
-        return [checked(value, label_space) for value in values]
+        return [checked_prediction(value, label_space) for value in values]
 
     failure = values
-    is_wrong_shape = isinstance(failure.cause, errors.OutputError)
-    if not is_wrong_shape:
+    has_wrong_shape = isinstance(failure.cause, errors.OutputError)  # else the user's object raised an exception
+    if not has_wrong_shape:
         return failure
     if len(prompts) > 1:
-        # The text is constant, and its place is, so that Python shows it once.
+        # Python shows this once, since the text and the line are always the same.
         text = "batch() did not return a list with one prediction for each prompt; it gets fewer prompts again"
         warnings.warn(text, RuntimeWarning, stacklevel=1)
     return Failure(str(failure.cause), cause=failure.cause)
 
 
-def solver(
+def chunk_evaluator(
     function: Any, on_error: OnError, stopped: Callable[[], bool] = lambda: False
 ) -> Callable[[Chunk], list[Answer | Failure]]:
     """Return a function that evaluates a chunk of queries: in one call if the inference function has a batched form.
@@ -345,33 +355,33 @@ def solver(
     batch = batch_form(function)
     with_parts = reads_parts(function)
 
-    def solve_one_by_one(chunk: Chunk) -> list[Answer | Failure]:
+    def evaluate_one_by_one(chunk: Chunk) -> list[Answer | Failure]:
         """Call the function once for each query, up to the first failure that ends the run."""
         answers: list[Answer | Failure] = []
         for prompt, labels in chunk:
             if stopped():
                 break
             argument = as_argument(prompt, with_parts)
-            value = _called("the inference function", function, prompt=argument, label_space=list(labels))
-            answer = value if type(value) is Failure else checked(value, labels)
+            value = _call_user_code("the inference function", function, prompt=argument, label_space=list(labels))
+            answer = value if type(value) is Failure else checked_prediction(value, labels)
             answers.append(answer)
-            if ends([answer], on_error):
+            if ends_run([answer], on_error):
                 break
         return answers
 
     if batch is None:
-        return solve_one_by_one
+        return evaluate_one_by_one
 
-    def solve_in_batches(chunk: Chunk) -> list[Answer | Failure]:
+    def evaluate_in_batches(chunk: Chunk) -> list[Answer | Failure]:
         """Call the batched form with all queries, or with fewer ones where it fails."""
         prompts = [prompt for prompt, _ in chunk]
         _, label_space = chunk[0]  # that of all queries
-        return _solve_batch(batch, prompts, label_space, on_error, with_parts)
+        return _evaluate_batch(batch, prompts, label_space, on_error, with_parts)
 
-    return solve_in_batches
+    return evaluate_in_batches
 
 
-def _solve_batch(
+def _evaluate_batch(
     batch: BatchForm, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError, with_parts: bool
 ) -> list[Answer | Failure]:
     """Evaluate queries in one call of a batched function; if it fails, halve them until the failing query is alone.
@@ -394,10 +404,10 @@ def _solve_batch(
         return [dataclasses.replace(failure, reason=reason)]
 
     half = len(prompts) // 2
-    first_answers = _solve_batch(batch, prompts[:half], label_space, on_error, with_parts)
-    if ends(first_answers, on_error):
+    first_answers = _evaluate_batch(batch, prompts[:half], label_space, on_error, with_parts)
+    if ends_run(first_answers, on_error):
         return first_answers
-    return first_answers + _solve_batch(batch, prompts[half:], label_space, on_error, with_parts)
+    return first_answers + _evaluate_batch(batch, prompts[half:], label_space, on_error, with_parts)
 
 
 # The phrases by which others than our kernels say that a prompt exceeds the context length. Our kernels raise a

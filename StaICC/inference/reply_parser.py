@@ -173,32 +173,31 @@ class _Template:
         self._text_prefixes = tuple(prefix.casefold() for prefix in prefixes if prefix)
         self.phrases: Phrases = phrases_for(label_prefix, tuple(prefixes))
 
-    def begins(self, statement: Statement) -> bool:
+    def begins_example(self, statement: Statement) -> bool:
         """Return whether a statement begins an example of the template: a line that begins as an input text."""
         if not self._text_prefixes or not statement.begins_line:
             return False
         return statement.text.casefold().startswith(self._text_prefixes)
 
     def is_other_answer(self, statement: Statement, reader: StatementReader) -> bool:
-        """Return whether the first statement of a reply answers with no label: "politics", "topic: other".
+        """Return whether the first statement of a reply is an answer that is no label: "politics", "topic: other".
 
-        The answer is one or two words without an end mark. They are the whole statement, or follow the label prefix
-        ("topic: "). Without the prefix, they must not be a cue: words that introduce an answer, such as "Sure" or
-        "Sentiment Analysis".
+        Such an answer is one or two words without an end mark. They are the whole statement, or follow the label prefix
+        ("topic: "). A whole statement may also be words that only introduce an answer, such as "Sure" or "Sentiment
+        Analysis" (a cue). These are no answer.
         """
         text = statement.text
         has_prefix = bool(self._label_prefix) and text.casefold().startswith(self._label_prefix.casefold())
+        if not has_prefix and (reader.is_cue(text) or reader.is_cue(f"{text}:")):
+            return False
+        answer = text
         if has_prefix:
             answer = text[len(self._label_prefix) :].strip()
-        else:
-            answer = text
-            if reader.is_cue(answer) or reader.is_cue(f"{answer}:"):
-                return False
         is_short = len(answer.split()) <= _MOST_WORDS and len(answer) <= _LONGEST_ANSWER
         has_only_words = _BARE_WORDS.fullmatch(answer) is not None
         return is_short and has_only_words and not reader.labels.occur_in(answer)
 
-    def ends(self, statement: Statement) -> bool:
+    def ends_example(self, statement: Statement) -> bool:
         """Return whether a statement ends an example whose text begins the reply: the label prefix within a line."""
         if not self._label_prefix or statement.begins_line:
             return False
@@ -206,7 +205,7 @@ class _Template:
 
 
 def _readings(text: str, reader: StatementReader, template: _Template) -> Iterator[Reading]:
-    """Yield the readings of the statements and JSON values of a reply, up to where it repeats the template.
+    """Yield what each statement and each JSON value of a reply says of the labels, up to where it repeats the template.
 
     Args:
         text: The reply without thoughts and special tokens.
@@ -220,7 +219,7 @@ def _readings(text: str, reader: StatementReader, template: _Template) -> Iterat
         json_in_text = json_part(rest)
         text_before_json = rest if json_in_text is None else rest[: json_in_text.start]
         for statement in statements_of(text_before_json, reader):
-            if is_answered and template.begins(statement):
+            if is_answered and template.begins_example(statement):
                 # A base model goes on with the next example.
                 return
             reading = _read_statement(statement, reader, template, is_first_statement, is_answered)
@@ -239,7 +238,7 @@ def _readings(text: str, reader: StatementReader, template: _Template) -> Iterat
 def _read_statement(
     statement: Statement, reader: StatementReader, template: _Template, is_first: bool, is_answered: bool
 ) -> Reading:
-    """Return the reading of a statement.
+    """Return what a statement of a reply says of the labels (a :class:`Reading`).
 
     Args:
         statement: The statement.
@@ -248,7 +247,8 @@ def _read_statement(
         is_first: Whether it is the first statement of the reply.
         is_answered: Whether a statement or JSON before it asserts a label.
     """
-    if not is_answered and (template.begins(statement) or template.ends(statement)):
+    repeats_prompt = template.begins_example(statement) or template.ends_example(statement)
+    if repeats_prompt and not is_answered:
         return Reading(rule="repeats the prompt")
     if is_first and template.is_other_answer(statement, reader):
         return Reading(rule="no label")
@@ -256,10 +256,10 @@ def _read_statement(
 
 
 def _read_json_part(text: str, part: JsonPart, reader: StatementReader) -> Reading:
-    """Return the reading of JSON in a text.
+    """Return what JSON in a reply says of the labels (a :class:`Reading`).
 
-    A heading above it that is no cue ("Labels that do not apply:") makes it unclear, and so do words after it in its
-    line.
+    It is unclear if words follow it in its line, or if a heading is above it that does not introduce an answer ("Labels
+    that do not apply:").
 
     Args:
         text: The text.
@@ -276,7 +276,11 @@ def _read_json_part(text: str, part: JsonPart, reader: StatementReader) -> Readi
 
 
 def _decision(readings: Iterable[Reading]) -> ParsedReply:
-    """Return the label that a reply names from the readings of its statements, in order."""
+    """Return the label that a reply names, from what its statements say of the labels (the readings), in order.
+
+    It is the first label that a statement asserts, if no later statement asserts or mentions another label, denies this
+    one, or takes the answer back.
+    """
     label: int | None = None
     rule = ""
     for reading in readings:

@@ -52,7 +52,7 @@ from StaICC.inference.pending import (
     SharedStore,
     blocks_of,
     by_label_space,
-    divided,
+    divide_into_chunks,
 )
 from StaICC.inference.prompt_key import PromptKey, characters, refuse_other_parts
 from StaICC.inference.recheck import ReusedPrediction, RunCounter
@@ -61,12 +61,12 @@ from StaICC.inference.replies import (
     OnError,
     Unparsed,
     batch_answers,
-    ends,
+    chunk_evaluator,
+    ends_run,
     output_error,
     read_reply,
-    solver,
 )
-from StaICC.inference.workers import RequestThreads, WorkerPool, solve_in_workers
+from StaICC.inference.workers import RequestThreads, WorkerPool, evaluate_in_workers
 from StaICC.progress import LOADING, Progress, ProgressCallback
 from StaICC.prompting.prompt_writer import Prompt, Query
 
@@ -153,7 +153,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a run, such as one data set."""
+    """A part of a run, such as the queries of one data set: its name and its number, for messages and progress."""
 
     name: str
     """For messages and progress, such as ``"Normal, TREC"``."""
@@ -228,7 +228,7 @@ class _Evaluation:
         self._function = function
         self._queries = queries
         self._part = part
-        """The part of the run that the queries are, for messages and progress."""
+        """The name and the number of the queries in the run, for messages and progress."""
         self._options = options
         self._numbers = _first_numbers(queries)
         """The number of the first query with each key, for messages."""
@@ -277,20 +277,20 @@ class _Evaluation:
         return reused
 
     def _count_reused(self, stored: Mapping[PromptKey, Answer], size: int) -> None:
-        """Count predictions that come from the store; some of them may be computed again as a check.
+        """Count predictions that come from the store; the run later computes some of them again, as a check.
 
-        Where this check is off because requests may cost money, the run warns.
+        Where this check is off because requests may cost money, the run warns here.
 
         Args:
             stored: The predictions.
-            size: Characters of the distinct prompts that are not counted yet.
+            size: Characters of the prompts of all queries of this part, for the limit of the check; 0 at later calls.
         """
 
         def place_of(key: PromptKey) -> str:
             return f"{self._part.name}, query {self._numbers[key]}"
 
         counter = self._options.counter
-        counter.reuse(stored, place_of, size)
+        counter.count_reused(stored, place_of, size)
         warn = self._options.warn
         if stored and counter.remark and warn is not None:
             warn(counter.remark)
@@ -302,32 +302,32 @@ class _Evaluation:
         return min(self._options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS)
 
     def _evaluate(self) -> None:
-        """Predict what is not stored; before that, compute some of the stored predictions again, as a check.
+        """Compute the predictions that are not stored; before that, compute some stored ones again, as a check.
 
-        Nothing is called, and no model is loaded, if there is neither of the two to do.
+        Without either of the two, no model is loaded, and no function of the options is called.
         """
         options = self._options
-        computes = len(self._reused) < len(self._keys) and not self._collector.ended
-        if computes and options.store is not None:
+        computes_new = len(self._reused) < len(self._keys) and not self._collector.ended
+        if computes_new and options.store is not None:
             options.store.refuse_read_only()
-        rechecked = options.counter.due(self._parts_left, computes)
-        if not computes and not rechecked:
+        rechecked = options.counter.choose_for_recheck(self._parts_left, computes_new)
+        if not computes_new and not rechecked:
             return
 
         if options.before_computing is not None:
             options.before_computing()
         if options.executor is None:  # else the workers load it
             _load_model(self._function, self._part, options, self._collector)
-        if computes:
+        if computes_new:
             new_keys = [key for key in self._keys if key not in self._reused]
             announce_prompts(self._function, [prompt for prompt, _ in new_keys])
             if options.before_predicting is not None:
                 options.before_predicting()
         if rechecked:
             _recheck(self._function, self._part, options, rechecked)
-        if computes:
+        if computes_new:
             with self._pending() as pending:
-                _solve(self._function, pending, options, self._collector)
+                _evaluate_pending(self._function, pending, options, self._collector)
             self._recheck_stored_meanwhile()
 
     @property
@@ -336,11 +336,14 @@ class _Evaluation:
         return self._part.parts - self._part.number
 
     def _recheck_stored_meanwhile(self) -> None:
-        """Count the predictions that another run stored meanwhile, and compute some of them again."""
+        """Count the predictions that another run stored while this one evaluated, and compute some of them again.
+
+        They are reused, too, so they are checked like those that the store had at the beginning.
+        """
         if not self._stored_meanwhile or self._collector.ended:
             return
-        self._count_reused(self._stored_meanwhile, size=0)
-        rechecked = self._options.counter.due(self._parts_left, computes=False)
+        self._count_reused(self._stored_meanwhile, size=0)  # the size of all prompts is counted already
+        rechecked = self._options.counter.choose_for_recheck(self._parts_left, computes_new=False)
         if rechecked:
             _recheck(self._function, self._part, self._options, rechecked)
 
@@ -404,7 +407,7 @@ def _is_batched(function: Inference) -> bool:
 
 
 def _groups(keys: Sequence[PromptKey], function: Inference, options: RunOptions) -> list[list[PromptKey]]:
-    """Return the distinct queries in groups with one label space; for a batched kernel, each group is one batch.
+    """Divide the distinct queries into groups with one label space; for a batched kernel, each group is one batch.
 
     Args:
         keys: The distinct queries.
@@ -417,7 +420,7 @@ def _groups(keys: Sequence[PromptKey], function: Inference, options: RunOptions)
     batch_size = options.chunk_size or _BATCH
     batches = []
     for group in groups:
-        batches += divided(group, batch_size, _most_characters(options))
+        batches += divide_into_chunks(group, batch_size, _most_characters(options))
     return batches
 
 
@@ -428,7 +431,7 @@ def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Seque
 
     Args:
         function: The inference function.
-        part: The part of the run.
+        part: The name and the number of the queries, for messages and progress.
         options: How to evaluate queries.
         chosen: The stored predictions.
 
@@ -462,7 +465,7 @@ def _note_failed_recheck(failure: Failure, reused: ReusedPrediction, part: Part,
     Args:
         failure: Why it could not.
         reused: The stored prediction, with the place of its query.
-        part: The part of the run.
+        part: The name and the number of the queries, for messages and progress.
         options: Whether the run ends at a failure, and where warnings go.
 
     Raises:
@@ -477,15 +480,16 @@ def _note_failed_recheck(failure: Failure, reused: ReusedPrediction, part: Part,
 def _predict_again(
     function: Inference, part: Part, options: RunOptions, chosen: Sequence[ReusedPrediction]
 ) -> Mapping[PromptKey, Answer | Failure]:
-    """Return new predictions of some queries whose predictions are stored, for a comparison with these.
+    """Return new predictions, by query, of some queries whose predictions are stored.
 
-    The new predictions are not stored, and replies stay texts, as in the store. Arguments as for :func:`_recheck`.
+    The new ones are compared with the stored ones: they are not stored, and replies stay texts, as in the store.
+    Arguments as for :func:`_recheck`.
     """
     options_of_recheck = replace(options, store=None, progress=None, free_text=True)
     collector = AnswerCollector(options_of_recheck, part, total=len(chosen), stored={})
     groups = _groups([reused.key for reused in chosen], function, options)
     pending = PendingQueries(blocks_of(groups, cached={}), fixed=_is_batched(function))
-    _solve(function, pending, options_of_recheck, collector)
+    _evaluate_pending(function, pending, options_of_recheck, collector)
     return collector.answers
 
 
@@ -503,16 +507,13 @@ def _error(where: str, failure: Failure) -> StaICCError:
 
 
 class AnswerCollector:
-    """Collects predictions as chunks complete: stores them, counts them and reports progress.
+    """Collects the predictions of one part of a run, such as one data set: stores them and reports the progress.
 
-    Args:
-        options: How the queries are evaluated.
-        part: The part of the run.
-        total: Number of its distinct queries.
-        stored: The stored predictions.
-        commit_size: Number of predictions after which there is a commit in any case.
-        queries: All queries of the part, of which the first ones are watched.
-        prompts: The prompt of each key, where keys have numbers in place of prompts.
+    Attributes:
+        answers: The prediction of each query, or the failure in its place.
+        failures: The failed queries. Replies without a label are failures, too, but their queries did not fail.
+        ended: Whether the run ends because of a failure, after the chunks in flight.
+        after_commit: Called whenever all predictions are in the store.
     """
 
     def __init__(
@@ -525,7 +526,17 @@ class AnswerCollector:
         queries: Sequence[Query] = (),
         prompts: Mapping[PromptKey, Prompt] | None = None,
     ) -> None:
-        """Begin with the stored predictions, and report the progress with them."""
+        """Begin with the stored predictions, and report the progress with them.
+
+        Args:
+            options: How the queries are evaluated.
+            part: The name and the number of the part.
+            total: Number of distinct queries of the part, for the progress.
+            stored: The predictions that are in the store, by pair of prompt and label space.
+            commit_size: Number of new predictions after which they are stored at once, however short the time was.
+            queries: All queries of the part. The predictions of the first ones are checked early.
+            prompts: The prompt of each key, where keys have numbers in place of prompts.
+        """
         self._options = options
         self._part = part
         self._total = total
@@ -534,25 +545,26 @@ class AnswerCollector:
         self._commit_size = commit_size
         self._prompts = prompts or {}
         self._watched: list[Query] = []
-        """The first queries, until all of them have a prediction."""
+        """The first queries, until all of them have a prediction and were checked."""
         if options.watched is not None:
             self._watched = list(queries[:FIRST_QUERIES])
 
         self.answers: dict[PromptKey, Answer | Failure] = {}
         self.failures: dict[PromptKey, Failure] = {}
-        """The failed queries, without replies that may have no label."""
         self.ended = False
-        """Whether the run ends, after the chunks in flight."""
         self._uncommitted: list[tuple[PromptKey, Answer]] = []
         """New predictions that are not stored yet."""
         self._last_commit = time.monotonic()
         self.after_commit: Callable[[], None] | None = None
-        """Called when no prediction waits for its commit."""
-        self._take(stored)
+        self._keep(stored)
         self.report()
 
-    def _take(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
-        """Keep predictions by their keys, in place of earlier ones, and with the labels of replies for their texts."""
+    def _keep(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
+        """Keep the predictions of some queries, in place of earlier ones of the same queries.
+
+        A generated reply is kept as the label that is found in it, or as a failure without one, unless the run keeps
+        texts (``free_text``).
+        """
         for key, answer in answers.items():
             prediction = answer
             if not self._options.free_text:
@@ -578,17 +590,17 @@ class AnswerCollector:
 
     def _note_failure(self, key: PromptKey, failure: Failure) -> None:
         """Keep the failure of a query; it may end the run."""
-        if ends([failure], self._options.on_error):
+        if ends_run([failure], self._options.on_error):
             self.ended = True
         is_failed_query = failure.reply is None
         if is_failed_query:
             self.failures[key] = failure
 
     def refuse_failures(self, numbers: Mapping[PromptKey, int]) -> None:
-        """Raise the error of a query that ends the run, if there is one.
+        """Raise an error if a query failed and ends the run, or if a query has no prediction although the run is over.
 
-        That is the first query whose failure ends the run. Without such a failure, it is the first query that has
-        neither a prediction nor a failure.
+        Of several such queries, it is the error of the first one. Failed queries come first: after a failure, others
+        have no prediction since they were not evaluated any more.
 
         Args:
             numbers: The number of each query, by its key.
@@ -598,7 +610,7 @@ class AnswerCollector:
         """
         failure_by_number: dict[int, Failure] = {}
         for key, failure in self.failures.items():
-            if ends([failure], self._options.on_error):
+            if ends_run([failure], self._options.on_error):
                 failure_by_number[numbers[key]] = failure
         if not failure_by_number:
             for key, number in numbers.items():
@@ -643,13 +655,13 @@ class AnswerCollector:
             for key, prediction in received.items():
                 if not isinstance(prediction, Failure):
                     self._uncommitted.append((key, prediction))
-        self._take(received)
+        self._keep(received)
         self.commit_if_due()
         self.report()
 
     def take_stored(self, stored: Mapping[PromptKey, Answer]) -> None:
         """Take predictions that another run stored meanwhile."""
-        self._take(stored)
+        self._keep(stored)
         self._stored_count += len(stored)
         self.report()
 
@@ -667,7 +679,7 @@ class AnswerCollector:
         """
         if self._options.store is not None and self._uncommitted:
             stored_by_others = self._options.store.put_many(self._uncommitted)
-            self._take(stored_by_others)
+            self._keep(stored_by_others)
             # Emptied after the storing, not before: if Ctrl-C ends this call, the commit at the end of the run stores
             # them.
             self._uncommitted = []
@@ -721,7 +733,7 @@ def _evaluate_in_one_call(
     returned = batch_answers(batch, list(prompts.values()), label_space, with_parts=reads_parts(function))
     if not isinstance(returned, Failure):
         predictions = returned
-    elif ends([returned], options.on_error):
+    elif ends_run([returned], options.on_error):
         raise _error(part.name, returned)
     else:
         predictions = [returned] * len(keys)  # the call failed, and so did all of its queries
@@ -738,7 +750,9 @@ def _evaluate_in_one_call(
 def chunks_of(
     keys: Sequence[PromptKey], cached: Mapping[PromptKey, Answer], function: Inference, options: RunOptions
 ) -> Iterator[list[PromptKey]]:
-    """Return the queries that are not cached, in the chunks of a batched kernel, else one by one: for a forecast.
+    """Yield the queries that are not cached in the chunks of a batched kernel, and one by one for other functions.
+
+    A run evaluates them in this way. A forecast counts the tokens of these chunks without evaluating them.
 
     Args:
         keys: All distinct queries.
@@ -750,7 +764,7 @@ def chunks_of(
     if batch_form(function) is not None:
         size = options.chunk_size or _BATCH
     for group in by_label_space(keys):
-        for chunk in divided(group, size, _most_characters(options)):
+        for chunk in divide_into_chunks(group, size, _most_characters(options)):
             missing = [key for key in chunk if key not in cached]
             if missing:
                 yield missing
@@ -761,7 +775,7 @@ def _load_model(function: Inference, part: Part, options: RunOptions, collector:
 
     Args:
         function: The inference function.
-        part: The part of the run.
+        part: The name and the number of the queries, for messages and progress.
         options: Where the progress goes.
         collector: Reports the progress when the model is loaded.
     """
@@ -775,7 +789,9 @@ def _load_model(function: Inference, part: Part, options: RunOptions, collector:
     collector.report()  # the first batch may take long, too, and it is no loading
 
 
-def _solve(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:
+def _evaluate_pending(
+    function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector
+) -> None:
     """Evaluate queries in this process or through an executor, and store the predictions as they come.
 
     After a failure that ends the run, the chunks in flight are finished.
@@ -792,7 +808,7 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
         at_once = queries_at_once(function)
     try:
         if isinstance(options.executor, WorkerPool):
-            solve_in_workers(
+            evaluate_in_workers(
                 options.executor,
                 function,
                 pending,
@@ -801,9 +817,9 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
                 size=options.chunk_size,
             )
         elif at_once is not None:
-            _solve_served(function, pending, options, collector, at_once)
+            _evaluate_served(function, pending, options, collector, at_once)
         else:
-            _solve_here(function, pending, options, collector)
+            _evaluate_in_this_thread(function, pending, options, collector)
     finally:
         # Also when the user interrupts.
         collector.commit()
@@ -811,7 +827,9 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
         collector.after_commit = None
 
 
-def _solve_here(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:
+def _evaluate_in_this_thread(
+    function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector
+) -> None:
     """Evaluate queries in this thread: of a batched kernel chunk by chunk, else one after the other.
 
     It ends when no query is left, or after a failure that ends the run. Queries that another run evaluates now are
@@ -823,7 +841,7 @@ def _solve_here(function: Inference, pending: PendingQueries, options: RunOption
         options: How to evaluate them.
         collector: Receives the predictions.
     """
-    solve = solver(function, options.on_error)
+    evaluate_chunk = chunk_evaluator(function, options.on_error)
     is_batched = _is_batched(function)
     pace = Pace(min(options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS))
     while not collector.ended:
@@ -833,20 +851,20 @@ def _solve_here(function: Inference, pending: PendingQueries, options: RunOption
             if not pending.wait_for_others():
                 return
         elif is_batched:
-            predictions = solve(chunk)
+            predictions = evaluate_chunk(chunk)
             pending.finish(chunk)
             collector.deliver(chunk, predictions)
         else:
             began = time.monotonic()
             for key in chunk:
-                collector.deliver([key], solve([key]))
+                collector.deliver([key], evaluate_chunk([key]))
                 if collector.ended:
                     return
             pending.finish(chunk)
             pace.note(len(chunk), time.monotonic() - began)
 
 
-def _solve_served(
+def _evaluate_served(
     function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector, at_once: int
 ) -> None:
     """Give the queries of a served model to threads, each in a call of its own.
@@ -865,17 +883,19 @@ def _solve_served(
     compared_queries = first_batch(function)
     is_one_first = options.on_error == "raise" or compared_queries == 1
     if is_one_first and served_function(function) is not None:
-        _solve_first(function, pending, options, collector, number=1)
+        _evaluate_first(function, pending, options, collector, number=1)
     if compared_queries > 1:
-        _solve_first(function, pending, options, collector, number=compared_queries)
+        _evaluate_first(function, pending, options, collector, number=compared_queries)
     threads = RequestThreads(at_once)
     try:
-        solve_in_workers(WorkerPool(threads), function, pending, on_error=options.on_error, receiver=collector, size=1)
+        evaluate_in_workers(
+            WorkerPool(threads), function, pending, on_error=options.on_error, receiver=collector, size=1
+        )
     finally:
         threads.shutdown()
 
 
-def _solve_first(
+def _evaluate_first(
     function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector, number: int
 ) -> None:
     """Evaluate the first queries that are left in one call, in this thread.
@@ -892,7 +912,7 @@ def _solve_first(
     chunk = pending.take(number)
     if chunk is None:
         return
-    solve = solver(function, options.on_error)
-    predictions = solve(chunk)
+    evaluate_chunk = chunk_evaluator(function, options.on_error)
+    predictions = evaluate_chunk(chunk)
     pending.finish(chunk)
     collector.deliver(chunk, predictions)

@@ -530,7 +530,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     @contextlib.contextmanager
     def _explained_errors(self) -> Iterator[None]:
-        """Turn an error of SQLite into one of ours: the file is damaged, or the machine is at fault."""
+        """Raise an error of SQLite as one of this library: the file is damaged, or the machine is at fault."""
         import sqlite3
 
         try:
@@ -556,8 +556,14 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         return status.st_dev, status.st_ino
 
     @contextlib.contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection to one thread at a time."""
+    def _exclusive_connection(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection to the file, which one thread at a time may use: others wait for the end of the block.
+
+        Raises:
+            ArgumentError: The store was closed, or was opened by another process.
+            SchemaError: SQLite says within the block that the file is damaged.
+            StoreError: SQLite cannot read or write the file within the block.
+        """
         if self._process != os.getpid():
             raise ArgumentError(f"{self.path}: this store was opened by another process; open it again in this one")
         with self._lock:
@@ -567,23 +573,41 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 yield self._connection
 
     @contextlib.contextmanager
-    def _writing(self, timeout: float | None = None) -> Iterator[sqlite3.Connection]:
-        """Commit what is written inside, or nothing of it; ``timeout`` as for :meth:`put_many`."""
+    def _transaction(self, timeout: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Yield the connection for a transaction: what is written in the block is committed at its end, all or nothing.
+
+        Args:
+            timeout: Seconds to wait for another process that is writing; by default, those of the store.
+
+        Raises:
+            ArgumentError: The store is read-only.
+            StoreError: The file was replaced since it was opened, or cannot be written.
+        """
         if self.read_only:
             raise ArgumentError(f"{self.path}: this store was opened read-only; open it without read_only to write")
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             if self._file_id() != self._file:
                 raise StoreError(f"{self.path} was deleted, moved or replaced while it was in use; bring it back")
             if timeout is None:
                 timeout = self.timeout
             # Commits or rolls back, also after an interrupt while it waited for another process.
             with connection:
-                self._begin(connection, timeout)
+                self._begin_transaction(connection, timeout)
                 self._may_have_log = True
                 yield connection
 
-    def _begin(self, connection: sqlite3.Connection, timeout: float) -> None:
-        """Begin to write. Another process that writes is waited for in short attempts, so that Ctrl-C is heard."""
+    def _begin_transaction(self, connection: sqlite3.Connection, timeout: float) -> None:
+        """Begin a transaction that writes, after waiting for another process that is writing.
+
+        It waits in short attempts, since SQLite does not hear Ctrl-C while it waits by itself.
+
+        Args:
+            connection: The connection to the file.
+            timeout: The most seconds to wait.
+
+        Raises:
+            sqlite3.OperationalError: The other process still writes.
+        """
         import sqlite3
 
         end = time.monotonic() + timeout
@@ -610,7 +634,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
         if self._connection is None or not self._may_have_log:
             return
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             _set_busy_timeout(connection, 0)
             try:
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -634,7 +658,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def version(self) -> tuple[int, int]:
         """Return numbers that change when predictions are stored: by others, and through this object."""
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             (by_others,) = connection.execute("PRAGMA data_version").fetchone()
         return by_others, self._commits
 
@@ -662,7 +686,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         predictions: dict[bytes, Answer] = {}
         select = "SELECT query, prediction FROM predictions WHERE model = (SELECT id FROM models WHERE name = ?)"
         stored_name = _encode_name(name)
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             for first in range(0, len(keys), _KEYS_PER_SELECT):
                 selected_keys = keys[first : first + _KEYS_PER_SELECT]
                 placeholders = ", ".join("?" * len(selected_keys))
@@ -699,7 +723,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             StoreError: The file cannot be written (disk full, locked, ...). Nothing is stored.
         """
         rows = [(key, _encode(prediction)) for key, prediction in items]
-        with self._writing(timeout) as connection:
+        with self._transaction(timeout) as connection:
             model = self._model(connection, _encode_name(name))
             insertion = self._insert(connection, model.number, rows)
             self._commits += 1
@@ -746,7 +770,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     def remove(self, name: str, keys: Iterable[bytes], timeout: float | None = None) -> int:
         """Remove predictions of one model; return how many of the keys were stored. Arguments as for put_many."""
         rows = [(_encode_name(name), key) for key in keys]
-        with self._writing(timeout) as connection:
+        with self._transaction(timeout) as connection:
             before = connection.total_changes
             connection.executemany(
                 "DELETE FROM predictions WHERE model = (SELECT id FROM models WHERE name = ?) AND query = ?", rows
@@ -754,12 +778,15 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             return connection.total_changes - before
 
     def add_edition(self, name: str, edition: str, allowed: bool) -> list[str]:
-        """Record which edition of a served model makes the predictions, unless others made the stored ones.
+        """Record an edition of a served model: the version of the model that its server names in its responses.
+
+        It is the edition that makes the next predictions. If other editions made the stored ones, it is recorded only
+        if that is allowed.
 
         Args:
             name: The name of the model.
             edition: The edition that its server names now.
-            allowed: Whether it is recorded even if others are.
+            allowed: Whether it is recorded even if other editions are.
 
         Returns:
             The other editions that were recorded before.
@@ -768,7 +795,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             recorded = self._editions(name)
             if edition in recorded:  # there is nothing to write
                 return [other for other in recorded if other != edition]
-        with self._writing() as connection:
+        with self._transaction() as connection:
             model = self._model(connection, _encode_name(name))
             editions: list[str] = json.loads(model.editions)
             others = [other for other in editions if other != edition]
@@ -779,8 +806,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         return others
 
     def _editions(self, name: str) -> list[str]:
-        """Return the recorded editions of a model; none if the store does not have it."""
-        with self._using() as connection:
+        """Return the editions that :meth:`add_edition` recorded for a model; none if the store lacks the model."""
+        with self._exclusive_connection() as connection:
             rows = connection.execute("SELECT editions FROM models WHERE name = ?", (_encode_name(name),)).fetchall()
         editions: list[str] = []
         for (text,) in rows:
@@ -794,7 +821,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             SchemaError: The file is damaged.
             StoreError: The file cannot be read.
         """
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             counts = connection.execute(
                 "SELECT name, COUNT(query) FROM models LEFT JOIN predictions ON model = id GROUP BY id ORDER BY name"
             ).fetchall()
@@ -821,7 +848,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             StoreError: The file cannot be read.
         """
         line_count = 0
-        with self._using() as connection:
+        with self._exclusive_connection() as connection:
             for model, name in connection.execute("SELECT id, name FROM models ORDER BY name"):
                 rows = connection.execute(f"SELECT query, prediction FROM predictions WHERE model = {model}")
                 for key, prediction in self._decoded(rows):
@@ -849,7 +876,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         present = 0
         different = 0
         source = PredictionStore(other, read_only=True, timeout=self.timeout)
-        with source, source._using() as reading, self._writing() as connection:
+        with source, source._exclusive_connection() as reading, self._transaction() as connection:
             for source_model, name, editions in reading.execute("SELECT id, name, editions FROM models"):
                 model = self._merge_model(connection, name, editions)
                 cursor = reading.execute(f"SELECT query, prediction FROM predictions WHERE model = {source_model}")
@@ -861,7 +888,9 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         return MergeReport(added, present, different)
 
     def _merge_model(self, connection: sqlite3.Connection, name: bytes, editions: str) -> int:
-        """Return the number that a model of another store has in this one, with the editions that served it there.
+        """Add a model of another store to this one, if it is new here, and return its number here.
+
+        Its editions (the versions that its server named) are those of the store that has some.
 
         Args:
             connection: This store, open for writing.
@@ -872,9 +901,11 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             StoreError: Both stores have editions of the model, and not the same ones.
         """
         model = self._model(connection, name)
-        if model.editions == _NO_EDITIONS:
+        has_editions_here = model.editions != _NO_EDITIONS
+        has_editions_there = editions != _NO_EDITIONS
+        if not has_editions_here:
             connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model.number))
-        elif editions not in (_NO_EDITIONS, model.editions):
+        elif has_editions_there and editions != model.editions:
             raise StoreError(
                 f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {model.editions}, "
                 f"the other in {editions}. Keep the stores apart"
@@ -921,8 +952,8 @@ def _without_infinity(scores: Sequence[float]) -> list[float | str]:
     return written
 
 
-def _interrupt_is_handled() -> bool:
-    """Return whether an interrupt ends the run, which stores what it has (in a ``finally`` clause)."""
+def _is_handling_interrupt() -> bool:
+    """Return whether this is called in a ``finally`` clause after Ctrl-C, in which a run stores what it has."""
     return isinstance(sys.exc_info()[1], KeyboardInterrupt)
 
 
@@ -947,10 +978,10 @@ class BoundStore:
         """Keys of the predictions that were stored through this object."""
         self._commits = 0
         """Number of commits through this object."""
-        self._is_ending = False
-        """Whether the user interrupted the run: it waits for a lock for a short time only."""
-        self._most_unwritten = 0
-        """The largest number of predictions of which the log says that they are not stored."""
+        self._was_interrupted = False
+        """Whether the user interrupted the run (Ctrl-C): it waits for a lock for a short time only."""
+        self._reported_loss = 0
+        """The number of predictions of which the log says that they were not stored."""
 
     def version(self) -> object:
         """Return a value that changes when another run, or another model of this run, stores predictions."""
@@ -1021,23 +1052,24 @@ class BoundStore:
         return removed
 
     def _write_when_unlocked(self, write: Callable[[float], _T], count: int) -> _T:
-        """Write to the store, again and again while another process has locked it, and return what that returns.
+        """Call a function that writes to the store until the store is not locked, and return what it returns.
 
-        After Ctrl-C, it tries once more for a short time, so that an interrupted run loses no predictions.
+        Ctrl-C ends the waiting. The function is then called once more, with a short timeout, so that an interrupted run
+        loses no predictions where the lock has just ended.
 
         Args:
             write: Writes predictions, or removes some, all or none. Its argument is the number of seconds for which it
-                waits for a locked store.
-            count: The number of predictions.
+                waits for a locked store, before it raises :class:`StoreLockedError`.
+            count: The number of predictions, for messages.
 
         Raises:
-            KeyboardInterrupt: The user ended the run. If the store stayed locked, the log says that the predictions
-                are not stored.
+            KeyboardInterrupt: The user pressed Ctrl-C here, or before and the store is still locked. If the predictions
+                were not written, the log says so.
         """
-        if _interrupt_is_handled():
-            self._is_ending = True
+        if _is_handling_interrupt():
+            self._was_interrupted = True
         interrupt: KeyboardInterrupt | None = None
-        while not self._is_ending:
+        while not self._was_interrupted:
             try:
                 return write(self.store.timeout)
             except StoreLockedError:
@@ -1047,49 +1079,58 @@ class BoundStore:
                     "Ctrl-C ends it without them"
                 )
             except KeyboardInterrupt as error:
-                self._is_ending = True
+                self._was_interrupted = True
                 interrupt = error
 
-        result = self._write_at_end(write, count, interrupt or KeyboardInterrupt())
-        if interrupt is not None:
-            raise interrupt
-        return result
+        if interrupt is None:  # the interrupt came before this call, and is raised when the call ends
+            return self._write_after_interrupt(write, count, KeyboardInterrupt())
+        self._write_after_interrupt(write, count, interrupt)
+        raise interrupt
 
-    def _write_at_end(self, write: Callable[[float], _T], count: int, interrupt: KeyboardInterrupt) -> _T:
-        """Write to the store once, while an interrupted run ends, and return what that returns.
+    def _write_after_interrupt(self, write: Callable[[float], _T], count: int, interrupt: KeyboardInterrupt) -> _T:
+        """Call a function that writes to the store once, with a short timeout, and return what it returns.
 
         Args:
             write: As for :meth:`_write_when_unlocked`.
-            count: The number of predictions.
-            interrupt: The error that ends the run.
+            count: The number of predictions, for messages.
+            interrupt: What is raised if the predictions cannot be written: the user's interrupt, which ends the run.
 
         Raises:
-            KeyboardInterrupt: The store is locked, or the user interrupted again.
+            KeyboardInterrupt: The store is locked, or the user interrupted again. The log says that the predictions are
+                not written, unless it said so of as many before.
         """
         try:
             return write(_LAST_ATTEMPT)
         except (StoreLockedError, KeyboardInterrupt) as error:
-            if count > self._most_unwritten:
-                self._most_unwritten = count
+            if count > self._reported_loss:
+                self._reported_loss = count
                 _LOG.error(f"{self.store.path}: {count} predictions could not be written, since the store is locked")
             raise interrupt from error
 
     def pin_edition(self, function: Served) -> None:
-        """Hold a served model to the edition that it has now, and record it, before its first prediction is computed.
+        """Ask a server for the edition of its model, and record it in the store, before the first prediction.
+
+        An edition is the version of the model that the server names in its responses. From here on, the function
+        refuses responses of another edition, unless ``allow_edition_change`` is set.
+
+        Args:
+            function: The inference function of the served model.
 
         Raises:
             EditionError: The store has predictions of another edition, and the function does not allow that.
             OutputError: The server failed.
         """
-        served = function.pin_edition() or _UNNAMED
+        edition = function.pin_edition() or _UNNAMED
         allowed = function.allow_edition_change
-        others = self.store.add_edition(self.name, served, allowed)
+        others = self.store.add_edition(self.name, edition, allowed)
         if others and not allowed:
             raise EditionError(
                 f"the served edition changed: the store has predictions of {', '.join(others)}, the server now serves "
-                f"{served}. Use a new store, or allow_edition_change=True"
+                f"{edition}. Use a new store, or allow_edition_change=True"
             )
         if allowed:
+            # The edition may change during this run. Without this entry, a later run that does not allow that would
+            # reuse predictions of unknown editions.
             self.store.add_edition(self.name, _CHANGING, allowed)
 
     def _checked(

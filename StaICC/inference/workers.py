@@ -35,7 +35,7 @@ from StaICC.errors import ArgumentError, IdentityError, RunEndingError, StaICCEr
 from StaICC.inference.contract import Answer, Usage, batch_form, queries_at_once, stop_requests, usage
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.pending import CHUNK_SECONDS, Pace, PendingQueries
-from StaICC.inference.replies import Chunk, Failure, OnError, ends, solver
+from StaICC.inference.replies import Chunk, Failure, OnError, chunk_evaluator, ends_run
 from StaICC.safe_text import logger
 from StaICC.version import __version__
 
@@ -91,11 +91,15 @@ class RemoteFunction:
     """Whether threads of this process end their chunks early."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what is pickled: a copy, which knows which function it is and which identity it must have."""
+        """Return how pickle makes the copy for a worker process: a class, and the arguments to call it with.
+
+        At the first call, the function gets an identifier, by which a worker finds the copy that it has loaded before,
+        and its identity is noted, which the worker compares with that of its copy.
+        """
         if not self.identifier:
             self.identifier = os.urandom(16).hex()
             self.identity = identity_of(self.function)
-        # The pickled function has the function already.
+        # The bytes in ``data`` are the pickled function, which is then not pickled a second time.
         function = self.function if self.data is None else None
         is_copy = True
         return RemoteFunction, (function, self.data, self.identifier, self.identity, is_copy, self.versions)
@@ -161,7 +165,7 @@ class RemoteFunction:
         )
 
 
-class _Solved(NamedTuple):
+class _ChunkResult(NamedTuple):
     """What a worker returns of a chunk."""
 
     predictions: list[Answer | Failure]
@@ -174,38 +178,40 @@ class _Solved(NamedTuple):
     """Whether the other queries are still to be evaluated."""
 
 
-def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
-    """Return the predictions of a chunk, evaluated in a worker.
+def _evaluate_chunk(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _ChunkResult:
+    """Return the predictions of a chunk of queries; this is what runs in a worker.
 
     After :data:`_CUT_SECONDS`, or if the run ends early, they are those of the first queries of the chunk only.
 
     Args:
-        remote: The inference function. In a worker process it is a copy, which counts its own requests and tokens. In
+        remote: The inference function. In a worker process it is a copy, whose requests and tokens are counted here. In
             a thread it is the function of the run itself, and the run counts them.
         chunk: The queries.
         on_error: Whether the chunk ends at the first query without a prediction.
     """
     function = remote.load() if remote.is_copy else remote.function
     if remote.stopped:
-        return _Solved(predictions=[], usage=(0, 0, 0), seconds=0.0, is_cut=True)
+        return _ChunkResult(predictions=[], usage=(0, 0, 0), seconds=0.0, is_cut=True)
     usage_before = usage(function)
     began = time.monotonic()
 
-    def is_over() -> bool:
+    def must_stop() -> bool:
+        """Return whether the chunk ends before its next query."""
         return remote.stopped or time.monotonic() - began > _CUT_SECONDS
 
-    solve = solver(function, on_error, is_over)
-    predictions = solve(chunk)
+    evaluate = chunk_evaluator(function, on_error, must_stop)
+    predictions = evaluate(chunk)
     seconds = time.monotonic() - began
+
     usage_of_chunk: Usage = (0, 0, 0)
     if remote.is_copy:
         usage_of_chunk = _difference_of_usage(usage(function), usage_before)
-    run_ends = ends(predictions, on_error)
+    run_ends = ends_run(predictions, on_error)
     if run_ends and not remote.is_copy:
         # All threads share this object, so that none begins another chunk before the run receives this one.
         remote.stopped = True
     is_cut = len(predictions) < len(chunk) and not run_ends
-    return _Solved(predictions, usage_of_chunk, seconds, is_cut)
+    return _ChunkResult(predictions, usage_of_chunk, seconds, is_cut)
 
 
 def _difference_of_usage(after: Usage, before: Usage) -> Usage:
@@ -280,7 +286,10 @@ class WorkerPool:
         return sum(threads.values())
 
     def remote(self, function: Any) -> RemoteFunction:
-        """Return the function in the form to submit; the same object for the same function."""
+        """Return an inference function in the form in which chunks are submitted with it to the executor.
+
+        It is the same object for the same function. For a process pool, it has the function in pickled form.
+        """
         if id(function) in self._remotes:
             return self._remotes[id(function)]
         remote = RemoteFunction(function)
@@ -369,7 +378,7 @@ def _lacks_guard() -> bool:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def _errors_explained() -> Iterator[None]:
     """Turn what an executor raises into an error that says what to do.
 
     Raises:
@@ -415,7 +424,7 @@ class Receiver(Protocol):
         """Store them if they have waited for long enough."""
 
 
-def solve_in_workers(
+def evaluate_in_workers(
     pool: WorkerPool, function: Any, pending: PendingQueries, on_error: OnError, receiver: Receiver, size: int | None
 ) -> None:
     """Evaluate queries through an executor. Each worker has one chunk at a time.
@@ -424,7 +433,7 @@ def solve_in_workers(
         pool: The executor; it stays open.
         function: The inference function.
         pending: The queries.
-        on_error: See :func:`~StaICC.inference.replies.solver`.
+        on_error: See :func:`~StaICC.inference.replies.chunk_evaluator`.
         receiver: Receives the predictions.
         size: Queries of a chunk; ``None`` for as many as take about half a second.
 
@@ -442,7 +451,7 @@ def solve_in_workers(
 
 
 class _WorkerRun:
-    """The chunks of a run that are in flight; arguments as for :func:`solve_in_workers`."""
+    """The evaluation of queries through an executor: the chunks that workers have, and those that are to come."""
 
     def __init__(
         self,
@@ -453,13 +462,22 @@ class _WorkerRun:
         receiver: Receiver,
         size: int | None,
     ) -> None:
-        """Begin without a chunk in flight; :meth:`advance` submits the first ones."""
+        """Begin without a chunk in flight; :meth:`advance` submits the first ones.
+
+        Args:
+            pool: The executor.
+            function: The inference function.
+            pending: The queries.
+            on_error: Whether a chunk ends at its first failed query.
+            receiver: Receives the predictions.
+            size: Number of queries of a chunk; ``None`` for as many as take about half a second.
+        """
         self._pool = pool
         self._function = function
         self._pending = pending
         self._on_error = on_error
         self._receiver = receiver
-        self._in_flight: dict[Future[_Solved], Chunk] = {}
+        self._in_flight: dict[Future[_ChunkResult], Chunk] = {}
         """The chunks that workers have, by the future of their predictions."""
         self._size = size
         self._pace = Pace(_MOST_QUERIES, _least_queries(function))
@@ -490,7 +508,7 @@ class _WorkerRun:
 
     def _submit_chunks(self) -> None:
         """Submit chunks until each worker has one, or no queries are left."""
-        with _explained():
+        with _errors_explained():
             workers = self._pool.workers()
         self._warn_without_workers(workers)
         capacity = _UNKNOWN_CAPACITY if workers is None else max(1, workers)
@@ -498,11 +516,11 @@ class _WorkerRun:
             chunk = self._pending.take(self._chunk_size(capacity))
             if chunk is None:
                 return
-            with _explained():
+            with _errors_explained():
                 # Outside the block below: multiprocessing ends a mask where it starts its process.
                 remote = self._pool.remote(self._function)
                 with _interrupts_held_back():
-                    future = self._pool.executor.submit(_solve, remote, chunk, self._on_error)
+                    future = self._pool.executor.submit(_evaluate_chunk, remote, chunk, self._on_error)
             self._in_flight[future] = chunk
 
     def _chunk_size(self, capacity: int) -> int:
@@ -534,22 +552,22 @@ class _WorkerRun:
             self._has_warned = True
             _LOG.warning("the executor has no workers; the run waits for them")
 
-    def _receive(self, future: Future[_Solved]) -> None:
-        """Deliver the predictions that a worker made of its chunk, and put its other queries back to the pending ones.
+    def _receive(self, future: Future[_ChunkResult]) -> None:
+        """Take what a worker returned: deliver its predictions, and put the other queries of its chunk back.
 
         Args:
-            future: What the worker returned, which is there.
+            future: The result of the worker, which has ended.
         """
         chunk = self._in_flight[future]
-        with _explained():
-            solved = future.result()
-        predicted_count = len(solved.predictions)
+        with _errors_explained():
+            result = future.result()
+        predicted_count = len(result.predictions)
         if predicted_count:
             self._pending.finish(chunk[:predicted_count])
-            self._pace.note(predicted_count, solved.seconds)
-        self._receiver.deliver(chunk, solved.predictions, solved.usage)
+            self._pace.note(predicted_count, result.seconds)
+        self._receiver.deliver(chunk, result.predictions, result.usage)
         del self._in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
-        if solved.is_cut:
+        if result.is_cut:
             self._pending.give_back(chunk[predicted_count:])
 
     def end_early(self) -> None:
@@ -566,8 +584,8 @@ class _WorkerRun:
             if not has_ended or future.exception() is not None:
                 continue
             with contextlib.suppress(Exception):  # the error that ended the run is the one to raise
-                solved = future.result()
-                self._receiver.deliver(chunk, solved.predictions, solved.usage)
+                result = future.result()
+                self._receiver.deliver(chunk, result.predictions, result.usage)
 
 
 def _least_queries(function: Any) -> int:
@@ -641,7 +659,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: bool) -> None:
+def _prepare_worker(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: bool) -> None:
     """Prepare a worker process, before its first chunk: its device or threads, its signals, its end.
 
     Args:
@@ -664,7 +682,7 @@ def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: 
 
 
 def _new_pool(workers: int, devices: tuple[str, ...], threads: int) -> Executor:
-    """Return a pool of worker processes that are started anew, each prepared by :func:`_begin`.
+    """Return a pool of worker processes that are started anew, each prepared by :func:`_prepare_worker`.
 
     Args:
         workers: How many processes.
@@ -683,9 +701,9 @@ def _new_pool(workers: int, devices: tuple[str, ...], threads: int) -> Executor:
     context = multiprocessing.get_context("spawn")
     # Shared memory makes multiprocessing start a process that keeps track of it. Ctrl-C must not end that process.
     with _interrupts_held_back():
-        number_begun = context.Value("i", 0)  # in shared memory: the workers that have begun count themselves here
-        arguments_of_begin = (number_begun, devices, threads, is_on_command_line())
-        return ProcessPoolExecutor(workers, context, initializer=_begin, initargs=arguments_of_begin)
+        begun_workers = context.Value("i", 0)  # in shared memory: the workers that have begun count themselves here
+        preparation_arguments = (begun_workers, devices, threads, is_on_command_line())
+        return ProcessPoolExecutor(workers, context, initializer=_prepare_worker, initargs=preparation_arguments)
 
 
 def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -> Callable[[], Executor]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from StaICC.argument_syntax import argument
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.forecast import forecast
 from StaICC.benchmarks.rebuilding import ReadsItsData, UnknownBenchmarkError
@@ -21,6 +22,7 @@ from StaICC.inference.contract import Inference
 from StaICC.long_icl.available import load_available
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.experimentor import LongICLExperimentor
+from StaICC.long_icl.install import default_folder
 from StaICC.long_icl.loading import LongICLData, Skipped
 from StaICC.long_icl.queries import round_name
 from StaICC.results.details import DatasetDetails
@@ -166,7 +168,9 @@ def _no_data_error(benchmark: str, folder: str | Path, skipped: Sequence[Skipped
     command = "python -m StaICC data install long-icl"
     if names_on_hub:
         message += f" From the hub: {command} --hub --datasets {' '.join(names_on_hub)}."
-    message += f" From files: {command} --from DIR (python -m StaICC data list says which)"
+    message += f" From files: {command} --from DIR (python -m StaICC data list says which)."
+    if Path(folder) != Path(default_folder()):
+        message += f" Both install them in {default_folder()}, which is used without {argument('data_dir')}."
     return DataMissingError(visible(message))
 
 

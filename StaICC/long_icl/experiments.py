@@ -102,8 +102,10 @@ class Experiment:
         levels = _checked_levels(self.name, design, self.levels)
         shots = validate_integer("shots", self.shots, minimum=1)
         seed = validate_integer("seed", self.seed, minimum=0, maximum=_LARGEST_OPTION)
-        if not design.has_shots and (shots != _DEFAULT_SHOTS or seed != _DEFAULT_SEED):
-            raise ArgumentError(f"the experiment {self.name} has no options shots and seed. Use levels")
+        if not design.has_shots and shots != _DEFAULT_SHOTS:
+            raise ArgumentError(f"the experiment {self.name} has no option shots. Use levels")
+        if not design.has_shots and seed != _DEFAULT_SEED:
+            raise ArgumentError(f"the experiment {self.name} has no option seed: it draws nothing with one")
         share = checked_share(self.share)
         if not design.has_lengths and share != DEFAULT_SHARE:
             raise ArgumentError(f"the experiment {self.name} has no option share: it has no effective length")

@@ -196,8 +196,13 @@ def install(
             raise DataMissingError(f"{card.title} cannot be installed in {folder}: {error}") from error
         installed.append(card.name)
     if not installed:
-        reasons = "; ".join(f"{data.dataset}: {data.reason}" for data in skipped)
-        raise DataMissingError(f"nothing could be installed from {from_dir or 'the hub'}: {reasons}")
+        source = from_dir or "the hub"
+        if len(skipped) == 1:
+            raise DataMissingError(
+                f"nothing could be installed from {source}: {skipped[0].dataset}: {skipped[0].reason}"
+            )
+        names = ", ".join(data.dataset for data in skipped)
+        raise DataMissingError(f"nothing could be installed from {source}: {names}. The warnings say why for each")
     return Installed(folder=folder, datasets=tuple(installed), skipped=tuple(skipped))
 
 

@@ -25,7 +25,7 @@ from StaICC.benchmarks.result_warnings import answers_by_key, dataset_warnings, 
 from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError, unknown_name
 from StaICC.inference.contract import Inference, ReplyLabel, own_attribute, retried
-from StaICC.inference.replies import Failure, checked, failure_of_error
+from StaICC.inference.replies import Failure, checked_prediction, failure_of_error
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions
 from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
@@ -660,7 +660,7 @@ def _scored(labelled: BaseExperimentor, predictions: Any, options: RunOptions, p
         if isinstance(prediction, (Failure, ReplyLabel)):
             answers[key] = prediction
         else:
-            answers[key] = checked(prediction, query.label_space)
+            answers[key] = checked_prediction(prediction, query.label_space)
         prompts[key] = query.prompt
         number_of_key[key] = number
     options = replace(options, store=None, progress=None, unparsed=labelled.unparsed)

@@ -99,15 +99,12 @@ def _problems_of_interval(statistic: Statistic) -> list[str]:
     """Return what the statistic of a metric lacks for confidence intervals, as phrases that begin with a verb."""
     statistic_class = type(statistic)
     problems = []
-    lowest, highest = statistic.range(2)
+    _, highest = statistic.range(2)
     is_bounded = not math.isinf(highest)
     if is_bounded and statistic_class.part is Statistic.part:
         problems.append("needs part(), for confidence intervals, also of the slopes of GLER")
     if not is_bounded and statistic_class.withheld is Statistic.withheld:
         problems.append("needs withheld(), for the reason why a score without a largest value has no interval")
-    # The intervals of slopes, and of means over data sets, are computed for shares of the range.
-    if lowest != 0.0:
-        problems.append(f"needs a range that begins at 0, not {lowest:g} to {highest:g}: shift the metric")
     return problems
 
 

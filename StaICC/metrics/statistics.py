@@ -253,6 +253,8 @@ class Statistic:
     """Whether test and interval are also valid with clusters of test rows as the unit (measured by simulation)."""
     independent: ClassVar[bool] = True
     """Whether the contributions of a run are the same whatever run it is compared with."""
+    range_is_fixed: ClassVar[bool] = False
+    """Whether :meth:`range` is the same for any number of labels, so that means over data sets have it, too."""
     compares_conditions: ClassVar[bool] = False
     """Whether the score compares the predictions of a query in all conditions, which have the same queries. Its
     prediction for a query is then the list of the predicted labels, one for each condition."""
@@ -390,6 +392,7 @@ class Mean(Statistic):
     """
 
     tested_over_clusters = True
+    range_is_fixed = True
 
     def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
         """Keep the range of the scores. The arguments are those of the class."""
@@ -1028,6 +1031,7 @@ class MeanEntropy(Mean):
     """Minus the mean over the queries of the entropy of the prediction."""
 
     reads = "probabilities"
+    range_is_fixed = False
 
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible value."""

@@ -260,21 +260,22 @@ class _DomainRestriction:
         return [label == query_label for label in self.labels]
 
     def redraw(self, generator: StableRandom, query_label: int, unfit_beginnings: Sequence[bool]) -> tuple[int, ...]:
-        """Draw lists until one fits the label of a query, and return it.
+        """Draw lists of demonstrations until one fits the label of a query, and return it.
 
         Args:
             generator: Draws the lists.
             query_label: The label of the query.
-            unfit_beginnings: As :meth:`unfit_beginnings` returns them. A list with such a first position is passed
-                over: it counts as drawn, but its other positions are not computed, to save time.
+            unfit_beginnings: For each demonstration, whether no list that begins with it fits
+                (:meth:`unfit_beginnings`). Such a list counts as drawn, but its other positions are not computed, to
+                save time.
 
         Raises:
             ArgumentError: None of :data:`_MOST_REDRAWS` lists fits.
         """
         redraws = 0
         while True:
-            passed_over = generator.skip_samples(unfit_beginnings, n=self.k, most=_MOST_REDRAWS)
-            redraws += passed_over + 1  # and the list below
+            skipped_lists = generator.skip_samples(unfit_beginnings, n=self.k, most=_MOST_REDRAWS)
+            redraws += skipped_lists + 1  # and the list below
             if redraws > _MOST_REDRAWS:
                 raise ArgumentError(
                     f"{self.mode} mode on {self.where}: {_MOST_REDRAWS} draws of k = {self.k} demonstrations gave none "

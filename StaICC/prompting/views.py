@@ -69,6 +69,14 @@ class SubsetView(FixedAttributes):
     __slots__ = ("_label_space", "_table", "indexes", "name")
 
     def __init__(self, name: str, table: Table, indexes: Sequence[int], label_space: Sequence[str]) -> None:
+        """Keep which rows of the table are those of the set; none is read yet.
+
+        Args:
+            name: The name of the set, such as ``"TREC-test"``.
+            table: The rows of the whole data set.
+            indexes: The row numbers of the set, in its order.
+            label_space: The label names.
+        """
         self.name = name
         self.indexes = tuple(indexes)
         self._table = table

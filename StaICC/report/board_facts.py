@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from StaICC.benchmark_names import NORMAL
-from StaICC.metrics.scores import COLUMNS
 from StaICC.report.chart_scores import ChartScore, Scores, mean_key, scores_of
 from StaICC.report.comparable_groups import Group, listed
 from StaICC.report.headlines import Headline
@@ -105,10 +104,10 @@ def shared_chance_verdict(headline: Headline, runs: Mapping[str, Result]) -> str
     """Return the verdict about the baselines that several runs share; empty if they differ, or for a single run.
 
     Args:
-        headline: The headline score; only the accuracy has baselines.
+        headline: The headline score.
         runs: The results of its benchmark.
     """
-    if headline.column != COLUMNS[0] or len(runs) < 2:
+    if not headline.has_baselines or len(runs) < 2:
         return ""
     verdicts = set()
     for result in runs.values():

@@ -29,6 +29,11 @@ class Headline(NamedTuple):
     """Of the runs that have a value, or one with missing queries at their worst; the best first."""
 
     @property
+    def has_baselines(self) -> bool:
+        """Whether there are baselines for this score: only for the accuracy of Normal, the first column."""
+        return self.column == COLUMNS[0]
+
+    @property
     def has_verdicts(self) -> bool:
         """Whether runs are compared by this score."""
         return len(self.scores) > 1 and self.better is not None

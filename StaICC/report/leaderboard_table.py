@@ -13,7 +13,6 @@ from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.comparing.ranking import Rank
 from StaICC.comparing.verdicts import Best, Tied, Untested, describe
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
-from StaICC.metrics.scores import COLUMNS
 from StaICC.report.board_facts import board_facts, shared_chance_verdict
 from StaICC.report.chart_scores import ChartScore
 from StaICC.report.comparable_groups import Group, each_result, group_title, run_names
@@ -72,9 +71,8 @@ def _table(headlines: Sequence[Headline], names: Sequence[str], settings: RunSet
     head += [_score_head(headline) for headline in shown[1:]]
     columns_with_chance = []
     for headline in shown:
-        is_accuracy_of_normal = headline.column == COLUMNS[0]  # Only this score has baselines.
         # A verdict that all runs share is stated once, above the table.
-        if is_accuracy_of_normal and not shared_chance_verdict(headline, group[headline.column.benchmark]):
+        if headline.has_baselines and not shared_chance_verdict(headline, group[headline.column.benchmark]):
             columns_with_chance.append(headline.column)
     rows = []
     for name in names:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from StaICC.comparing.comparison import compare
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, describe, p_text
 from StaICC.errors import StaICCError
-from StaICC.metrics.scores import COLUMNS
 from StaICC.report.comparable_groups import Group, listed, run_names
 from StaICC.report.headlines import Headline
 from StaICC.report.html import Markup, breakable, element
@@ -31,8 +30,7 @@ def summary_sentence(headlines: Sequence[Headline], group: Group) -> Markup:
     leader = next(iter(headline.ranks))  # They are sorted, the best first.
     text = _claim(headline, group)
     text += _runs_without_claim(headline, leader)
-    is_accuracy_of_normal = headline.column == COLUMNS[0]  # Only this score has baselines.
-    if is_accuracy_of_normal:
+    if headline.has_baselines:
         several_are_best = len(_with_verdict(headline, Best)) > 1
         text += _above_chance(group[headline.column.benchmark][leader], leader, shares_the_best=several_are_best)
     text += _missing_values(headlines, run_names(group))

@@ -28,7 +28,7 @@ from StaICC.benchmarks.exchange import (
 from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.cli import main
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import OutputError, SchemaError
+from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.inference.replies import Failure
 from StaICC.kernels.server import batch_files
 from StaICC.kernels.server.batch_files import batch_reply
@@ -699,3 +699,8 @@ def test_replies_of_two_models_are_refused() -> None:
 
     with pytest.raises(SchemaError, match="m-2025-01-01"):
         batch_reply("r.jsonl, line 2", replied("openai", {"custom_id": "a"}, "food"), first_line_by_model)
+
+
+def test_no_prediction_at_all_is_said() -> None:
+    with pytest.raises(ArgumentError, match=r"got no prediction, expected one of each of the \d+ queries"):
+        score_predictions(mini(), {})

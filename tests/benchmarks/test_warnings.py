@@ -437,3 +437,35 @@ def test_exchanged_labels_are_no_fault_where_queries_have_no_content() -> None:
     exchanged = predicted(skilled(0.9, renaming=(1, 0)), (1, 1), last=lambda truth, draw: None)
 
     assert find_warnings([exchanged], content_free=True) == ()
+
+
+def about_sums(rows: Sequence[Any], outputs: str = "probabilities") -> list[str]:
+    return [warning for warning in warnings_of(rows, outputs=outputs) if "sum to more than 1" in warning]
+
+
+def test_scores_with_different_sums_above_one_are_reported_if_they_are_stated_to_be_probabilities() -> None:
+    rows = [[0.9, 0.05], *[[1.5, 1.2], [0.8, 0.9]] * 15]
+    warning = (
+        "the scores of 30 of 31 predictions sum to more than 1, the largest to 2.7: they are divided by their sum, as "
+        "outputs='probabilities' says. For logits, set outputs='logits'"
+    )
+    assert about_sums(rows) == [warning]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[0.09, 0.01], [0.2, 0.3]] * 15,
+        [[97.5, 2.5], [30.0, 70.0]] * 15,
+        [[3, 2], [7, 4]] * 15,
+        [[0.6, 0.4], [0.505, 0.5]] * 15,
+        [0, 1] * 15,
+    ],
+    ids=["from a vocabulary", "percentages", "counts", "rounded", "labels"],
+)
+def test_probabilities_shares_and_counts_are_not_reported_for_their_sums(rows: list[Any]) -> None:
+    assert not about_sums(rows)
+
+
+def test_logits_are_not_reported_for_their_sums() -> None:
+    assert not about_sums([[1.5, 1.2], [0.8, 0.9]] * 15, outputs="logits")

@@ -106,6 +106,17 @@ def test_a_result_of_every_kind_is_one_file_in_the_folder_of_output(line: str, s
     assert not FOLDER.exists()
 
 
+def test_a_forecast_says_that_the_folder_of_output_is_not_used(staicc: Cli) -> None:
+    status, _, stderr = staicc(*RUN, "--dry-run", "--output", "mine")
+    assert status == 0
+    assert "--dry-run saves no result: --output mine is not used" in stderr.splitlines()
+    assert not Path("mine").exists()
+
+
+def test_a_forecast_without_a_folder_says_nothing_about_it(staicc: Cli) -> None:
+    assert "--output" not in staicc(*RUN, "--dry-run")[2]
+
+
 def test_nothing_is_saved_on_request(staicc: Cli) -> None:
     status, out, err = staicc(*RUN, "--no-save")
     assert (status, err) == (0, "")

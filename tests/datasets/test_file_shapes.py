@@ -382,3 +382,13 @@ def test_the_advice_on_columns_fits_their_number(tmp_path: Path) -> None:
 def test_two_text_columns_of_one_name_are_named(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="2 columns are called 'text'"):
         read(tmp_path / "data.csv", "text,text,label\nIt,rains.,wet\nIt,is dry.,dry\n", texts=None, label=None)
+
+
+def test_a_nul_character_is_explained_by_another_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_bytes("text,label\ngood,yes\n".encode("utf-16-le"))
+
+    with pytest.raises(SchemaError, match="line 1 has a NUL character") as raised:
+        Dataset.from_file(file, texts=["text"], label="label")
+
+    assert "name its encoding, such as encoding='utf-16-le'" in str(raised.value)

@@ -386,4 +386,6 @@ def test_the_command_line_refuses_the_label_as_a_subgroup(
     run_command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*run_command, "--subgroups", "label"]) == 2
-    assert "--subgroups: got the label column" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "--subgroups: got the label column" in message
+    assert "compare with --by label" in message

@@ -406,8 +406,8 @@ def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
 
 def test_after_thirty_rechecks_one_more_is_due_in_each_part_with_reused_predictions() -> None:
     counter = RunCounter(done=30)
-    counter.reuse({("prompt", LABELS): [0.5, 0.5]}, str)
-    assert len(counter.due(1, False)) == 1
+    counter.count_reused({("prompt", LABELS): [0.5, 0.5]}, str)
+    assert len(counter.choose_for_recheck(1, False)) == 1
 
 
 class Overtaken:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from StaICC import Normal
 from StaICC.errors import OutputError, PromptTooLongError
-from StaICC.inference.replies import Failure, alike, checked, recorded_failure, says_too_long
+from StaICC.inference.replies import Failure, alike, checked_prediction, recorded_failure, says_too_long
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions, predict_queries
 from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.progress import Progress, ProgressLine
@@ -415,7 +415,7 @@ def test_which_messages_say_that_a_prompt_is_too_long(reason: str) -> None:
 @pytest.mark.parametrize(("error", "is_too_long"), [(PromptTooLongError, True), (OutputError, False)])
 def test_the_type_of_an_exception_says_that_a_prompt_is_too_long(error: type[Exception], is_too_long: bool) -> None:
     """Also of a failure that comes from a worker, and of one that was saved."""
-    failure: Any = checked(error("it has 9 tokens"), LABELS)
+    failure: Any = checked_prediction(error("it has 9 tokens"), LABELS)
     from_worker = pickle.loads(pickle.dumps(failure))
     from_result = recorded_failure(failure.reason)
     assert failure.is_too_long is is_too_long

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from StaICC import score_predictions
+from StaICC import LongICL, score_predictions
 from StaICC.benchmarks.exchange import identified_queries, prompt_records
 from StaICC.benchmarks.findings import Recomputed, status_of
 from StaICC.benchmarks.verify import verify
@@ -23,144 +24,215 @@ from tests.long_icl.conftest import long_icl_on, right_answers
 # The command line takes only published files, but for TACRED, of which only the number of rows is known.
 
 
-def options(folder: Path, *more: str) -> list[str]:
-    return ["--data-dir", str(folder), "--datasets", "tacred", "--rounds", "1", "2", "--limit", "6", *more]
+def options(folder: Path) -> list[str]:
+    """Return the options of a run on TACRED with two rounds of six queries."""
+    return ["--data-dir", str(folder), "--datasets", "tacred", "--rounds", "1", "2", "--limit", "6"]
 
 
-def write(path: Path, records: Iterable[dict[str, Any]]) -> str:
+def write_json_lines(path: Path, records: Iterable[dict[str, Any]]) -> str:
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return str(path)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def true_label(record: dict[str, Any]) -> str:
+    """Return the true label of a prompt that was written with it."""
     return str(record["label_space"][record["ground_truth"]])
 
 
-def test_prompts_are_written_and_their_predictions_scored(small_files: Path, tmp_path: Path) -> None:
-    """Every prompt of a run is in the file, with its id; the replies are parsed as in a run."""
-    prompts = tmp_path / "prompts.jsonl"
-    assert main(["prompts", "long-icl", *options(small_files), "--with-truth", "-o", str(prompts)]) == 0
-    records = read(prompts)
-    benchmark = long_icl_on(small_files, ["tacred"], limit=6)
-    assert [record["prompt"] for record in records] == benchmark["tacred"].prompt_set()
+def written_prompts(folder: Path, path: Path) -> list[dict[str, Any]]:
+    """Return the records of the prompts that the command line writes, with the true labels."""
+    assert main(["prompts", "long-icl", *options(folder), "--with-truth", "-o", str(path)]) == 0
+    return read_json_lines(path)
+
+
+def test_every_prompt_of_a_run_is_written(small_files: Path, tmp_path: Path) -> None:
+    records = written_prompts(small_files, tmp_path / "prompts.jsonl")
+
+    experimentor = long_icl_on(small_files, ["tacred"], limit=6)[0]
+    assert [record["prompt"] for record in records] == experimentor.prompt_set()
     assert [record["condition"] for record in records] == ["1R"] * 6 + ["2R"] * 6
 
-    replies = [{"id": record["id"], "reply": f"{true_label(record)}\nsentence: another"} for record in records]
-    replies[0]["reply"] = "no idea"
-    given = write(tmp_path / "replies.jsonl", reversed(replies))
-    saved = tmp_path / "result.json"
-    assert main(["score", "long-icl", given, *options(small_files), "--json", str(saved)]) == 0
-    result = load(saved)
-    texts = ["no idea", *(true_label(record) for record in records[1:])]
-    expected = benchmark(preentered_prediction=[texts])
-    assert result.divided["tacred"]["1R"] == expected.divided["tacred"]["1R"] == pytest.approx(10 / 11, abs=1e-6)  # F1
+
+def test_replies_to_written_prompts_are_parsed_and_scored_as_in_a_run(small_files: Path, tmp_path: Path) -> None:
+    """Eleven of twelve replies have the label and more text; the file has them in another order than the prompts."""
+    first, *others = written_prompts(small_files, tmp_path / "prompts.jsonl")
+    replies = [{"id": first["id"], "reply": "no idea"}]
+    replies += [{"id": record["id"], "reply": f"{true_label(record)}\nsentence: another"} for record in others]
+    replies_file = write_json_lines(tmp_path / "replies.jsonl", reversed(replies))
+
+    assert main(["score", "long-icl", replies_file, *options(small_files), "--json", str(tmp_path / "run.json")]) == 0
+
+    result = load(tmp_path / "run.json")
+    precision, recall = 1.0, 5 / 6  # of the first round
+    assert result.divided["tacred"]["1R"] == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-6)
     assert result.divided["tacred"]["2R"] == pytest.approx(1.0, abs=1e-6)
     assert len(result.details["tacred"].unparsed) == 1
     assert status_of(verify(result, data_dir=small_files)) == Recomputed()
+    labels = ["no idea", *map(true_label, others)]
+    run = long_icl_on(small_files, ["tacred"], limit=6)(preentered_prediction=[labels])
+    assert result.divided["tacred"]["1R"] == run.divided["tacred"]["1R"]
 
 
-def test_the_parsing_of_a_run_reads_given_replies(small_files: Path) -> None:
-    """The published parser reads the bare label only. The library's parser reads the sentence, and says how many."""
-    scores = {}
-    remarks = {}
-    for parsing in ("published", "library"):
-        benchmark = long_icl_on(small_files, ["goemotions"], limit=4, parsing=parsing)
-        predictions = {}
-        for number, record in enumerate(prompt_records(benchmark, with_truth=True)):
-            label = true_label(record)
-            predictions[record["id"]] = {"reply": label if number < 4 else f"The emotion category is **{label}**."}
-        result = score_predictions(benchmark, predictions)
-        assert isinstance(result, Result)
-        scores[parsing] = [result.divided["goemotions"][name] for name in ("1R", "2R")]
-        remarks[parsing] = [warning for warning in result.warnings if "published parser" in warning]
-    assert scores == {"published": [1.0, 0.0], "library": [1.0, 1.0]}
-    assert remarks["published"] == []
-    assert remarks["library"] == ["goemotions: the published parser would read 4 of the 8 replies that were read"]
-
-
-def test_data_sets_with_several_labels_take_replies_only(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["few_nerd"], limit=4)
-    ids = [query.id for query in identified_queries(benchmark)]
-    answers = right_answers(benchmark["few_nerd"])
-    result = score_predictions(benchmark, {key: {"reply": text} for key, text in zip(ids, answers, strict=True)})
+def scored_replies(folder: Path, parsing: str) -> Result:
+    """Return the score of true labels in the first round, and of sentences with them in the second."""
+    benchmark = long_icl_on(folder, ["goemotions"], limit=4, parsing=parsing)
+    predictions = {}
+    for record in prompt_records(benchmark, with_truth=True):
+        label = true_label(record)
+        reply = label if record["condition"] == "1R" else f"The emotion category is **{label}**."
+        predictions[record["id"]] = {"reply": reply}
+    result = score_predictions(benchmark, predictions)
     assert isinstance(result, Result)
-    assert result.divided["few_nerd"] == benchmark(preentered_prediction=[answers]).divided["few_nerd"]
+    return result
+
+
+def test_the_published_parser_reads_given_replies_with_the_label_only(small_files: Path) -> None:
+    result = scored_replies(small_files, "published")
+
+    assert result.divided["goemotions"]["1R"] == 1.0
+    assert result.divided["goemotions"]["2R"] == 0.0
+    assert [warning for warning in result.warnings if "published parser" in warning] == []
+
+
+def test_the_library_s_parser_reads_given_sentences_and_says_how_many(small_files: Path) -> None:
+    result = scored_replies(small_files, "library")
+
+    assert result.divided["goemotions"]["1R"] == 1.0
+    assert result.divided["goemotions"]["2R"] == 1.0
+    (warning,) = [warning for warning in result.warnings if "published parser" in warning]
+    assert warning == "goemotions: the published parser would read 4 of the 8 replies that were read"
+
+
+def test_given_replies_with_several_labels_are_scored_as_in_a_run(small_files: Path) -> None:
+    benchmark = long_icl_on(small_files, ["few_nerd"], limit=4)
+    replies = right_answers(benchmark["few_nerd"])
+    predictions = {}
+    for query, reply in zip(identified_queries(benchmark), replies, strict=True):
+        predictions[query.id] = {"reply": reply}
+
+    result = score_predictions(benchmark, predictions)
+
+    assert isinstance(result, Result)
+    assert result.divided["few_nerd"] == benchmark(preentered_prediction=[replies]).divided["few_nerd"]
+
+
+def test_items_with_several_labels_take_no_index_of_a_label(small_files: Path) -> None:
+    benchmark = long_icl_on(small_files, ["few_nerd"], limit=4)
+    predictions = {query.id: {"index": 0} for query in identified_queries(benchmark)}
+
     with pytest.raises(OutputError, match="items of Few-NERD have several labels, so the prediction must be text"):
-        score_predictions(benchmark, {key: {"index": 0} for key in ids})
+        score_predictions(benchmark, predictions)
 
 
-def test_missing_predictions_are_refused_or_leave_a_round_undefined(small_files: Path) -> None:
+def predictions_but_for_the_first(benchmark: LongICL) -> dict[str, dict[str, int]]:
+    _, *queries = identified_queries(benchmark)
+    return {query.id: {"index": 0} for query in queries}
+
+
+def test_missing_predictions_are_refused(small_files: Path) -> None:
     benchmark = long_icl_on(small_files, ["goemotions"], limit=3)
-    ids = [query.id for query in identified_queries(benchmark)]
-    some = {key: {"index": 0} for key in ids[1:]}
+
     with pytest.raises(ArgumentError, match="1 of 6 queries have no prediction"):
-        score_predictions(benchmark, some)
-    result = score_predictions(benchmark, some, partial=True)
+        score_predictions(benchmark, predictions_but_for_the_first(benchmark))
+
+
+def test_with_partial_predictions_a_round_without_all_of_them_is_undefined(small_files: Path) -> None:
+    benchmark = long_icl_on(small_files, ["goemotions"], limit=3)
+
+    result = score_predictions(benchmark, predictions_but_for_the_first(benchmark), partial=True)
+
     assert isinstance(result, Result)
     assert result.divided["goemotions"]["1R"] is None
     assert result.divided["goemotions"]["2R"] is not None
 
 
+def last_shown_label(prompt: str) -> str:
+    """Return the label of the last demonstration in a prompt of TACRED."""
+    before_query, _, _ = prompt.rpartition("entities is: ")
+    _, _, last_answer = before_query.rpartition("entities is: ")
+    return last_answer.split("\n")[0]
+
+
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_a_batch_goes_out_and_comes_back(small_files: Path, tmp_path: Path, provider: str) -> None:
     """A made-up provider answers each request of the batch with the label of the last demonstration."""
-    requests = tmp_path / "requests.jsonl"
-    command = ["export", f"{provider}-batch", "--benchmark", "long-icl", "--model", "some-model", "-o", str(requests)]
+    requests_file, saved = tmp_path / "requests.jsonl", tmp_path / "result.json"
+
+    command = ["export", f"{provider}-batch", "--benchmark", "long-icl", "--model", "m", "-o", str(requests_file)]
     assert main([*command, *options(small_files)]) == 0
-    results = write(tmp_path / "results.jsonl", [answer_of(provider, request) for request in read(requests)])
-    saved = tmp_path / "result.json"
-    assert main(["score", "long-icl", results, *options(small_files), "--json", str(saved)]) == 0
+    responses = [response_of(provider, request) for request in read_json_lines(requests_file)]
+    responses_file = write_json_lines(tmp_path / "responses.jsonl", responses)
+    assert main(["score", "long-icl", responses_file, *options(small_files), "--json", str(saved)]) == 0
+
+    benchmark = long_icl_on(small_files, ["tacred"], limit=6)
+    run = benchmark(lambda prompt, label_space: last_shown_label(prompt))
     scored = load(saved)
-
-    def last_label(prompt: str, label_space: list[str]) -> str:
-        return prompt.rpartition("entities is: ")[0].rpartition("entities is: ")[2].split("\n")[0]
-
-    assert scored.divided["tacred"] == long_icl_on(small_files, ["tacred"], limit=6)(last_label).divided["tacred"]
+    assert scored.divided["tacred"] == run.divided["tacred"]
     assert scored.details["tacred"].unparsed == ()
 
 
-def answer_of(provider: str, request: dict[str, Any]) -> dict[str, Any]:
+def response_of(provider: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of the results of a batch, as OpenAI and Anthropic document it."""
     body = request["params"] if provider == "anthropic" else request["body"]
-    messages = body["messages"]
-    shown = "\n".join(str(message["content"]) for message in messages[:-1]) or str(messages[-1]["content"])
-    label = str(messages[-2]["content"]) if len(messages) > 1 else shown.rpartition("is: ")[0].rpartition("is: ")[2]
-    label = label.split("\n")[0]
+    (message,) = body["messages"]
+    label = last_shown_label(message["content"])
     if provider == "anthropic":
-        message = {"content": [{"type": "text", "text": label}], "stop_reason": "end_turn", "model": "some-model"}
-        return {"custom_id": request["custom_id"], "result": {"type": "succeeded", "message": message}}
+        reply = {"content": [{"type": "text", "text": label}], "stop_reason": "end_turn", "model": "some-model"}
+        return {"custom_id": request["custom_id"], "result": {"type": "succeeded", "message": reply}}
     choice = {"message": {"content": label}, "finish_reason": "stop"}
     response = {"status_code": 200, "body": {"choices": [choice], "model": "some-model"}}
     return {"custom_id": request["custom_id"], "response": response, "error": None}
 
 
-def test_harness_tasks_have_the_prompts_and_their_instructions_work(
-    small_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Logged samples of lm-evaluation-harness are scored with the command that the README of the tasks shows."""
+@pytest.fixture
+def harness_tasks(small_files: Path, tmp_path: Path) -> Path:
+    """A folder with exported tasks of lm-evaluation-harness."""
     folder = tmp_path / "tasks"
     assert main(["export", "lm-eval", str(folder), "--benchmark", "long-icl", *options(small_files)]) == 0
-    documents = [*read(folder / "staicc_longicl_tacred_1r.jsonl"), *read(folder / "staicc_longicl_tacred_2r.jsonl")]
-    assert [document["prompt"] for document in documents] == long_icl_on(small_files, ["tacred"], limit=6)[
-        0
-    ].prompt_set()
-    samples = []
-    for document in documents:
-        labels = document["label_space"]
-        scores = [-0.1 if label == true_label(document) else -5.0 for label in labels]
-        arguments = [[document["prompt"], label] for label in labels]
-        samples.append(
-            {"doc": document, "arguments": arguments, "filtered_resps": [[score, False] for score in scores]}
-        )
-    logged = write(tmp_path / "samples_tacred.jsonl", samples)
-    (line,) = [line for line in (folder / "README.md").read_text("utf-8").splitlines() if "score long-icl" in line]
-    command = line.split("-m StaICC ")[1].split()
-    saved = tmp_path / "result.json"
-    assert main([*(logged if word == "logged" else word for word in command), "--json", str(saved)]) == 0
-    assert load(saved).divided["tacred"]["mean"] == pytest.approx(1.0, abs=1e-6)
+    return folder
+
+
+def documents_of(harness_tasks: Path) -> list[dict[str, Any]]:
+    """Return the documents of the tasks of both rounds."""
+    first_round = read_json_lines(harness_tasks / "staicc_longicl_tacred_1r.jsonl")
+    second_round = read_json_lines(harness_tasks / "staicc_longicl_tacred_2r.jsonl")
+    return first_round + second_round
+
+
+def logged_sample(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what the harness logs of a document whose true label has the highest score."""
+    labels = document["label_space"]
+    scores = [-0.1 if label == true_label(document) else -5.0 for label in labels]
+    return {
+        "doc": document,
+        "arguments": [[document["prompt"], label] for label in labels],
+        "filtered_resps": [[score, False] for score in scores],
+    }
+
+
+def test_harness_tasks_have_the_prompts(harness_tasks: Path, small_files: Path) -> None:
+    prompts = [document["prompt"] for document in documents_of(harness_tasks)]
+
+    assert prompts == long_icl_on(small_files, ["tacred"], limit=6)[0].prompt_set()
+
+
+def test_logged_samples_of_harness_tasks_are_scored_with_the_command_of_their_readme(
+    harness_tasks: Path, tmp_path: Path
+) -> None:
+    """The command is ``... -m StaICC score long-icl logged ...``, where ``logged`` is the file of the samples."""
+    samples = [logged_sample(document) for document in documents_of(harness_tasks)]
+    samples_file = write_json_lines(tmp_path / "samples_tacred.jsonl", samples)
+    readme = (harness_tasks / "README.md").read_text("utf-8")
+    (command,) = re.findall("-m StaICC (score long-icl .*)", readme)
+    words = [samples_file if word == "logged" else word for word in command.split()]
+
+    assert main([*words, "--json", str(tmp_path / "result.json")]) == 0
+
+    assert load(tmp_path / "result.json").divided["tacred"]["mean"] == pytest.approx(1.0, abs=1e-6)
 
 
 def test_a_model_card_has_the_scores(small_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,18 +245,34 @@ def test_a_model_card_has_the_scores(small_files: Path, tmp_path: Path, capsys: 
 # -- methods
 
 
-def test_methods_that_need_only_the_queries_run(small_files: Path) -> None:
-    """Vanilla scores are those of the kernel itself; a calibration by the test batch changes them, and is signed."""
+def test_vanilla_scores_are_those_of_the_kernel_itself(small_files: Path) -> None:
     benchmark = long_icl_on(small_files, ["goemotions", "banking77"], limit=6)
-    kernel = PPMKernel()
-    table = run_all(kernel, benchmark, methods=["vanilla", "batch_calibration", "contextual_calibration"])
-    assert table["vanilla"].divided == benchmark(kernel).divided
-    for name in ("batch_calibration", "contextual_calibration"):
-        assert table[name].signature.fields["method"] == f"{name} paper"
-        assert table[name].details["goemotions"].scored == 12
-        assert status_of(verify(table[name], data_dir=small_files)) == Recomputed()
-    texts = {item.texts for item in benchmark["goemotions"].test_items}
-    assert len(texts) > 1  # the original is unchanged
+
+    result = Method("vanilla", PPMKernel()).run(benchmark)
+
+    assert result.divided == benchmark(PPMKernel()).divided
+
+
+@pytest.mark.parametrize("method", ["batch_calibration", "contextual_calibration"])
+def test_a_calibration_by_queries_is_signed_and_verified(small_files: Path, method: str) -> None:
+    benchmark = long_icl_on(small_files, ["goemotions", "banking77"], limit=6)
+
+    result = Method(method, PPMKernel()).run(benchmark)
+
+    assert isinstance(result, Result)
+    assert result.signature.fields["method"] == f"{method} paper"
+    assert result.details["goemotions"].scored == 12
+    assert status_of(verify(result, data_dir=small_files)) == Recomputed()
+
+
+def test_a_table_of_methods_leaves_the_benchmark_unchanged(small_files: Path) -> None:
+    benchmark = long_icl_on(small_files, ["goemotions"], limit=6)
+    prompts = benchmark[0].prompt_set()
+
+    table = run_all(PPMKernel(), benchmark, methods=["vanilla", "contextual_calibration"])
+
+    assert list(table) == ["vanilla", "contextual_calibration"]
+    assert benchmark[0].prompt_set() == prompts
 
 
 @pytest.mark.parametrize(
@@ -199,23 +287,41 @@ def test_other_methods_say_what_they_need(small_files: Path, method: str, reason
         Method(method, PPMKernel()).run(long_icl_on(small_files, ["goemotions"], limit=3))
 
 
-def test_methods_know_no_label_of_a_test_item(small_files: Path) -> None:
-    own = long_icl_on(small_files, ["goemotions"], limit=12)["goemotions"]
-    hidden = own.without_labels()
-    assert hidden.prompt_set() == own.prompt_set()
-    assert {query.label for query in hidden.all_queries()} == {0} != {query.label for query in own.all_queries()}
-    assert hidden.with_labels_of(own).all_queries() == own.all_queries()
-    free = own.with_query(("N/A",)).round_queries(1)[3]
-    assert str(free.prompt) == own.context(1) + "comment: N/A\nemotion category: "
+def test_a_copy_for_methods_has_the_prompts_and_no_label(small_files: Path) -> None:
+    original = long_icl_on(small_files, ["goemotions"], limit=12)["goemotions"]
+
+    copy = original.without_labels()
+
+    assert copy.prompt_set() == original.prompt_set()
+    assert {query.label for query in original.all_queries()} != {0}
+    assert {query.label for query in copy.all_queries()} == {0}
+    assert copy.with_labels_of(original).all_queries() == original.all_queries()
 
 
-def test_methods_on_the_command_line(small_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["run", "long-icl", *options(small_files), "--method", "batch-calibration", "--json", "-"]
-    assert main(command) == 0
+def test_a_method_may_write_prompts_with_another_query(small_files: Path) -> None:
+    original = long_icl_on(small_files, ["goemotions"], limit=12)["goemotions"]
+
+    query = original.with_query(("N/A",)).round_queries(1)[3]
+
+    assert str(query.prompt) == original.context(1) + "comment: N/A\nemotion category: "
+
+
+def test_the_command_line_runs_methods(small_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "long-icl", *options(small_files), "--method", "batch-calibration"]
+
+    assert main([*command, "--json", "-"]) == 0
+
     result = json.loads(capsys.readouterr().out)
     assert result["signature"]["method"] == "batch_calibration paper"
-    assert main([*command[:-2], "--dry-run"]) == 0
-    assert capsys.readouterr().out.startswith("queries         12")
+
+
+def test_the_command_line_forecasts_methods(small_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "long-icl", *options(small_files), "--method", "batch-calibration"]
+
+    assert main([*command, "--dry-run"]) == 0
+
+    first_line, *_ = capsys.readouterr().out.splitlines()
+    assert first_line.split() == ["queries", "12"]
 
 
 def test_several_labels_need_text_in_methods_too(small_files: Path) -> None:
@@ -231,14 +337,31 @@ def test_early_stopping_says_in_a_sentence_why_not(small_files: Path) -> None:
 # -- options of one benchmark
 
 
-@pytest.mark.parametrize("command", [["prompts"], ["score"], ["export", "lm-eval", "tasks", "--benchmark"]])
+COMMANDS = [
+    "prompts {benchmark} -o prompts.jsonl",
+    "score {benchmark} predictions.jsonl",
+    "export lm-eval tasks --benchmark {benchmark}",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("benchmark", "option", "message"),
+    [("normal", "--rounds 1", "--rounds belongs to long-icl;"), ("long-icl", "--k 3", "long-icl has no --k")],
+    ids=["option of LongICL", "option that LongICL does not have"],
+)
 def test_options_of_other_benchmarks_are_refused(
-    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: str,
+    benchmark: str,
+    option: str,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    predictions = [write(tmp_path / "p.jsonl", [])] if command == ["score"] else []
-    output = ["-o", str(tmp_path / "o.jsonl")] if command == ["prompts"] else []
-    assert main([*command, "normal", *predictions, "--rounds", "1", *output]) == 2
-    assert "--rounds belongs to long-icl;" in capsys.readouterr().err
-    assert main([*command, "long-icl", *predictions, "--k", "3", *output]) == 2
-    assert "long-icl has no --k" in capsys.readouterr().err
+    Path("predictions.jsonl").touch()
+
+    assert main([*command.format(benchmark=benchmark).split(), *option.split()]) == 2
+
+    assert message in capsys.readouterr().err

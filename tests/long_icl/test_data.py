@@ -712,3 +712,15 @@ def test_6000_fuzzed_lines_are_those_of_the_perl_program() -> None:
     digest_of_the_perl_program = "f7ce31f16d09093382a7e14e6e34eb999fed1ddfe98215d4d2fb2f8db7a4f7f4"
     assert sha256_of_lines(fuzzed) == digest_of_input
     assert sha256_of_lines(detokenised) == digest_of_the_perl_program
+
+
+def test_data_sets_that_are_missing_are_listed_once(tmp_path: Path) -> None:
+    """The reasons are in the warnings, one for each data set; the error of several repeats none of them."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    with pytest.raises(DataMissingError) as raised:
+        install(empty, tmp_path / "home", ["tacred", "banking77"])
+
+    expected = f"nothing could be installed from {empty}: tacred, banking77. The warnings say why for each"
+    assert str(raised.value) == expected

@@ -1265,3 +1265,9 @@ def test_a_run_keeps_the_prompts_of_one_condition_only(small_files: Path) -> Non
     tracemalloc.stop()
     assert len(prompts_of_conditions) == 6
     assert peak < sum(prompts_of_conditions[:2])
+
+
+@pytest.mark.parametrize("option", ["shots", "seed"])
+def test_an_option_that_an_experiment_does_not_have_is_named_alone(option: str) -> None:
+    with pytest.raises(ArgumentError, match=f"^the experiment context has no option {option}[.:]"):
+        Experiment("context", **{option: 7})

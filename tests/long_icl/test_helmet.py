@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -42,12 +43,14 @@ ROWS = {"train": 400, "test": 150}
 
 
 def table(name: str, split: str) -> list[tuple[str, str]]:
-    """Invented rows: frequent and rare labels, odd characters, the same text with equal and with different labels."""
-    labels, shift = task_card(name).labels, len(split)
-    return [
-        (f"{ODD[i % len(ODD)]} {i * 7 % 90} {split}", labels[(i * i + i // 3 + shift) % len(labels)])
-        for i in range(ROWS[split])
-    ]
+    """Return made-up rows: frequent and rare labels, odd characters, equal texts with equal and different labels."""
+    labels = task_card(name).labels
+    rows = []
+    for number in range(ROWS[split]):
+        text = f"{ODD[number % len(ODD)]} {number * 7 % 90} {split}"
+        label = labels[(number * number + number // 3 + len(split)) % len(labels)]
+        rows.append((text, label))
+    return rows
 
 
 def write_table(path: Path, rows: list[tuple[str, str]]) -> None:
@@ -69,132 +72,232 @@ def helmet(folder: Path, datasets: Sequence[str] | None = None, **options: Any) 
 
 
 def experimentor_on(folder: Path, name: str, lengths: tuple[int, ...], limit: int | None = 24) -> LongICLExperimentor:
+    """Return the prompts of one data set, with 24 queries of each length if nothing else is said."""
     return helmet(folder, [name], lengths=lengths, limit=limit)[0]
 
 
-def test_the_permutation_is_that_of_numpy() -> None:
+@pytest.mark.parametrize("size", [*range(12), 255, 256, 257, 3080, 25715])
+def test_the_permutation_is_that_of_numpy(size: int) -> None:
     numpy = pytest.importorskip("numpy")
-    for size in (*range(12), 255, 256, 257, 3080, 25715):
-        assert permutation(size) == numpy.random.default_rng(42).permutation(size).tolist()
+
+    assert permutation(size) == numpy.random.default_rng(42).permutation(size).tolist()
 
 
 def digest_of(queries: Sequence[Query]) -> str:
-    texts = [[str(query.prompt), query.label_space[query.label]] for query in queries]
-    return hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+    """Return the SHA-256 of all prompts with their true labels, as JSON."""
+    prompts_and_labels = [[str(query.prompt), query.label_space[query.label]] for query in queries]
+    text = json.dumps(prompts_and_labels, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_prompts_and_answers_are_those_of_helmet(tables: Path, name: str) -> None:
-    own = experimentor_on(tables, name, BUDGETS)
-    assert list(own.rounds) == ["4K", "8K", "16K", "32K", "64K", "128K"]
-    for condition in own.conditions():
-        assert digest_of(condition.queries) == GOLDEN["prompts"][name][condition.name], condition.name
-    assert [own.contexts[length].demonstrations for length in own.rounds] == [*task_card(name).shots]
-    every = experimentor_on(tables, name, (4096,), limit=None)
-    queries = every.round_queries("4K")
+def test_prompts_and_labels_of_all_lengths_are_those_of_helmet(tables: Path, name: str) -> None:
+    experimentor = experimentor_on(tables, name, BUDGETS)
+
+    digests = {}
+    demonstration_counts = []
+    for condition in experimentor.conditions():
+        digests[condition.name] = digest_of(condition.queries)
+        demonstration_counts.append(experimentor.contexts[condition.name].demonstrations)
+
+    assert list(digests) == ["4K", "8K", "16K", "32K", "64K", "128K"]
+    assert digests == GOLDEN["prompts"][name]
+    assert demonstration_counts == list(task_card(name).shots)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_without_a_limit_all_rows_of_helmet_are_queried(tables: Path, name: str) -> None:
+    experimentor = experimentor_on(tables, name, (4096,), limit=None)
+
+    queries = experimentor.round_queries("4K")
+
     assert digest_of(queries) == GOLDEN["all rows"][name]
-    assert every.limit is experimentor_on(tables, name, (4096,), limit=len(queries)).limit is None
+    with_their_number_as_limit = experimentor_on(tables, name, (4096,), limit=len(queries))
+    assert experimentor.limit is None
+    assert with_their_number_as_limit.limit is None
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_parts_of_a_prompt_are_those_of_helmet(tables: Path, name: str) -> None:
-    own = experimentor_on(tables, name, (4096,))
-    for place, query in enumerate(own.round_queries(own.rounds[0])):
+def test_the_parts_of_a_prompt_are_instruction_and_demonstrations(tables: Path, name: str) -> None:
+    experimentor = experimentor_on(tables, name, (4096,))
+
+    for query in experimentor.round_queries("4K"):
         parts = query.parts
         assert parts is not None
-        assert parts.instruction == own.card.template.plain
         assert parts.text == query.prompt
-        assert {shown.label for shown in parts.demonstrations} <= set(query.label_space)
-        assert len(parts.demonstrations) == own.contexts[own.rounds[0]].demonstrations
-        rest = own.contexts[own.rounds[0]].sent([2] * len(own.test_items)).context_of(place)
-        assert rest.demonstrations == parts.demonstrations[2:]
+        assert parts.instruction == experimentor.card.template.plain
+        assert len(parts.demonstrations) == experimentor.contexts["4K"].demonstrations
+        assert {demonstration.label for demonstration in parts.demonstrations} <= set(query.label_space)
 
 
-def test_replies_are_parsed_and_scored_as_helmet_does(tables: Path) -> None:
-    own = experimentor_on(tables, "helmet_trec_fine", (4096,))
-    queries = own.round_queries("4K")
-    correct = 0
-    for reply, parsed, right in GOLDEN["replies"]:
-        number, other = (queries[0].label_space[place] for place in (queries[0].label, queries[0].label - 1))
-        given = reply.replace("RIGHT", number).replace("WRONG", other)
-        answers = [given, *["none"] * (len(queries) - 1)]
-        scored = own.task.read_outcome(own.conditions()[0], answers, "auto", "wrong")
-        assert scored.parsed[0] == parsed.replace("RIGHT", number).replace("WRONG", other), reply
-        tally = scored.tallies[0]
-        assert tally is not None
-        assert bool(tally.correct) == right, reply
-        assert scored.value == right / len(queries)
-        correct += right
-    assert 0 < correct < len(GOLDEN["replies"])
+@pytest.mark.parametrize("name", TASKS)
+def test_a_prompt_that_is_too_long_loses_its_first_demonstrations(tables: Path, name: str) -> None:
+    """Here two of each prompt."""
+    experimentor = experimentor_on(tables, name, (4096,))
+    lost = [2] * len(experimentor.test_items)
+
+    sent_contexts = experimentor.contexts["4K"].sent(lost)
+
+    for index, query in enumerate(experimentor.round_queries("4K")):
+        assert query.parts is not None
+        assert sent_contexts.context_of(index).demonstrations == query.parts.demonstrations[2:]
+
+
+@pytest.mark.parametrize(("reply", "parsed", "is_right"), GOLDEN["replies"])
+def test_a_reply_is_parsed_and_scored_as_helmet_does(tables: Path, reply: str, parsed: str, is_right: bool) -> None:
+    """RIGHT and WRONG are in the place of two labels; the other queries have no label in their reply."""
+    experimentor = experimentor_on(tables, "helmet_trec_fine", (4096,))
+    (condition,) = experimentor.conditions()
+    query, *other_queries = condition.queries
+
+    def with_labels(text: str) -> str:
+        right_label, wrong_label = query.label_space[query.label], query.label_space[query.label - 1]
+        return text.replace("RIGHT", right_label).replace("WRONG", wrong_label)
+
+    replies = [with_labels(reply), *["none"] * len(other_queries)]
+    outcome = experimentor.task.read_outcome(condition, replies, "auto", "wrong")
+
+    assert outcome.parsed[0] == with_labels(parsed)
+    tally = outcome.tallies[0]
+    assert tally is not None
+    assert bool(tally.correct) == is_right
+    assert outcome.value == is_right / len(condition.queries)
+
+
+def test_the_golden_replies_are_right_and_wrong() -> None:
+    assert {is_right for _, _, is_right in GOLDEN["replies"]} == {True, False}
 
 
 def copies(prompt: str, label_space: list[str]) -> str:
     """Reply as a model that copies the label of the last demonstration, and does not stop."""
-    return f" {prompt.rsplit('label: ', 1)[1].split()[0]}\n\nmore text\nlabel: 1"
+    last_demonstration = prompt.rsplit("label: ", 1)[1]
+    return f" {last_demonstration.split()[0]}\n\nmore text\nlabel: 1"
 
 
-def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
-    result = helmet(tables, TASKS, lengths=(4096, 8192), limit=30)(copies)
-    result.save(tmp_path / "result.json")
-    saved = load_result(tmp_path / "result.json")
+@pytest.fixture(scope="module")
+def run_on_all_tasks(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A saved and loaded run with two lengths."""
+    path = tmp_path_factory.mktemp("run") / "result.json"
+    helmet(tables, TASKS, lengths=(4096, 8192), limit=30)(copies).save(path)
+    saved = load_result(path)
     assert isinstance(saved, Result)
-    assert status_of(verify(saved, data_dir=tables)) == Recomputed()
-    assert saved.benchmark == "HELMET"
-    assert saved.signature.fields["benchmark"] == "HELMET"
-    assert saved.signature.fields["options"] == "lengths=4096+8192"
-    assert "datasets" not in saved.signature.fields  # all five
-    assert saved.arguments["lengths"] == [4096, 8192]
-    for name in TASKS:
-        shown = saved.divided[name]["experiment"]["conditions"]["4K"]
-        assert shown["demonstrations"] == task_card(name).shots[0]
-        assert shown["per_shown_label"] == task_card(name).shots[0] / shown["labels_shown"]
-        assert saved.divided[name]["uniform"] == 1 / len(task_card(name).labels)
-    for name in TASKS[1:2]:
-        for split in ("train", "test"):
-            write_table(tmp_path / f"{name}_{split}.csv", table(name, split)[:: 1 if split == "test" else -1])
-    found = {finding.dataset: finding.same for finding in verify(saved, data_dir=tmp_path)}
-    assert found["helmet_trec_coarse"] is False
+    return saved
+
+
+def test_a_saved_run_is_recomputed(run_on_all_tasks: Result, tables: Path) -> None:
+    assert status_of(verify(run_on_all_tasks, data_dir=tables)) == Recomputed()
+
+
+def test_a_run_is_signed_as_helmet_with_its_lengths(run_on_all_tasks: Result) -> None:
+    fields = run_on_all_tasks.signature.fields
+
+    assert run_on_all_tasks.benchmark == "HELMET"
+    assert fields["benchmark"] == "HELMET"
+    assert fields["options"] == "lengths=4096+8192"
+    assert "datasets" not in fields  # all five
+    assert run_on_all_tasks.arguments["lengths"] == [4096, 8192]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_run_records_the_demonstrations_of_each_length(run_on_all_tasks: Result, name: str) -> None:
+    card, values = task_card(name), run_on_all_tasks.divided[name]
+
+    shortest = values["experiment"]["conditions"]["4K"]
+
+    assert shortest["demonstrations"] == card.shots[0]
+    assert shortest["per_shown_label"] == card.shots[0] / shortest["labels_shown"]
+    assert values["uniform"] == 1 / len(card.labels)
+
+
+def test_training_rows_in_another_order_are_other_data(run_on_all_tasks: Result, tmp_path: Path) -> None:
+    write_table(tmp_path / "helmet_trec_coarse_train.csv", table("helmet_trec_coarse", "train")[::-1])
+    write_table(tmp_path / "helmet_trec_coarse_test.csv", table("helmet_trec_coarse", "test"))
+
+    is_same = {finding.dataset: finding.same for finding in verify(run_on_all_tasks, data_dir=tmp_path)}
+
+    assert is_same["helmet_trec_coarse"] is False
 
 
 def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> None:
-    runs = {
-        str(lengths): helmet(tables, ["helmet_nlu"], lengths=lengths, limit=9)(copies)
-        for lengths in ((8192, 16384), (4096, 8192))
-    }
-    (panel,) = experiment_chart(runs).panels
+    longer_run = helmet(tables, ["helmet_nlu"], lengths=(8192, 16384), limit=9)(copies)
+    shorter_run = helmet(tables, ["helmet_nlu"], lengths=(4096, 8192), limit=9)(copies)
+
+    (panel,) = experiment_chart({"longer": longer_run, "shorter": shorter_run}).panels
+
     assert [name for _, name in panel.x.ticks] == ["4K", "8K", "16K"]
-    marks = [shape for shape in panel.shapes if shape.kind == "mark"]
-    assert [mark.series for mark in marks] == [0, 0, 1, 1]
-    assert [mark.points[0][0] for mark in marks] == [1, 2, 0, 1]
+    points = []
+    for shape in panel.shapes:
+        if shape.kind == "mark":
+            tick, _ = shape.points[0]
+            points.append((shape.series, tick))
+    assert points == [(0, 1), (0, 2), (1, 0), (1, 1)]  # number of the run, number of the tick
 
 
-def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
-    own = experimentor_on(tables, "helmet_clinc150", (4096,))
-    queries = own.round_queries("4K")
-    places = [(query.label + number % 2) % 151 for number, query in enumerate(queries)]
-    scores = [[float(place == right) for place in range(151)] for right in places]
-    texts = [f"Label: {query.label_space[place]}." for query, place in zip(queries, places, strict=True)]
-    (condition,) = own.conditions()
-    of_kinds = [
-        own.task.read_outcome(condition, answers, "auto", "wrong").tallies for answers in (places, scores, texts)
-    ]
-    assert of_kinds[0] == of_kinds[1] == of_kinds[2]
-    assert [bool(tally and tally.correct) for tally in of_kinds[0]] == [True, False] * 12
+def test_indexes_scores_and_replies_predict_the_same_labels(tables: Path) -> None:
+    """Every second prediction is wrong: the label after the true one, of 151."""
+    experimentor = experimentor_on(tables, "helmet_clinc150", (4096,))
+    (condition,) = experimentor.conditions()
+    indexes, scores, replies = [], [], []
+    for number, query in enumerate(condition.queries):
+        index = query.label if number % 2 == 0 else (query.label + 1) % 151
+        indexes.append(index)
+        scores.append([1.0 if other == index else 0.0 for other in range(151)])
+        replies.append(f"Label: {query.label_space[index]}.")
+
+    def tallies_of(predictions: list[Any]) -> Any:
+        return experimentor.task.read_outcome(condition, predictions, "auto", "wrong").tallies
+
+    assert [bool(tally.correct) for tally in tallies_of(indexes)] == [True, False] * 12
+    assert tallies_of(scores) == tallies_of(indexes)
+    assert tallies_of(replies) == tallies_of(indexes)
 
 
-def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: Path) -> None:
-    own = experimentor_on(tables, "helmet_nlu", (4096, 8192), limit=36)
-    rows = [item.row for item in own.test_items]
-    assert (len(rows), len(set(rows))) == (36, 29)
-    right = [query.label for query in own.round_queries("4K")]
+class WrongThenRight(NamedTuple):
+    """A run on 36 items, which are 29 different rows: all wrong with 4K tokens, all right with 8K."""
+
+    experimentor: LongICLExperimentor
+    run: Any
+
+
+@pytest.fixture(scope="module")
+def wrong_then_right(tables: Path) -> WrongThenRight:
+    experimentor = experimentor_on(tables, "helmet_nlu", (4096, 8192), limit=36)
+    right = [query.label for query in experimentor.round_queries("4K")]
     wrong = [(label + 1) % 68 for label in right]
-    run = scored(own, [*wrong, *right])
-    assert run.values["experiment"]["conditions"]["8K"]["p_value"] == pytest.approx((1 - 0.0214 * 29**0.5) * 2.0**-28)
-    assert run.details.baselines["8K"].p_value == pytest.approx(68.0**-29, rel=1e-9, abs=0)
-    other = experimentor_on(tables, "helmet_clinc150", (4096,), limit=36)
-    assert len({item.row for item in other.test_items}) == 36
-    every = scored(other, [query.label for query in other.round_queries("4K")])
-    assert run.intervals["8K"].low < every.intervals["4K"].low < 1.0  # 29 rows, 36 rows
+    return WrongThenRight(experimentor, scored(experimentor, [*wrong, *right]))
+
+
+def test_helmet_tests_some_rows_twice(wrong_then_right: WrongThenRight) -> None:
+    rows = [item.row for item in wrong_then_right.experimentor.test_items]
+
+    assert len(rows) == 36
+    assert len(set(rows)) == 29
+
+
+def test_a_row_that_is_tested_twice_counts_once_in_the_test_of_a_difference(wrong_then_right: WrongThenRight) -> None:
+    """All 29 rows change to right: both ends of 2^29 outcomes are as extreme, which count in part."""
+    longer = wrong_then_right.run.values["experiment"]["conditions"]["8K"]
+
+    counted_part = 1 - 0.0214 * math.sqrt(29)  # docs/error_rates.md: w = 0.0214 sqrt(n) for n rows
+    assert longer["p_value"] == pytest.approx(counted_part * 2 / 2**29)
+
+
+def test_a_row_that_is_tested_twice_counts_once_against_guessing(wrong_then_right: WrongThenRight) -> None:
+    baseline = wrong_then_right.run.details.baselines["8K"]
+
+    p_value_of_29_right_guesses = (1 / 68) ** 29
+    assert baseline.p_value == pytest.approx(p_value_of_29_right_guesses, rel=1e-9, abs=0)
+
+
+def test_the_interval_of_fewer_different_rows_is_wider(wrong_then_right: WrongThenRight, tables: Path) -> None:
+    experimentor = experimentor_on(tables, "helmet_clinc150", (4096,), limit=36)
+    assert len({item.row for item in experimentor.test_items}) == 36
+    all_right = [query.label for query in experimentor.round_queries("4K")]
+
+    of_29_rows = wrong_then_right.run.intervals["8K"]
+    of_36_rows = scored(experimentor, all_right).intervals["4K"]
+
+    assert of_29_rows.low < of_36_rows.low < 1.0
 
 
 @pytest.mark.parametrize(
@@ -214,9 +317,9 @@ def test_options_that_helmet_does_not_have_are_refused(tables: Path, options: di
 
 
 def test_data_of_the_user_are_refused(tables: Path) -> None:
-    own = Dataset.from_rows(
-        [(f"text {n}", n % 20) for n in range(400)], name="own", label_space=list("abcdefghijklmnopqrst")
-    )
+    labels = list("abcdefghijklmnopqrst")
+    own = Dataset.from_rows([(f"text {number}", number % 20) for number in range(400)], name="own", label_space=labels)
+
     with pytest.raises(ArgumentError, match="datasets of HELMET: got 'own', expected helmet_banking77"):
         helmet(tables, [own])  # type: ignore[list-item]
 
@@ -231,23 +334,35 @@ def test_the_experiment_helmet_is_gone() -> None:
         LongICL(experiment="helmet")
 
 
-def test_data_without_test_set_need_two_rows(tmp_path: Path) -> None:
+def test_one_row_is_too_few_for_data_without_test_set(tmp_path: Path) -> None:
     write_table(tmp_path / "helmet_nlu.csv", [("a", "alarm_set")])
+
     with pytest.raises(DataDamagedError, match=r"helmet_nlu\.csv: got 1 row, expected 2 or more"):
         load("helmet_nlu", tmp_path, verify=False, announce=lambda notice: None)
+
+
+def test_of_two_rows_without_test_set_one_is_tested(tmp_path: Path) -> None:
     write_table(tmp_path / "helmet_nlu.csv", [("a", "alarm_set"), ("b", "alarm_set")])
+
     data = load("helmet_nlu", tmp_path, verify=False, announce=lambda notice: None)
-    assert (len(data.train), len(data.test)) == (1, 1)
+
+    assert len(data.train) == 1
+    assert len(data.test) == 1
 
 
-def test_the_command_line(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_runs_and_verifies_helmet(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But for BANKING77, of which the digests are known, so that no made-up rows are taken."""
     path = tmp_path / "result.json"
-    options = ["--lengths", "4K", "--limit", "5", "--data-dir", str(tables), "--json", str(path)]
-    assert main(["run", "helmet", "--datasets", *TASKS[1:], *options]) == 0
+    options = ["--lengths", "4K", "--limit", "5", "--data-dir", str(tables)]
+
+    assert main(["run", "helmet", "--datasets", *TASKS[1:], *options, "--json", str(path)]) == 0
+
     assert "HELMET" in capsys.readouterr().err
     saved = load_result(path)
     assert isinstance(saved, Result)
-    assert list(saved.divided) == TASKS[1:]  # the digests of BANKING77 are known
+    assert list(saved.divided) == TASKS[1:]
     assert main(["verify", str(path), "--data-dir", str(tables)]) == 0
 
 
@@ -261,25 +376,37 @@ def test_default_options(tables: Path) -> None:
 # -- commands
 
 
-def words(folder: Path) -> list[str]:
-    # The digests of NLU are not known, so the command line takes made-up rows.
+def options(folder: Path) -> list[str]:
+    """Return the options of a run on NLU, whose digests are not known, so that the command line takes made-up rows."""
     return ["--data-dir", str(folder), "--datasets", "helmet_nlu", "--lengths", "4K", "8K", "--limit", "6"]
 
 
-def test_prompts_are_written_and_their_replies_scored(tables: Path, tmp_path: Path) -> None:
-    """The numbers of a query are in its record, and the replies are read as in a run."""
-    prompts = tmp_path / "prompts.jsonl"
-    assert main(["prompts", "helmet", *words(tables), "--with-truth", "-o", str(prompts)]) == 0
-    records = [json.loads(line) for line in prompts.read_text("utf-8").splitlines()]
-    benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096, 8192), limit=6)
-    assert [record["prompt"] for record in records] == benchmark[0].prompt_set()
+def written_prompts(folder: Path, path: Path) -> list[dict[str, Any]]:
+    """Return the records of the prompts that the command line writes, with the true labels."""
+    assert main(["prompts", "helmet", *options(folder), "--with-truth", "-o", str(path)]) == 0
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_every_prompt_of_a_run_is_written(tables: Path, tmp_path: Path) -> None:
+    records = written_prompts(tables, tmp_path / "prompts.jsonl")
+
+    experimentor = helmet(tables, ["helmet_nlu"], lengths=(4096, 8192), limit=6)[0]
+    assert [record["prompt"] for record in records] == experimentor.prompt_set()
     assert [record["condition"] for record in records] == ["4K"] * 6 + ["8K"] * 6
-    replies = [{"id": record["id"], "reply": f" {record['label_space'][record['ground_truth']]}"} for record in records]
-    replies[0]["reply"] = "no idea"
-    given = tmp_path / "replies.jsonl"
-    given.write_text("".join(json.dumps(reply) + "\n" for reply in replies), "utf-8")
-    saved = tmp_path / "result.json"
-    assert main(["score", "helmet", str(given), *words(tables), "--json", str(saved)]) == 0
+
+
+def test_replies_to_written_prompts_are_scored(tables: Path, tmp_path: Path) -> None:
+    """All but the first of twelve replies are the number of the true label."""
+    first, *others = written_prompts(tables, tmp_path / "prompts.jsonl")
+    replies = [{"id": first["id"], "reply": "no idea"}]
+    for record in others:
+        true_number = record["label_space"][record["ground_truth"]]
+        replies.append({"id": record["id"], "reply": f" {true_number}"})
+    replies_file, saved = tmp_path / "replies.jsonl", tmp_path / "result.json"
+    replies_file.write_text("\n".join(map(json.dumps, replies)), "utf-8")
+
+    assert main(["score", "helmet", str(replies_file), *options(tables), "--json", str(saved)]) == 0
+
     result = load_result(saved)
     assert isinstance(result, Result)
     assert result.divided["helmet_nlu"]["4K"] == pytest.approx(5 / 6)
@@ -287,63 +414,99 @@ def test_prompts_are_written_and_their_replies_scored(tables: Path, tmp_path: Pa
     assert status_of(verify(result, data_dir=tables)) == Recomputed()
 
 
-def test_batches_tasks_and_methods_take_helmet(
-    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_batch_has_a_request_for_each_prompt_of_helmet(tables: Path, tmp_path: Path) -> None:
     requests = tmp_path / "requests.jsonl"
-    batch = ["export", "openai-batch", "--benchmark", "helmet", "--model", "some-model", "-o", str(requests)]
-    assert main([*batch, *words(tables)]) == 0
-    assert len(requests.read_text("utf-8").splitlines()) == 12
-    folder = tmp_path / "tasks"
-    assert main(["export", "lm-eval", str(folder), "--benchmark", "helmet", *words(tables)]) == 0
-    assert "--lengths 4096 8192" in (folder / "README.md").read_text("utf-8")
+    command = ["export", "openai-batch", "--benchmark", "helmet", "--model", "some-model", "-o", str(requests)]
+
+    assert main([*command, *options(tables)]) == 0
+
+    two_lengths, queries = 2, 6
+    assert len(requests.read_text("utf-8").splitlines()) == two_lengths * queries
+
+
+def test_harness_tasks_of_helmet_are_scored_with_the_same_lengths(tables: Path, tmp_path: Path) -> None:
+    assert main(["export", "lm-eval", str(tmp_path / "tasks"), "--benchmark", "helmet", *options(tables)]) == 0
+
+    assert "--lengths 4096 8192" in (tmp_path / "tasks" / "README.md").read_text("utf-8")
+
+
+def second_label(prompt: str, label_space: list[str]) -> list[float]:
+    """Return log-probabilities of a model that is certain of the second label."""
+    return [0.0 if label == 1 else -1.0 for label in range(len(label_space))]
+
+
+def test_a_calibration_by_queries_takes_helmet(tables: Path) -> None:
     benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096,), limit=3)
 
-    def second_label(prompt: str, label_space: list[str]) -> list[float]:
-        return [-float(place != 1) for place in range(len(label_space))]
-
     result = Method("batch_calibration", second_label).run(benchmark)
+
     assert isinstance(result, Result)
     assert result.signature.fields["method"] == "batch_calibration paper"
+
+
+def test_a_calibration_by_a_calibration_set_refuses_helmet(tables: Path) -> None:
+    benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096,), limit=3)
+
     with pytest.raises(ArgumentError, match="needs a calibration set, which HELMET does not have"):
         Method("domain_calibration", second_label).run(benchmark)
 
 
-def test_the_run_file_of_a_result_has_what_is_not_the_default(
-    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_run_file_of_a_result_repeats_it(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings: dict[str, Any] = {"lengths": (4096,), "limit": 3, "share": 0.5}
     settings |= {"parsing": "library", "unparsed": "excluded"}
     result = helmet(tables, ["helmet_nlu"], **settings)(load_kernel("ppm"))
     result.save(tmp_path / "saved.json")
     run_file, repeated = tmp_path / "run.toml", tmp_path / "repeated.json"
+
     assert main(["show", "run", str(tmp_path / "saved.json")]) == 0
     run_file.write_text(capsys.readouterr().out, "utf-8")
     assert main(["run", "--config", str(run_file), "--data-dir", str(tables), "--quiet", "--json", str(repeated)]) == 0
+
     assert load_result(repeated).signature == result.signature
 
+
+def test_the_run_file_of_a_result_has_no_default(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The arguments of the result are replaced by the default ones, to save the time of a run with them."""
+    result = helmet(tables, ["helmet_nlu"], lengths=(4096,), limit=3)(load_kernel("ppm"))
     result.arguments = {**helmet(tables, ["helmet_nlu"]).arguments(), "limit": DEFAULT_LIMIT}
     result.save(tmp_path / "default.json")
+
     assert main(["show", "run", str(tmp_path / "default.json")]) == 0
-    values = [line for line in capsys.readouterr().out.splitlines() if " = " in line]
-    assert values == ['benchmark = "helmet"', 'model = "ppm"', 'datasets = ["helmet_nlu"]']
+
+    settings = [line for line in capsys.readouterr().out.splitlines() if " = " in line]
+    assert settings == ['benchmark = "helmet"', 'model = "ppm"', 'datasets = ["helmet_nlu"]']
 
 
-def test_runs_are_compared_by_length(tables: Path) -> None:
-    """The mean over lengths is no score: comparisons and leaderboards have a line, or a column, for each length."""
+@pytest.fixture(scope="module")
+def two_runs(tables: Path) -> dict[str, Result]:
+    """Two runs with two lengths: one that is always right, and one of a model that copies a label."""
     benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096, 8192), limit=40)
-    answers = [query.label for query in benchmark[0].all_queries()]
-    runs = {"right": benchmark(preentered_prediction=[answers]), "copies": benchmark(copies)}
-    comparison = compare(runs["right"], runs["copies"])
+    right_labels = [query.label for query in benchmark[0].all_queries()]
+    return {"right": benchmark(preentered_prediction=[right_labels]), "copies": benchmark(copies)}
+
+
+def test_runs_are_compared_by_length(two_runs: dict[str, Result]) -> None:
+    comparison = compare(two_runs["right"], two_runs["copies"])
+
     assert [claim.dataset for claim in comparison.claims] == ["4K", "8K"]
-    page = report_html(runs, "two runs")
-    for name in ("HELMET: 4K", "HELMET: 8K", "HELMET by length"):
-        assert name in page
+
+
+def test_a_report_has_the_lengths_of_runs_and_no_mean_over_them(two_runs: dict[str, Result]) -> None:
+    page = report_html(two_runs, "two runs")
+
+    assert "HELMET: 4K" in page
+    assert "HELMET: 8K" in page
+    assert "HELMET by length" in page
     assert "HELMET: mean" not in page
-    assert "helmet_nlu, 8K" in str(nearest_gold_table(runs["copies"]))
 
 
-CHANGED: dict[str, Any] = {
+def test_the_table_of_nearest_gold_demonstrations_has_the_lengths(two_runs: dict[str, Result]) -> None:
+    assert "helmet_nlu, 8K" in str(nearest_gold_table(two_runs["copies"]))
+
+
+OTHER_VALUES: dict[str, Any] = {
     "datasets": ["helmet_trec_fine"],
     "lengths": (8192,),
     "limit": 11,
@@ -354,17 +517,19 @@ CHANGED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("option", CHANGED)
+@pytest.mark.parametrize("option", OTHER_VALUES)
 def test_every_option_is_in_the_signature_and_in_the_file(tables: Path, tmp_path: Path, option: str) -> None:
-    base: dict[str, Any] = {"datasets": ["helmet_nlu"], "lengths": (4096, 8192), "limit": 12}
-    first = helmet(tables, **base)
-    second = helmet(tables, **{**base, option: CHANGED[option]})
-    assert first.signature() != second.signature()
-    result = second(copies)
+    options: dict[str, Any] = {"datasets": ["helmet_nlu"], "lengths": (4096, 8192), "limit": 12}
+    plain = helmet(tables, **options)
+    changed = helmet(tables, **{**options, option: OTHER_VALUES[option]})
+
+    result = changed(copies)
     result.save(tmp_path / "result.json")
+
+    assert changed.signature() != plain.signature()
     saved = load_result(tmp_path / "result.json")
-    assert isinstance(saved, Result)
     assert saved == result
+    assert isinstance(saved, Result)
     assert status_of(verify(saved, data_dir=tables)) == Recomputed()
 
 

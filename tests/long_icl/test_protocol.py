@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -97,147 +98,242 @@ CASES: dict[str, tuple[Item, Item, str, str, str]] = {
 """Demonstration, query, beginning of the prompt without and with labels, and the rest."""
 
 
+class PromptCase(NamedTuple):
+    """A demonstration and a query, and how the prompt with both is written."""
+
+    demonstration: Item
+    query: Item
+    instruction: str
+    instruction_with_labels: str
+    """With ``{}`` in the place of the labels."""
+    demonstration_and_query: str
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_prompts(name: str) -> None:
-    own, (shown, asked, plain, instruct, rest) = task_card(name), CASES[name]
-    assert write_context(own, [shown]).text + write_query(own, asked) == plain + rest
-    labels = ", ".join(own.labels)
-    assert write_context(own, [shown], instruct=True).text + write_query(own, asked) == instruct.format(labels) + rest
-    assert plain + rest.removesuffix(write_query(own, asked)) == plain + write_query(own, shown) + write_answer(
-        own, shown
-    )
+def test_a_prompt_is_instruction_demonstrations_and_query(name: str) -> None:
+    card, case = task_card(name), PromptCase(*CASES[name])
+
+    context = write_context(card, [case.demonstration]).text
+
+    assert context + write_query(card, case.query) == case.instruction + case.demonstration_and_query
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_prompt_of_instruction_models_lists_the_labels(name: str) -> None:
+    card, case = task_card(name), PromptCase(*CASES[name])
+
+    context = write_context(card, [case.demonstration], instruct=True).text
+
+    instruction = case.instruction_with_labels.format(", ".join(card.labels))
+    assert context + write_query(card, case.query) == instruction + case.demonstration_and_query
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_demonstration_is_a_query_and_its_answer(name: str) -> None:
+    card, case = task_card(name), PromptCase(*CASES[name])
+
+    demonstration = write_query(card, case.demonstration) + write_answer(card, case.demonstration)
+
+    assert case.demonstration_and_query == demonstration + write_query(card, case.query)
 
 
 def test_pairs_of_one_dialogue_are_put_together() -> None:
-    a, b, c = (("x", str(i), "per:age") for i in range(3))
-    merged = merge_dialogues([dialogue_item(4, "d1", (a,)), dialogue_item(5, "d2", (b,)), dialogue_item(9, "d1", (c,))])
-    assert merged == [dialogue_item(4, "d1", (a, c)), dialogue_item(5, "d2", (b,))]
+    first, second, third = ("x", "0", "per:age"), ("x", "1", "per:age"), ("x", "2", "per:age")
+
+    merged = merge_dialogues(
+        [
+            dialogue_item(4, "one dialogue", (first,)),
+            dialogue_item(5, "another dialogue", (second,)),
+            dialogue_item(9, "one dialogue", (third,)),
+        ]
+    )
+
+    assert merged == [
+        dialogue_item(4, "one dialogue", (first, third)),
+        dialogue_item(5, "another dialogue", (second,)),
+    ]
 
 
 # -- the rules against direct transcriptions of the protocol's text
 
 
-rows = st.lists(st.sampled_from("abcde"), max_size=30)
-turns = st.integers(0, 6)
+labels_of_rows = st.lists(st.sampled_from("abcde"), max_size=30)
+numbers_of_turns = st.integers(0, 6)
 
 
 def turns_as_written(labels: list[str], number: int) -> list[int]:
-    order = list(dict.fromkeys(labels))
-    groups = {label: [i for i, own in enumerate(labels) if own == label] for label in order}
-    used = dict.fromkeys(order, 0)
+    """Each turn has a row for each label; a label without a row left is replaced by one of the labels after it."""
+    distinct_labels = list(dict.fromkeys(labels))
+    unused_rows = {label: [row for row, other in enumerate(labels) if other == label] for label in distinct_labels}
     taken = []
     for _ in range(number):
-        for place in range(len(order)):
-            for label in order[place:]:
-                if used[label] < len(groups[label]):
-                    taken.append(groups[label][used[label]])
-                    used[label] += 1
+        for position in range(len(distinct_labels)):
+            for label in distinct_labels[position:]:
+                if unused_rows[label]:
+                    taken.append(unused_rows[label].pop(0))
                     break
     return taken
 
 
 def passes_as_written(labels: list[str], number: int) -> list[int]:
+    """Each pass over the rows takes the first row of each label that is not taken yet."""
     taken: list[int] = []
     for _ in range(number):
-        seen: set[str] = set()
-        for i, label in enumerate(labels):
-            if i not in taken and label not in seen:
-                seen.add(label)
-                taken.append(i)
+        labels_of_pass: set[str] = set()
+        for row, label in enumerate(labels):
+            if row not in taken and label not in labels_of_pass:
+                labels_of_pass.add(label)
+                taken.append(row)
     return taken
 
 
-@given(rows, turns)
-def test_turns_and_passes(labels: list[str], number: int) -> None:
+def covering_as_written(labels_of_rows: list[list[str]], wanted: set[str], number: int) -> list[list[int]]:
+    """Each turn takes rows with a wanted label that it lacks; it ends with the row that completes it."""
+    turns: list[list[int]] = []
+    missing: set[str] = set()
+    for row, labels in enumerate(labels_of_rows):
+        if not missing and wanted.intersection(labels):
+            missing = set(wanted)
+            turns.append([])
+        if missing.intersection(labels):
+            turns[-1].append(row)
+            missing -= set(labels)
+    return turns[:number]
+
+
+@given(labels_of_rows, numbers_of_turns)
+def test_the_rule_turns_is_the_one_of_the_protocol(labels: list[str], number: int) -> None:
     assert selected("turns", labels, number) == turns_as_written(labels, number)
+
+
+@given(labels_of_rows, numbers_of_turns)
+def test_the_rule_passes_is_the_one_of_the_protocol(labels: list[str], number: int) -> None:
     assert selected("passes", labels, number) == passes_as_written(labels, number)
 
 
-@given(st.lists(st.lists(st.sampled_from("abcde"), max_size=3), max_size=30), turns)
-def test_covering(labels: list[list[str]], number: int) -> None:
-    wanted = set("abcd")
-    chosen = covering(labels, wanted, number)
-    as_written: list[list[int]] = []
-    missing: set[str] = set()
-    for place, own in enumerate(labels):  # a turn ends with the row that completes it
-        if not missing and set(own) & wanted:
-            missing = set(wanted)
-            as_written.append([])
-        if set(own) & missing:
-            as_written[-1].append(place)
-            missing -= set(own)
-    assert chosen == as_written[:number]
+@given(st.lists(st.lists(st.sampled_from("abcde"), max_size=3), max_size=30), numbers_of_turns)
+def test_the_rule_covering_is_the_one_of_the_protocol(labels: list[list[str]], number: int) -> None:
+    assert covering(labels, set("abcd"), number) == covering_as_written(labels, set("abcd"), number)
 
 
-@given(rows, st.integers(0, 4))
-def test_at_most(labels: list[str], size: int) -> None:
-    chosen = selected("at_most", [label if label in "ab" else None for label in labels], size)
-    assert chosen == sorted(chosen)
-    for label in "abcde":
-        own = [i for i in chosen if labels[i] == label]
-        assert own == [i for i, given in enumerate(labels) if given == label][: size if label in "ab" else 0]
+@given(st.lists(st.sampled_from(["a", "b", None]), max_size=30), st.integers(0, 4))
+def test_the_rule_at_most_takes_the_first_rows_of_each_label(labels: list[str | None], size: int) -> None:
+    """Rows without a label are not taken."""
+    rows_of_a = [row for row, label in enumerate(labels) if label == "a"]
+    rows_of_b = [row for row, label in enumerate(labels) if label == "b"]
+
+    assert selected("at_most", labels, size) == sorted(rows_of_a[:size] + rows_of_b[:size])
+
+
+def pairs_of(counts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return each pair as (item, number of the pair) for items with so many pairs each."""
+    return [(item, pair) for item, count in counts for pair in range(count)]
 
 
 @given(st.lists(st.integers(0, 5)), st.integers(1, 20))
-def test_by_pairs(counts: list[int], size: int) -> None:
-    pairs = [(i, pair) for i, count in enumerate(counts) for pair in range(count)]
-    assert [(i, pair) for i, count in by_pairs(counts, size) for pair in range(count)] == pairs[:size]
+def test_a_limit_of_pairs_takes_the_first_pairs(counts: list[int], limit: int) -> None:
+    assert pairs_of(by_pairs(counts, limit)) == pairs_of(enumerate(counts))[:limit]
+
+
+@given(st.lists(st.integers(0, 5)))
+def test_no_limit_of_pairs_is_one_above_their_number(counts: list[int]) -> None:
     assert by_pairs(counts, None) == by_pairs(counts, sum(counts) + 1)
 
 
 def test_only_dialogues_are_merged() -> None:
     """Two pairs of sentences may begin with the same sentence."""
-    items = [Item("pair", row, ("first", text), (text,)) for row, text in enumerate("ba")]
+    items = [Item("pair", 0, ("first", "b"), ("b",)), Item("pair", 1, ("first", "a"), ("a",))]
+
     assert as_shown(task_card("discovery"), items) == items
 
 
 # -- parses
 
 
-CARD = "Where is my card? "
-QUERY = {
-    **{"text": CARD, "sentence1": "a", "sentence2": "b", "sentence": "c: d"},
-    **{"subject_entity": "e", "object_entity": "f", "dialogue": "g", "relations": [{}]},
+CARD_QUESTION = "Where is my card? "
+QUERY: dict[str, Any] = {
+    "text": CARD_QUESTION,
+    "sentence1": "a",
+    "sentence2": "b",
+    "sentence": "c: d",
+    "subject_entity": "e",
+    "object_entity": "f",
+    "dialogue": "g",
+    "relations": [{}],
 }
+"""The fields of a query of any data set; a dialogue has one relation."""
 
 
 def by_library(name: str, response: str, prompt: str | None = None, **fields: Any) -> str | list[list[str]]:
+    """Return what the library's parser reads in a response to a query with these fields."""
     return parse_answer(name, response, QUERY | fields, parsing="library", prompt=prompt)
 
 
+RELATION_KEYS = ("subject_entity", "object_entity", "relation")
+
+
 def item_of(name: str, case: dict[str, Any]) -> Item:
-    """The item of a golden case, with its labels."""
+    """Return the item of a golden case, with its labels."""
     kind = task_card(name).kind
     if kind == "entities":
         return entity_item(-1, case["sentence"], case.get("entities", {}).items())
     if kind == "dialogue":
-        names = ("subject_entity", "object_entity", "relation")
-        relations = [[relation.get(key, "") for key in names] for relation in case["relations"]]
+        relations = []
+        for relation in case["relations"]:
+            relations.append([relation.get(key, "") for key in RELATION_KEYS])
         return dialogue_item(-1, case["dialogue"], relations)
-    return Item(kind, -1, tuple(case[field] for field in FIELDS[kind]), (case.get("label", ""),))
+    texts = tuple(case[field] for field in FIELDS[kind])
+    return Item(kind, -1, texts, (case.get("label", ""),))
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_parses(golden: dict[str, Any], name: str) -> None:
+def test_replies_are_parsed_as_by_the_published_code(golden: dict[str, Any], name: str) -> None:
+    """A query is given as an item, or by its fields."""
     cases = golden["parse"][name]
     assert len(cases) == 17
     for case in cases:
-        item, response = item_of(name, case), case["response"]
-        assert parse_answer(name, response, case) == parse_answer(name, response, item) == case["expected"], case
-        assert len({str(parse_answer(name, response, one, parsing="library")) for one in (case, item)}) == 1
-        tally, _ = tally_prediction(task_card(name), response, item)
-        assert bool(tally.correct) == case.get("correct", bool(tally.correct)), case
-        assert bool(tally.predicted) == case.get("in_label_set", bool(tally.predicted)), case
+        assert parse_answer(name, case["response"], item_of(name, case)) == case["expected"], case
+        assert parse_answer(name, case["response"], case) == case["expected"], case
 
 
-def test_the_prompt_is_dropped_by_its_length() -> None:
-    """S6: the published parser follows a repeated query, and loses an echo that drops a blank of the text."""
-    prompt = f"service query: x\nintent category: top_up_failed\nservice query: {CARD}\nintent category: "
-    for echo in (prompt, prompt.rstrip(), prompt.rstrip() + "\n"):
-        assert by_library("banking77", echo + "card_arrival\nservice query: y", prompt) == "card_arrival"
-    repeated = prompt + "card_arrival\n" + prompt + "pin_blocked"
-    assert by_library("banking77", repeated, prompt) == "card_arrival"
-    assert parse_answer("banking77", repeated, QUERY) == "pin_blocked"
+@pytest.mark.parametrize("name", SETS)
+def test_the_library_s_parser_reads_the_same_for_items_and_for_fields(golden: dict[str, Any], name: str) -> None:
+    for case in golden["parse"][name]:
+        of_item = parse_answer(name, case["response"], item_of(name, case), parsing="library")
+        of_fields = parse_answer(name, case["response"], case, parsing="library")
+        assert of_item == of_fields, case
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_parsed_replies_are_correct_where_the_published_code_says_so(golden: dict[str, Any], name: str) -> None:
+    """Some golden cases say whether the reply is correct, and whether it is a label of the data set."""
+    for case in golden["parse"][name]:
+        tally, _ = tally_prediction(task_card(name), case["response"], item_of(name, case))
+        if "correct" in case:
+            assert bool(tally.correct) == case["correct"], case
+        if "in_label_set" in case:
+            assert bool(tally.predicted) == case["in_label_set"], case
+
+
+ONE_SHOT_PROMPT = f"service query: x\nintent category: top_up_failed\nservice query: {CARD_QUESTION}\nintent category: "
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [ONE_SHOT_PROMPT, ONE_SHOT_PROMPT.rstrip(), f"{ONE_SHOT_PROMPT.rstrip()}\n"],
+    ids=["the prompt", "without the blank at its end", "with a line end for the blank"],
+)
+def test_the_library_s_parser_drops_the_prompt_before_a_reply(echo: str) -> None:
+    """S6: the published parser loses an echo that drops a blank of the text."""
+    assert by_library("banking77", f"{echo}card_arrival\nservice query: y", ONE_SHOT_PROMPT) == "card_arrival"
+
+
+def test_the_library_s_parser_reads_the_first_reply_where_the_published_one_follows_a_repeated_query() -> None:
+    """S6."""
+    response = f"{ONE_SHOT_PROMPT}card_arrival\n{ONE_SHOT_PROMPT}pin_blocked"
+
+    assert by_library("banking77", response, ONE_SHOT_PROMPT) == "card_arrival"
+    assert parse_answer("banking77", response, QUERY) == "pin_blocked"
 
 
 @pytest.mark.parametrize(
@@ -247,23 +343,25 @@ def test_the_prompt_is_dropped_by_its_length() -> None:
         ("banking77", "**reverted_card_payment?**", "reverted_card_payment?"),
         ("banking77", "“refund_not_showing_up”", "Refund_not_showing_up"),
         ("goemotions", "'Joy'.\nbecause", "joy"),
-        *(("discovery", "*Actually,*", "actually,"), ("discovery", "[No-Conn].", "[no-conn]")),
+        ("discovery", "*Actually,*", "actually,"),
+        ("discovery", "[No-Conn].", "[no-conn]"),
         ("tacred", "`ORG:founded`", "org:founded"),
         ("dialogre", '"per:Age", per:boss. , nonsense', "per:age, per:boss, nonsense"),
     ],
 )
-def test_wrapping_and_case(name: str, response: str, label: str) -> None:
+def test_marks_around_a_label_and_capitals_do_not_matter(name: str, response: str, label: str) -> None:
     """S8, S10."""
     assert by_library(name, response) == label
 
 
 @settings(max_examples=40)
 @pytest.mark.parametrize("name", SINGLE)
-@given(form=st.sampled_from(["{}", '"{}"', "**{}**", "`{}`", "“{}”", "{}.", " {} "]), data=st.data())
-def test_every_label_survives_its_wrapping(name: str, form: str, data: st.DataObject) -> None:
+@given(marks=st.sampled_from(["{}", '"{}"', "**{}**", "`{}`", "“{}”", "{}.", " {} "]), data=st.data())
+def test_every_label_is_read_within_marks(name: str, marks: str, data: st.DataObject) -> None:
     label = data.draw(st.sampled_from(task_card(name).labels))
-    text = form.format(data.draw(st.sampled_from([label, label.upper(), label.title()])))
-    assert by_library(name, text) == label
+    spelling = data.draw(st.sampled_from([label, label.upper(), label.title()]))
+
+    assert by_library(name, marks.format(spelling)) == label
 
 
 @pytest.mark.parametrize(
@@ -289,19 +387,28 @@ def test_corrected_entities(sentence: str, response: str, entities: list[list[st
     assert by_library("few_nerd", response, sentence=sentence) == entities
 
 
-def test_dialogues() -> None:
-    """S20."""
-    cue, two = "The 2 respective relations between each entity pair are: ", {"relations": [{}, {}]}
-    first = f"Sure. {cue}per:age, per:boss\nDialogue: \nx\n{cue}per:pet, per:pet"
-    for response, answer in (
-        (f"per:age, per:boss\nDialogue: \nx\n{cue}per:pet, per:pet", "per:pet, per:pet"),
-        (first, "per:age, per:boss"),
+CUE = "The 2 respective relations between each entity pair are: "
+TWO_ANSWERS = f"Sure. {CUE}per:age, per:boss\nDialogue: \nx\n{CUE}per:pet, per:pet"
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        (f"per:age, per:boss\nDialogue: \nx\n{CUE}per:pet, per:pet", "per:pet, per:pet"),
+        (TWO_ANSWERS, "per:age, per:boss"),
         ("[/INST] per:age, per:boss [/INST] x", "per:age, per:boss"),
         ("per:age, per:boss Dialogue: x", "per:age, per:boss"),
         ("per:age, in this dialogue", "per:age, in this dialogue"),
-    ):
-        assert by_library("dialogre", response, **two) == answer
-    assert parse_answer("dialogre", first, QUERY | two) == "per:pet, per:pet"
+    ],
+    ids=["the cue once", "the cue twice", "marks of a prompt", "a next dialogue", "the word dialogue"],
+)
+def test_the_library_s_parser_reads_the_relations_after_the_first_cue(response: str, answer: str) -> None:
+    """S20."""
+    assert by_library("dialogre", response, relations=[{}, {}]) == answer
+
+
+def test_the_published_parser_reads_the_relations_after_the_last_cue() -> None:
+    assert parse_answer("dialogre", TWO_ANSWERS, QUERY | {"relations": [{}, {}]}) == "per:pet, per:pet"
 
 
 @pytest.mark.parametrize(
@@ -329,105 +436,165 @@ def test_any_text_can_be_parsed(response: str, name: str, parsing: str) -> None:
 # -- scores
 
 
-def asked(*relations: str) -> Item:
+def dialogue_with(*relations: str) -> Item:
+    """Return an item with a pair of entities for each relation."""
     return dialogue_item(0, "", tuple(("x", "y", relation) for relation in relations))
 
 
-def tallies_of(name: str, case: dict[str, Any]) -> list[Tally]:
+def items_and_replies(name: str, case: dict[str, Any]) -> tuple[list[Item], list[Any]]:
+    """Return the items of a golden case of a data set, and the replies."""
     if name == "few_nerd":
-        items = [entity_item(0, "", gold.items()) for gold in case["gold"]]
-        answers = case["predictions"]
-    elif name == "dialogre":
-        items = [asked(*item["label"].split(", ")) for item in case["items"]]
-        answers = [item["pred"] for item in case["items"]]
-    else:
-        items = [Item("relation", 0, ("", "", ""), (item["label"],)) for item in case["items"]]
-        answers = [item["response"] for item in case["items"]]
-    return [tally_answer(task_card(name), answer, item) for answer, item in zip(answers, items, strict=True)]
+        return [entity_item(0, "", gold.items()) for gold in case["gold"]], case["predictions"]
+    if name == "dialogre":
+        items = [dialogue_with(*item["label"].split(", ")) for item in case["items"]]
+        return items, [item["pred"] for item in case["items"]]
+    items = [Item("relation", 0, ("", "", ""), (item["label"],)) for item in case["items"]]
+    return items, [item["response"] for item in case["items"]]
 
 
 @pytest.mark.parametrize("name", ["few_nerd", "dialogre", "tacred"])
 def test_replies_have_the_scores_of_the_published_evaluators(golden: dict[str, Any], name: str) -> None:
     """Where the published code divides by zero (``None`` in the golden file), the count or the score is 0."""
-    rule = task_card(name).scoring
-    cases = golden["evaluate"][name]
+    card, cases = task_card(name), golden["evaluate"][name]
     assert len(cases) == 4
     for case in cases:
-        expected: dict[str, Any] = {}
-        for count in ("gold", "predicted", "correct"):
-            expected[count] = case["expected"][count] or 0
-        for share in ("precision", "recall", "f1"):
-            expected[share] = pytest.approx(case["expected"][share] or 0.0, abs=1e-15)
-        assert score_tallies(rule, tallies_of(name, case)) == expected, case["note"]
+        items, replies = items_and_replies(name, case)
+        tallies = [tally_answer(card, reply, item) for reply, item in zip(replies, items, strict=True)]
+
+        score = score_tallies(card.scoring, tallies)
+
+        expected = {key: case["expected"][key] or 0 for key in ("gold", "predicted", "correct")}
+        for key in ("precision", "recall", "f1"):
+            expected[key] = pytest.approx(case["expected"][key] or 0.0, abs=1e-15)
+        assert score == expected, case["note"]
 
 
 def test_dialogre_stops_at_500_pairs() -> None:
-    tallies = [Tally(("per:age",) * 250, (), ()), None, *[Tally(("per:age",) * 250, (), ())] * 2]
+    """The last of four dialogues is not scored; the second has no reply."""
+    dialogue_of_250_pairs = Tally(("per:age",) * 250, (), ())
+    tallies = [dialogue_of_250_pairs, None, dialogue_of_250_pairs, dialogue_of_250_pairs]
+
     score = score_tallies(task_card("dialogre").scoring, tallies)
+
     assert score is not None
     assert score["gold"] == 500
 
 
-def test_credit_for_containing_a_name() -> None:
-    """S18: the published score can be gamed, that of the library's parser cannot."""
-    greedy, item = ", ".join(["per:age per:pet per:boss"] * 3), asked("per:age", "per:pet", "per:boss")
-    assert len(tally_answer(task_card("dialogre"), greedy, item).correct) == 3
-    assert tally_answer(task_card("dialogre"), greedy, item, "library") == Tally(item.gold, (), ())
-    two = [label for label in task_card("dialogre").labels if label in ("per:age", "per:pet")]
-    assert tally_answer(task_card("dialogre"), " ".join(two[::-1]), asked("per:age")).predicted == (two[0],)
+def test_only_the_published_score_credits_replies_that_contain_the_label() -> None:
+    """S18: three times all three relations are right for each of them."""
+    item = dialogue_with("per:age", "per:pet", "per:boss")
+    all_relations = "per:age per:pet per:boss"
+    reply = f"{all_relations}, {all_relations}, {all_relations}"
+
+    assert len(tally_answer(task_card("dialogre"), reply, item).correct) == 3
+    assert tally_answer(task_card("dialogre"), reply, item, "library") == Tally(item.gold, (), ())
+
+
+def test_a_reply_with_two_labels_predicts_the_first_label_of_the_data_set() -> None:
+    card = task_card("dialogre")
+    first, second = sorted(["per:age", "per:pet"], key=card.labels.index)
+
+    assert tally_answer(card, f"{second} {first}", dialogue_with("per:age")).predicted == (first,)
 
 
 JOY = text_item("ha", "joy")
 
 
+@pytest.mark.parametrize("response", ["", "happiness", "joyful"])
 @pytest.mark.parametrize("parsing", PARSINGS)
-def test_foreign_and_empty_answers_are_wrong(parsing: str) -> None:
-    for response in ("", "happiness", "joyful"):
-        tally, _ = tally_prediction(task_card("goemotions"), response, JOY, parsing)
-        assert tally == Tally(("joy",), (), ())
-    # 0 / 0 is 0: sentences without entities, and none found.
-    score = score_tallies(task_card("few_nerd").scoring, [Tally((), (), ())])
-    assert score == dict.fromkeys(("gold", "predicted", "correct", "precision", "recall", "f1"), 0)
+def test_replies_that_are_no_label_predict_none(response: str, parsing: str) -> None:
+    tally, _ = tally_prediction(task_card("goemotions"), response, JOY, parsing)
+
+    assert tally == Tally(("joy",), (), ())
 
 
-labels = st.sampled_from(["per:age", "per:pet", "per:boss"])
-some_tallies = st.lists(
-    st.builds(
-        lambda gold, predicted: Tally((gold,), predicted, (gold,) if predicted == (gold,) else ()),
-        labels,
-        st.lists(labels, max_size=1).map(tuple),
-    ),
-    min_size=1,
-)
+def test_scores_without_entities_are_zero() -> None:
+    """Sentences without entities in which none was found: 0 / 0 is 0."""
+    no_entities = Tally((), (), ())
+
+    score = score_tallies(task_card("few_nerd").scoring, [no_entities])
+
+    assert score == {"gold": 0, "predicted": 0, "correct": 0, "precision": 0, "recall": 0, "f1": 0}
 
 
-@given(some_tallies, st.randoms(use_true_random=False))
-def test_the_order_of_items_does_not_matter(tallies: list[Tally], random: Any) -> None:
+relations = st.sampled_from(["per:age", "per:pet", "per:boss"])
+
+
+@st.composite
+def tallies_of_one_label(draw: st.DrawFn) -> list[Tally]:
+    """Draw items with a true label each and one prediction, or none."""
+    tallies = []
+    for _ in range(draw(st.integers(1, 20))):
+        true_label = draw(relations)
+        predicted = tuple(draw(st.lists(relations, max_size=1)))
+        tallies.append(Tally((true_label,), predicted, predicted if predicted == (true_label,) else ()))
+    return tallies
+
+
+@given(tallies_of_one_label(), st.randoms(use_true_random=False))
+def test_the_score_does_not_depend_on_the_order_of_items(tallies: list[Tally], random: Any) -> None:
     score = score_tallies(task_card("tacred").scoring, tallies)
-    random.shuffle(tallies)
+
+    shuffled = random.sample(tallies, len(tallies))
+
+    assert score_tallies(task_card("tacred").scoring, shuffled) == score
+
+
+@given(tallies_of_one_label())
+def test_f1_is_between_zero_and_the_larger_one_of_precision_and_recall(tallies: list[Tally]) -> None:
+    score = score_tallies(task_card("tacred").scoring, tallies)
+
     assert score is not None
-    assert score_tallies(task_card("tacred").scoring, tallies) == score
-    assert 0 <= score["f1"] <= max(score["precision"], score["recall"]) + 1e-15 <= 1 + 1e-15
-    accuracy = score_tallies(task_card("banking77").scoring, tallies)
-    right = sum(bool(tally.correct) for tally in tallies)
-    assert accuracy == {"items": len(tallies), "correct": right, "accuracy": right / len(tallies)}
+    assert 0 <= score["f1"] <= max(score["precision"], score["recall"]) + 1e-15
+    assert score["precision"] <= 1
+    assert score["recall"] <= 1
 
 
-def test_baselines_are_the_scores_of_guessing() -> None:
-    own = task_card("tacred")
-    items = [Item("relation", 0, ("", "", ""), (label,)) for label in ["per:age"] * 3 + ["per:title"] * 2]
-    uniform, majority, label = guessing_scores(own, items)
-    scores = {
-        guess: score_tallies(own.scoring, [tally_answer(own, guess, item) for item in items]) for guess in own.labels
-    }
-    assert (label, uniform, majority) == ("per:age", 1 / 41, pytest.approx(scores["per:age"]["f1"]))
-    assert uniform == pytest.approx(math.fsum(score["f1"] for score in scores.values()) / 41)
+@given(tallies_of_one_label())
+def test_accuracy_is_the_share_of_correct_items(tallies: list[Tally]) -> None:
+    correct = sum(len(tally.correct) for tally in tallies)
+
+    score = score_tallies(task_card("banking77").scoring, tallies)
+
+    assert score == {"items": len(tallies), "correct": correct, "accuracy": correct / len(tallies)}
 
 
-def test_baselines_of_structured_tasks() -> None:
-    assert guessing_scores(task_card("few_nerd"), [entity_item(0, "a", (("a", "art-film"),))]) == (None, None, None)
-    pairs = [asked(*["per:age"] * 300), asked(*["per:pet"] * 250), asked(*["per:pet"] * 900)]
-    assert guessing_scores(task_card("dialogre"), pairs)[2] == "per:age"  # the published score stops before the last
+def test_baselines_are_the_scores_of_one_label_for_all_items() -> None:
+    """Uniform guessing has the mean score of all labels; the majority label has the best score."""
+    card = task_card("tacred")
+    true_labels = ["per:age", "per:age", "per:age", "per:title", "per:title"]
+    items = [Item("relation", 0, ("", "", ""), (label,)) for label in true_labels]
+
+    uniform, majority, majority_label = guessing_scores(card, items)
+
+    f1_of_label = {}
+    for label in card.labels:
+        score = score_tallies(card.scoring, [tally_answer(card, label, item) for item in items])
+        assert score is not None
+        f1_of_label[label] = score["f1"]
+    assert majority_label == "per:age"
+    assert majority == pytest.approx(f1_of_label["per:age"])
+    assert uniform == pytest.approx(math.fsum(f1_of_label.values()) / 41)
+    assert uniform == 1 / 41
+
+
+def test_entities_have_no_baseline() -> None:
+    item = entity_item(0, "a", (("a", "art-film"),))
+
+    assert guessing_scores(task_card("few_nerd"), [item]) == (None, None, None)
+
+
+def test_the_majority_label_of_dialogre_is_that_of_the_pairs_that_are_scored() -> None:
+    """The published score stops at pair 500, within the second dialogue."""
+    items = [
+        dialogue_with(*["per:age"] * 300),
+        dialogue_with(*["per:pet"] * 250),
+        dialogue_with(*["per:pet"] * 900),
+    ]
+
+    _, _, majority_label = guessing_scores(task_card("dialogre"), items)
+
+    assert majority_label == "per:age"
 
 
 def test_a_deeply_nested_reply_is_read_as_a_text() -> None:

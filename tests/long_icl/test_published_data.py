@@ -13,7 +13,6 @@ import pytest
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.loading import LongICLData, find, load
-from StaICC.long_icl.parsing import PARSINGS
 from StaICC.long_icl.prompts import as_shown
 from StaICC.long_icl.readers import READERS
 from StaICC.long_icl.selection import selected
@@ -29,23 +28,29 @@ def sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def joined(numbers: list[int]) -> str:
+def sha_of_numbers(numbers: list[int]) -> str:
     return sha(",".join(map(str, numbers)))
 
 
 def folder_of(published: Path, key: str) -> Path:
-    """The folder with the files of a golden data set, under their published names."""
+    """Return the folder with the files of a golden data set, under their published names.
+
+    Files such as ``tacred_shape_train.json`` in ``synthetic`` are made up; they are linked as ``tacred_train.json``.
+    """
     if not key.startswith("synthetic"):
         return published
+    links = Path(_renamed.name)
     for path in (published / "synthetic").glob("*_shape_*"):
-        if not (link := Path(_renamed.name) / path.name.replace("_shape", "")).exists():
+        link = links / path.name.replace("_shape", "")
+        if not link.exists():
             link.symlink_to(path)
-    return Path(_renamed.name)
+    return links
 
 
 def data_of(published: Path, key: str) -> LongICLData:
-    """A golden data set, read once; skipped where it may not be shipped and is not there."""
-    name, folder = key.removeprefix("synthetic_"), folder_of(published, key)
+    """Return a golden data set, read once; the test is skipped where it may not be shipped and is not there."""
+    name = key.removeprefix("synthetic_")
+    folder = folder_of(published, key)
     if not find(name, folder):
         pytest.skip(f"{key} may not be shipped with the tests and is not in {folder}: {task_card(name).instructions()}")
     if key not in _loaded:
@@ -54,101 +59,172 @@ def data_of(published: Path, key: str) -> LongICLData:
 
 
 @pytest.mark.parametrize("key", SETS)
-def test_test_items(published: Path, golden: dict[str, Any], key: str) -> None:
-    expected, data = golden["datasets"][key]["test_selection"], data_of(published, key)
-    items = data.test_items(expected["test_number"])
-    assert joined([item.row for item in items]) == expected["indices_sha256"]
+def test_items_are_those_of_the_published_code(published: Path, golden: dict[str, Any], key: str) -> None:
+    expected = golden["datasets"][key]["test_selection"]
+
+    items = data_of(published, key).test_items(expected["test_number"])
+
     assert len(items) == expected["used"]
-    labels, before_cut = [row.label for row in data.test], len(data.test)
-    if "selected_before_cut_indices_sha256" in expected:
-        rows = [data.test[place].item().row for place in selected("turns", labels, expected["turns"])]
-        assert joined(rows) == expected["selected_before_cut_indices_sha256"]
-        before_cut = len(rows)
-    elif "pairs" in expected:
+    assert sha_of_numbers([item.row for item in items]) == expected["indices_sha256"]
+    if "pairs" in expected:
         assert sum(len(item.gold) for item in items) == expected["pairs"]
-    elif "turns" in expected:
-        before_cut = len(selected("at_most", labels, expected["turns"]))
-    assert before_cut == expected["selected_before_cut"]
 
 
+@pytest.mark.parametrize("key", SETS)
+def test_rows_chosen_by_turns_before_the_limit_are_those_of_the_published_code(
+    published: Path, golden: dict[str, Any], key: str
+) -> None:
+    """The golden file has the digest of the rows, or their number only; data sets without turns take all rows."""
+    expected, data = golden["datasets"][key]["test_selection"], data_of(published, key)
+    labels = [row.label for row in data.test]
+
+    if "selected_before_cut_indices_sha256" in expected:
+        chosen = selected("turns", labels, expected["turns"])
+        rows = [data.test[place].item().row for place in chosen]
+        assert sha_of_numbers(rows) == expected["selected_before_cut_indices_sha256"]
+    elif "turns" in expected and "pairs" not in expected:
+        chosen = selected("at_most", labels, expected["turns"])
+    else:
+        chosen = list(range(len(labels)))
+    assert len(chosen) == expected["selected_before_cut"]
+
+
+@pytest.mark.parametrize("number", [1, 3, 5])
 @pytest.mark.parametrize("mode", ["plain", "instruct"])
 @pytest.mark.parametrize("key", SETS)
-def test_prompts(published: Path, golden: dict[str, Any], key: str, mode: str) -> None:
-    data, entry = data_of(published, key), golden["datasets"][key]
-    own = LongICLExperimentor(
-        data,
-        rounds=[1, 3, 5],
-        limit=entry["test_selection"]["test_number"],
-        instruct=mode == "instruct",
+def test_contexts_are_those_of_the_published_code(
+    published: Path, golden: dict[str, Any], key: str, mode: str, number: int
+) -> None:
+    data, expected = data_of(published, key), golden["datasets"][key]["rounds"][str(number)][mode]
+
+    experimentor = LongICLExperimentor(data, rounds=[number], limit=1, instruct=mode == "instruct")
+
+    demonstrations = data.demonstration_rows(number)
+    assert len(demonstrations) == expected["demonstrations"]
+    assert sha_of_numbers([item.row for item in demonstrations]) == expected["demo_indices_sha256"]
+    assert len(experimentor.context(number)) == expected["demo_prompt_chars"]
+    assert sha(experimentor.context(number)) == expected["demo_prompt_sha256"]
+    if "demo_dialogues" in expected:
+        assert len(as_shown(data.card, demonstrations)) == expected["demo_dialogues"]
+
+
+@pytest.mark.parametrize("number", [1, 3, 5])
+@pytest.mark.parametrize("mode", ["plain", "instruct"])
+@pytest.mark.parametrize("key", SETS)
+def test_prompts_are_those_of_the_published_code(
+    published: Path, golden: dict[str, Any], key: str, mode: str, number: int
+) -> None:
+    entry = golden["datasets"][key]
+    expected, limit = entry["rounds"][str(number)][mode], entry["test_selection"]["test_number"]
+
+    experimentor = LongICLExperimentor(
+        data_of(published, key), rounds=[number], limit=limit, instruct=mode == "instruct"
     )
-    prompts = own.prompt_set()
-    each = len(own.test_items)
-    for i, number in enumerate(own.rounds):
-        expected = entry["rounds"][str(number)][mode]
-        digests = [sha(prompt) for prompt in prompts[i * each : (i + 1) * each]]
-        digest = sha("\n".join(digests))
-        assert own.prompt_digests[number] == digest
-        chosen = data.demonstration_rows(number)
-        assert len(chosen) == expected["demonstrations"]
-        assert joined([item.row for item in chosen]) == expected["demo_indices_sha256"]
-        assert len(own.context(number)) == expected["demo_prompt_chars"]
-        assert sha(own.context(number)) == expected["demo_prompt_sha256"]
-        assert digests[:3] == expected["final_prompt_sha256_first3"]
-        assert digest == expected["final_prompts_digest"]
-        if "demo_dialogues" in expected:
-            assert len(as_shown(data.card, chosen)) == expected["demo_dialogues"]
+
+    digests = [sha(prompt) for prompt in experimentor.prompt_set()]
+    assert digests[:3] == expected["final_prompt_sha256_first3"]
+    assert sha("\n".join(digests)) == expected["final_prompts_digest"]
+    assert experimentor.prompt_digests[number] == expected["final_prompts_digest"]
 
 
 LOADERS = {
-    **{"banking77": "banking77", "goemotions": "goemotions", "fewnerd": "few_nerd"},
+    "banking77": "banking77",
+    "goemotions": "goemotions",
+    "fewnerd": "few_nerd",
     "synthetic_discovery": "discovery",
 }
+"""By the key of the golden file: the name of the data set."""
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
 @pytest.mark.parametrize("key", LOADERS)
-def test_rows_as_read(published: Path, golden: dict[str, Any], key: str, split: str) -> None:
+def test_rows_are_read_as_by_the_published_loaders(
+    published: Path, golden: dict[str, Any], key: str, split: str
+) -> None:
     name, expected = LOADERS[key], golden["loaders"][f"{key}_{split}"]
-    path, spec = find(name, folder_of(published, key))[split], task_card(name).files[split]
-    rows = list(READERS[spec.format](path, task_card(name)))
-    found = {
+    path = find(name, folder_of(published, key))[split]
+    file = task_card(name).files[split]
+
+    rows = list(READERS[file.format](path, task_card(name)))
+
+    facts = {
         "rows": len(rows),
         "rows_sha256": sha(json.dumps([row.form for row in rows], separators=(",", ":"))),
         "single_label_rows": sum(row.label is not None for row in rows),
         "entities": sum(len(row.item().gold) for row in rows),
         "utf8_bytes_of_text": sum(len(row.form[0].encode()) for row in rows),
     }
-    assert not {part for part in found.keys() & expected.keys() if found[part] != expected[part]}
-    if spec.rows_sha256 is not None:
-        assert (spec.rows, spec.rows_sha256) == (expected["rows"], expected["rows_sha256"])
+    golden_facts = {fact: value for fact, value in expected.items() if fact in facts}
+    assert golden_facts
+    assert {fact: facts[fact] for fact in golden_facts} == golden_facts
+    if file.rows_sha256 is not None:
+        assert (file.rows, file.rows_sha256) == (expected["rows"], expected["rows_sha256"])
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_tacred_as_text(published: Path, golden: dict[str, Any], split: str) -> None:
-    """All rows are detokenised as the reference program does it."""
-    path, spec = find("tacred", folder_of(published, "synthetic"))[split], task_card("tacred").files[split]
+def test_all_rows_of_tacred_are_detokenised_as_by_the_reference_program(
+    published: Path, golden: dict[str, Any], split: str
+) -> None:
+    path = find("tacred", folder_of(published, "synthetic"))[split]
+    file = task_card("tacred").files[split]
+
     rows = []
-    for row in READERS[spec.format](path, task_card("tacred")):
-        sentence, subject, object_ = row.item().texts
-        entities = {"object_entity": object_, "subject_entity": subject}
-        rows.append({**entities, "relation": row.item().gold[0], "sentence": sentence})
+    for row in READERS[file.format](path, task_card("tacred")):
+        item = row.item()
+        sentence, subject, object_ = item.texts
+        rows.append(
+            {
+                "object_entity": object_,
+                "subject_entity": subject,
+                "relation": item.gold[0],
+                "sentence": sentence,
+            }
+        )
+
     digest = sha(json.dumps(rows, sort_keys=True, separators=(",", ":")))
     assert digest == golden["datasets"]["synthetic_tacred"]["data"][f"processed_{split}_sha256"]
 
 
-@pytest.mark.parametrize("echo", [False, True])
+def one_round(published: Path, key: str, parsing: str) -> LongICLExperimentor:
+    return LongICLExperimentor(data_of(published, key), rounds=[1], parsing=parsing)
+
+
+def right_answers_after_their_prompts(experimentor: LongICLExperimentor, continued: str) -> list[str]:
+    """Return right replies of a base model, which repeats the prompt, and continues after its answer."""
+    replies = []
+    for prompt, answer in zip(experimentor.prompt_set(), right_answers(experimentor), strict=True):
+        replies.append(f"{prompt}{answer}\n{continued}")
+    return replies
+
+
+@pytest.mark.parametrize("is_echo", [False, True], ids=["the answer only", "prompt, answer and more text"])
 @pytest.mark.parametrize("key", SETS)
-def test_perfect_answers(published: Path, golden: dict[str, Any], key: str, echo: bool) -> None:
-    data = data_of(published, key)
+def test_right_answers_have_the_score_of_the_published_code(
+    published: Path, golden: dict[str, Any], key: str, is_echo: bool
+) -> None:
+    """The golden file has no scores of the made-up data sets."""
+    experimentor = one_round(published, key, "published")
+    replies = right_answers(experimentor)
+    if is_echo:
+        replies = right_answers_after_their_prompts(experimentor, continued="and so on")
+
+    score = scored(experimentor, replies).values["rounds"]["1R"]["score"]
+
     assert key.startswith("synthetic") or key in golden["oracle"]
-    for parsing in PARSINGS:
-        own = LongICLExperimentor(data, rounds=[1], parsing=parsing)
-        answers = right_answers(own)
-        if echo:  # "and" and "so" are labels of Discovery: the library's parser takes back an answer that others follow
-            tail = "and so on" if parsing == "published" else "End of file"
-            answers = [f"{prompt}{text}\n{tail}" for prompt, text in zip(own.prompt_set(), answers, strict=True)]
-        score = scored(own, answers).values["rounds"]["1R"]["score"]
-        expected = golden["oracle"].get(key, {}) if parsing == "published" else {}
-        for part in {"accuracy", "gold", "predicted", "correct", "precision", "recall", "f1"} & expected.keys():
-            assert score[part] == pytest.approx(expected[part], abs=1e-12)
-        assert parsing == "published" or list(score.values())[-1] == pytest.approx(1.0, abs=1e-7)
+    expected = golden["oracle"].get(key, {})
+    for name in {"accuracy", "gold", "predicted", "correct", "precision", "recall", "f1"} & expected.keys():
+        assert score[name] == pytest.approx(expected[name], abs=1e-12), name
+
+
+@pytest.mark.parametrize("is_echo", [False, True], ids=["the answer only", "prompt, answer and more text"])
+@pytest.mark.parametrize("key", SETS)
+def test_right_answers_have_the_best_score_with_the_library_s_parser(published: Path, key: str, is_echo: bool) -> None:
+    """The text after the answer may not be "and so on": "and" and "so" are labels of Discovery."""
+    experimentor = one_round(published, key, "library")
+    replies = right_answers(experimentor)
+    if is_echo:
+        replies = right_answers_after_their_prompts(experimentor, continued="End of file")
+
+    *_, last_score = scored(experimentor, replies).values["rounds"]["1R"]["score"].values()
+
+    assert last_score == pytest.approx(1.0, abs=1e-7)

@@ -13,6 +13,7 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.released.methods import steps_of
+from StaICC.methods.run import Method
 
 
 @functools.cache
@@ -104,7 +105,7 @@ class Kernel:
         return self.batch(prompts, label_space)
 
     def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), **how: Any) -> list[str]:
-        labels = mini()[0].get_label_space()
+        labels = benchmark_on_mini()[0].get_label_space()
         return [labels[int(100 * abs(self.logits(prompt, "text")[0])) % len(labels)] for prompt in prompts]
 
 
@@ -122,10 +123,19 @@ METHODS_WITH_VARIANTS = [(name, variant) for name, variant in VARIANTS if varian
 """Each built-in method as its paper and as the release define it."""
 
 
-def mini(limit: int | None = 4, k: int = 2, kind: Any = Normal, **more: Any) -> Any:
-    return kind(k=k, datasets=["mini"], limit=limit, **more)
+def benchmark_on_mini(limit: int | None = 4, k: int = 2, kind: Any = Normal, **options: Any) -> Any:
+    """Return a benchmark on the built-in data set "mini": four test rows, two demonstrations, if nothing else is said.
+
+    Each test row is queried twice, with other demonstrations.
+    """
+    return kind(k=k, datasets=["mini"], limit=limit, **options)
 
 
-def rows_of(result: Any, name: str = "mini") -> list[Any]:
-    """The predicted probabilities of all queries."""
+def data_for_a_method(benchmark: Any) -> Any:
+    """Return the data that a method gets of the benchmark's first data set."""
+    return Method("vanilla", Kernel()).started(benchmark[0]).data
+
+
+def predictions_of(result: Any, name: str = "mini") -> list[Any]:
+    """Return the predicted probabilities of all queries."""
     return [record["predicted_probabilities"] for record in result.outputs[name]]

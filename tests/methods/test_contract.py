@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import time
 import types
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,7 +24,7 @@ from StaICC.methods.contract import MethodSpec, experimentor_of
 from StaICC.methods.features import FeatureCache
 from StaICC.methods.forecast import forecast_method
 from StaICC.methods.requests import Request, prompt_keys
-from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini, rows_of
+from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, benchmark_on_mini, data_for_a_method, predictions_of
 
 
 def reached(start: Any) -> list[Any]:
@@ -52,40 +53,87 @@ def reached(start: Any) -> list[Any]:
     return list(seen.values())
 
 
-@pytest.mark.parametrize("kind", [Normal, GLER])
-@pytest.mark.parametrize("mode", [None, "set_in_domain_mode"])
-def test_a_method_finds_no_label_of_a_test_row_and_no_kernel(kind: Any, mode: str | None) -> None:
-    """A spy looks at everything that it can reach, before and after its requests."""
-    rows = [(f"secret {number} {number * 7 % 3}", (number * 7) % 3) for number in range(60)]
-    data = Dataset.from_rows(rows, name="own", label_space=["a", "b", "c"], split=SplitSizes(20, 30, 10))
-    benchmark, kernel, objects = kind(k=1, datasets=[data]), Kernel(), []
-    if mode:
-        getattr(benchmark[0], mode)()
-    texts = {benchmark[0].test_set().texts(place) for place in range(10)}
+SECRET_ROWS = [(f"secret {number} {number * 7 % 3}", number * 7 % 3) for number in range(60)]
+SECRET_DATA = Dataset.from_rows(
+    SECRET_ROWS,
+    name="own",
+    label_space=["a", "b", "c"],
+    split=SplitSizes(calibration=20, demonstration=30, test=10),
+)
+
+
+def normal_benchmark() -> Any:
+    return Normal(k=1, datasets=[SECRET_DATA])
+
+
+def label_noise_benchmark() -> Any:
+    return GLER(k=1, datasets=[SECRET_DATA])
+
+
+def in_domain_benchmark() -> Any:
+    """Return a benchmark whose demonstrations are chosen by the true labels of the test rows."""
+    benchmark = normal_benchmark()
+    benchmark[0].set_in_domain_mode()
+    return benchmark
+
+
+def in_domain_label_noise_benchmark() -> Any:
+    benchmark = label_noise_benchmark()
+    benchmark[0].set_in_domain_mode()
+    return benchmark
+
+
+SECRET_BENCHMARKS = pytest.mark.parametrize(
+    "make_benchmark",
+    [normal_benchmark, label_noise_benchmark, in_domain_benchmark, in_domain_label_noise_benchmark],
+)
+
+
+@SECRET_BENCHMARKS
+def test_a_method_reaches_no_label_of_a_test_row_and_no_kernel(make_benchmark: Any) -> None:
+    """A spy collects all objects that it can reach, before and after its requests."""
+    benchmark, kernel = make_benchmark(), Kernel()
+    objects: list[Any] = []
 
     def spy(data: Any) -> Any:
         objects.extend(reached(data))
         rows = yield [data.ask()]
         objects.extend(reached(rows))
-        for query in [*data.queries, *data.conditions[0].queries]:
-            with pytest.raises(ArgumentError, match="a method does not get the labels of test queries"):
-                query.label  # noqa: B018
         return rows[0]
 
-    result = ms.Method(MethodSpec("spy", "Spy", spy), kernel).run(benchmark)
-    assert dict(result) == dict(benchmark(Kernel()))  # the harness scores with the true labels
-    known = [(value.texts, value.label) for value in objects if isinstance(value, Row) and value.texts in texts]
-    assert {text for text, _ in known} == texts  # it sees the texts
-    assert {label for _, label in known} == {0}
-    assert [value for value in objects if value is kernel or value is data or value is benchmark[0]] == []
+    ms.Method(MethodSpec("spy", "Spy", spy), kernel).run(benchmark)
+
+    test_set = benchmark[0].test_set()
+    test_texts = {test_set.texts(row) for row in range(10)}
+    test_rows = [value for value in objects if isinstance(value, Row) and value.texts in test_texts]
     assert len(objects) > 300
+    assert {row.texts for row in test_rows} == test_texts  # it reaches the texts
+    assert {row.label for row in test_rows} == {0}, "a true label, not the first one in the place of all"
+    for value in objects:
+        assert value is not kernel
+        assert value is not SECRET_DATA
+        assert value is not benchmark[0]
 
 
-PHASES = ("training", "test")
+@SECRET_BENCHMARKS
+def test_queries_of_a_method_refuse_to_say_their_label(make_benchmark: Any) -> None:
+    data = data_for_a_method(make_benchmark())
+
+    for query in [*data.queries, *data.conditions[0].queries]:
+        with pytest.raises(ArgumentError, match="a method does not get the labels of test queries"):
+            query.label  # noqa: B018
+
+
+@SECRET_BENCHMARKS
+def test_predictions_of_a_method_are_scored_with_the_true_labels(make_benchmark: Any) -> None:
+    of_method = ms.Method("vanilla", Kernel()).run(make_benchmark())
+    of_kernel = make_benchmark()(Kernel())
+
+    assert dict(of_method) == dict(of_kernel)
 
 
 class Counting(Kernel):
-    """A token is a character; each prompt generates one."""
+    """A kernel that counts tokens: a token for each character that it reads, and a generated one for each prompt."""
 
     @property
     def tokens_used(self) -> tuple[int, int]:
@@ -97,11 +145,14 @@ def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> Non
     """Not what a method says of itself: every prompt of training and test, samples and reasoning included."""
     options: dict[str, Any] = {"samples": 3, "reasoning": True} if name == "generate" else {}
     kernel = Counting()
-    timing = ms.Method(name, kernel, variant, 12, **options).run(mini()).timing
+
+    timing = ms.Method(name, kernel, variant, 12, **options).run(benchmark_on_mini()).timing
+
+    tokens_read = timing["training_tokens_read"] + timing["test_tokens_read"]
+    tokens_generated = timing["training_tokens_generated"] + timing["test_tokens_generated"]
     assert timing["training_prompts"] + timing["test_prompts"] == len(kernel.ran)
     assert timing["training_prompts"] <= len(set(kernel.ran))
-    for place, kind in enumerate(("read", "generated")):
-        assert sum(timing[f"{phase}_tokens_{kind}"] for phase in PHASES) == kernel.tokens_used[place]
+    assert (tokens_read, tokens_generated) == kernel.tokens_used
 
 
 def test_the_time_of_a_methods_own_steps_is_that_of_their_phase() -> None:
@@ -111,51 +162,89 @@ def test_the_time_of_a_methods_own_steps_is_that_of_their_phase() -> None:
         (rows,) = yield [data.ask()]
         return rows
 
-    timing = ms.Method(MethodSpec("slow", "Slow", slow), Kernel()).run(mini()).timing
+    timing = ms.Method(MethodSpec("slow", "Slow", slow), Kernel()).run(benchmark_on_mini()).timing
     assert timing["training_seconds"] > 0.1
 
 
 def test_vocabulary_rows_beyond_the_memory_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("StaICC.methods.features._MEMORY", 95)  # a row has 48 bytes, so there is no room for two
     kernel = Kernel()
-    cache, requests = FeatureCache(kernel), [Request("vocabulary", prompt_keys(["a", "b"]))]
-    monkeypatch.setattr("StaICC.methods.features._MEMORY", 95)  # a row has 48 bytes
-    (first,), (second,) = cache.rows(requests), cache.rows(requests)
-    assert [row.tolist() for row in first] == [row.tolist() for row in second]
+    cache = FeatureCache(kernel)
+    request = Request("vocabulary", prompt_keys(["a", "b"]))
+
+    (first_rows,) = cache.rows([request])
+    (second_rows,) = cache.rows([request])
+
+    assert [row.tolist() for row in second_rows] == [row.tolist() for row in first_rows]
     assert kernel.ran == ["a", "b", "b"]
 
 
-def of_threads(call: Any) -> None:
+def in_a_thread(call: Callable[[], Any]) -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(call).exception()
 
 
-def of_caught_errors(call: Any) -> None:
+def with_caught_errors(call: Callable[[], Any]) -> None:
     for _ in range(2):
         with contextlib.suppress(ArgumentError):
             call()
 
 
-@pytest.mark.parametrize("way", [lambda call: call(), of_caught_errors, of_threads])
-@pytest.mark.parametrize("later", [False, True])
-def test_a_method_that_calls_the_kernel_by_itself_is_refused(way: Any, later: bool) -> None:
-    """Before and after its first request."""
+def directly(call: Callable[[], Any]) -> None:
+    call()
+
+
+def call_once(kernel: Kernel) -> Any:
+    return kernel(prompt="behind the harness", label_space=["a", "b"])
+
+
+def call_batch(kernel: Kernel) -> Any:
+    return kernel.batch(["behind the harness"], ["a", "b"])
+
+
+CALLS = pytest.mark.parametrize("call_kernel", [call_once, call_batch])
+WAYS = pytest.mark.parametrize("way", [directly, with_caught_errors, in_a_thread])
+
+
+@CALLS
+@WAYS
+def test_a_method_that_calls_the_kernel_before_its_first_request_is_refused(way: Any, call_kernel: Any) -> None:
     kernel = Counting()
-    calls = [
-        lambda: kernel(prompt="behind the harness", label_space=["a", "b"]),
-        lambda: kernel.batch(["behind the harness"], ["a", "b"]),
-    ]
-    for call in calls:
 
-        def method(data: Any) -> Any:
-            if not later:
-                way(call)  # noqa: B023
-            rows = yield [data.ask()]
-            way(call)  # noqa: B023
-            return rows[0]
+    def method(data: Any) -> Any:
+        way(lambda: call_kernel(kernel))
+        (rows,) = yield [data.ask()]
+        return rows
 
-        with pytest.raises(ArgumentError, match=r"Mine.* calls the kernel by itself"):
-            ms.Method(MethodSpec("mine", "Mine", method), kernel).run(mini())
-    assert ms.Method("vanilla", kernel).run(mini()).complete
+    with pytest.raises(ArgumentError, match=r"Mine.* calls the kernel by itself"):
+        ms.Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
+
+
+@CALLS
+@WAYS
+def test_a_method_that_calls_the_kernel_after_its_first_request_is_refused(way: Any, call_kernel: Any) -> None:
+    kernel = Counting()
+
+    def method(data: Any) -> Any:
+        (rows,) = yield [data.ask()]
+        way(lambda: call_kernel(kernel))
+        return rows
+
+    with pytest.raises(ArgumentError, match=r"Mine.* calls the kernel by itself"):
+        ms.Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
+
+
+def test_a_kernel_that_a_method_called_by_itself_can_be_used_by_other_methods() -> None:
+    kernel = Counting()
+
+    def method(data: Any) -> Any:
+        with_caught_errors(lambda: call_once(kernel))
+        (rows,) = yield [data.ask()]
+        return rows
+
+    with pytest.raises(ArgumentError):
+        ms.Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
+    assert ms.Method("vanilla", kernel).run(benchmark_on_mini()).complete
 
 
 def text_kernel(make_model: Any, make_tokenizer: Any) -> Any:
@@ -183,7 +272,7 @@ def tokens_read(timing: dict[str, float]) -> float:
 def test_tokens_of_a_local_model_are_those_of_its_forecast(name: str, make_model: Any, make_tokenizer: Any) -> None:
     """Counted by the kernel while it runs; the forecast counts them by the tokenizer before."""
     pytest.importorskip("torch")
-    benchmark = mini(limit=2, k=1, unparsed="wrong")
+    benchmark = benchmark_on_mini(limit=2, k=1, unparsed="wrong")
     kernel = text_kernel(make_model, make_tokenizer)
     forecast = forecast_method(name, kernel, [benchmark], calibration_number=9, probe_seconds=0)
     before, _ = kernel.tokens_used
@@ -200,7 +289,7 @@ def test_tokens_of_a_local_model_are_those_of_its_forecast(name: str, make_model
 def test_the_cost_of_a_method_in_a_table_is_that_of_its_own_run(make_model: Any, make_tokenizer: Any) -> None:
     """Whatever another method computed before: the kernel itself runs each prompt once for all of them."""
     pytest.importorskip("torch")
-    benchmark = mini(limit=2, k=1, unparsed="wrong")
+    benchmark = benchmark_on_mini(limit=2, k=1, unparsed="wrong")
     alone = {}
     for name in METHODS_OF_A_LOCAL_MODEL:
         method = ms.Method(name, text_kernel(make_model, make_tokenizer), calibration_number=9)
@@ -218,13 +307,15 @@ def test_the_cost_of_a_method_in_a_table_is_that_of_its_own_run(make_model: Any,
 
 
 def test_the_curve_has_score_and_cost_of_each_method() -> None:
-    table = ms.run_all(Kernel(), mini(), methods=["vanilla", "contextual_calibration"], calibration_number=4)
+    methods = ["vanilla", "contextual_calibration"]
+    table = ms.run_all(Kernel(), benchmark_on_mini(), methods=methods, calibration_number=4)
 
-    rows = table.curve()
+    vanilla, calibration = table.curve()
 
-    assert [row["method"] for row in rows] == list(table)
-    assert [row["title"] for row in rows] == [ms.METHODS[name].title for name in table]
-    for row, result in zip(rows, table.results(), strict=True):
+    assert (vanilla["method"], vanilla["title"]) == ("vanilla", ms.METHODS["vanilla"].title)
+    assert calibration["method"] == "contextual_calibration"
+    assert calibration["title"] == ms.METHODS["contextual_calibration"].title
+    for row, result in zip([vanilla, calibration], table.results(), strict=True):
         interval = result.means.intervals["accuracy"]
         assert row["prompts"] == result.timing["training_prompts"] + result.timing["test_prompts"]
         assert row["accuracy"] == result.averaged["accuracy"]
@@ -232,7 +323,7 @@ def test_the_curve_has_score_and_cost_of_each_method() -> None:
 
 
 def test_tokens_are_undefined_for_a_kernel_that_does_not_count_them() -> None:
-    (row,) = ms.run_all(Kernel(), mini(), methods=["vanilla"]).curve()
+    (row,) = ms.run_all(Kernel(), benchmark_on_mini(), methods=["vanilla"]).curve()
 
     assert row["tokens"] is None
 
@@ -247,7 +338,7 @@ def test_tokens_of_a_method_with_a_failed_prompt_are_undefined(make_model: Any, 
 
     kernel = text_kernel(make_model, make_tokenizer)
     methods = [MethodSpec("broken", "Broken", with_an_empty_text), "vanilla"]
-    benchmark = mini(limit=2, k=1, unparsed="wrong")
+    benchmark = benchmark_on_mini(limit=2, k=1, unparsed="wrong")
 
     broken, vanilla = ms.run_all(kernel, benchmark, methods=methods, on_error="collect").curve()
 
@@ -262,73 +353,98 @@ def test_tokens_of_all_samples_are_counted(make_model: Any, make_tokenizer: Any)
     kernel = text_kernel(make_model, make_tokenizer)
     method = ms.Method("generate", kernel, samples=2, max_new_tokens=3)
 
-    timing = method.run(mini(limit=2, k=1, unparsed="wrong"), on_error="collect").timing
+    timing = method.run(benchmark_on_mini(limit=2, k=1, unparsed="wrong"), on_error="collect").timing
 
     assert (timing["test_tokens_read"], timing["test_tokens_generated"]) == kernel.tokens_used
     assert 2 * 4 * 1 <= timing["test_tokens_generated"] <= 2 * 4 * 3
 
 
-SETS_ITSELF = {"ppl_icl": "Template_sens", "topk": "Demo_sens", "sa_icl": "Demo_sens", "ensemble": "Demo_sens"}
+LEFT_OUT = {"ppl_icl": "Template_sens", "topk": "Demo_sens", "sa_icl": "Demo_sens", "ensemble": "Demo_sens"}
+"""By method: the benchmark of the suite that would set what the method sets itself."""
 
 
-def group() -> Suite:
+def suite_on_mini() -> Suite:
     return Suite(k=2, datasets=["mini"], limit=2)
 
 
-@pytest.mark.parametrize("name", SETS_ITSELF)
-def test_only_the_member_of_a_group_that_does_not_fit_is_left_out(name: str) -> None:
-    left_out = SETS_ITSELF[name]
+@pytest.mark.parametrize(("method", "left_out"), LEFT_OUT.items())
+def test_only_the_benchmark_of_a_suite_that_does_not_fit_is_left_out(method: str, left_out: str) -> None:
+    results: Any = ms.Method(method, Kernel(), calibration_number=4).run(suite_on_mini())
 
-    results: Any = ms.Method(name, Kernel(), calibration_number=4).run(group())
-
-    assert list(results) == [member for member in group().members if member != left_out]
+    assert list(results) == [name for name in suite_on_mini().members if name != left_out]
     assert left_out in results.skipped[left_out]
     assert f"left out: {results.skipped[left_out]}" in str(results)
-    assert [result for result in results.results() if not result.complete] == []
-
-
-@pytest.mark.parametrize("name", SETS_ITSELF)
-def test_a_table_of_methods_that_leave_out_different_members_is_verified(name: str) -> None:
-    other = "topk" if name == "ppl_icl" else "ppl_icl"  # it leaves out another member
-
-    table = ms.run_all(Kernel(), group(), calibration_number=4, methods=["vanilla", name, other])
-
-    assert [message for finding in verify(table) for message in finding.contradicted] == []
-    alone: Any = ms.Method(name, Kernel(), calibration_number=4).run(group())
-    assert f"left out: {alone.skipped[SETS_ITSELF[name]]}" in str(table)
-
-
-@pytest.mark.parametrize("name", SETS_ITSELF)
-def test_a_member_that_does_not_fit_is_refused_on_its_own(name: str) -> None:
-    kernel, member = Kernel(), SETS_ITSELF[name]
-
-    with pytest.raises(ArgumentError, match=member):
-        ms.Method(name, kernel, calibration_number=4).run(group()[member])
-    assert kernel.ran == []
+    for result in results.results():
+        assert result.complete
 
 
 @pytest.mark.parametrize(
-    ("feature", "named"), [("log_probabilities", "log-probabilities"), ("hidden", "hidden states")]
+    ("method", "other_method"),
+    [("ppl_icl", "topk"), ("topk", "ppl_icl"), ("sa_icl", "ppl_icl"), ("ensemble", "ppl_icl")],
 )
-def test_a_requested_feature_that_the_kernel_lacks_is_refused_first(feature: str, named: str) -> None:
-    """Nothing that the record of the method declares; the request says it."""
-    called = []
+def test_a_table_of_methods_that_leave_out_different_benchmarks_is_verified(method: str, other_method: str) -> None:
+    methods = ["vanilla", method, other_method]
 
-    def kernel(prompt: str, label_space: list[str]) -> list[float]:
-        called.append(prompt)
+    table = ms.run_all(Kernel(), suite_on_mini(), calibration_number=4, methods=methods)
+
+    for finding in verify(table):
+        assert finding.contradicted == ()
+    alone: Any = ms.Method(method, Kernel(), calibration_number=4).run(suite_on_mini())
+    assert f"left out: {alone.skipped[LEFT_OUT[method]]}" in str(table)
+
+
+@pytest.mark.parametrize(("method", "benchmark_name"), LEFT_OUT.items())
+def test_a_benchmark_that_does_not_fit_is_refused_on_its_own(method: str, benchmark_name: str) -> None:
+    kernel = Kernel()
+
+    with pytest.raises(ArgumentError, match=benchmark_name):
+        ms.Method(method, kernel, calibration_number=4).run(suite_on_mini()[benchmark_name])
+    assert kernel.ran == []
+
+
+class UniformModel:
+    """A plain function of probabilities, which counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+        self.calls += 1
         return [1 / len(label_space)] * len(label_space)
 
-    def method(data: Any) -> Any:
-        rows = yield [data.ask(), data.ask(feature, ["a prompt"], role="train")]
-        return rows[0]
 
-    mine = MethodSpec("mine", "Mine", method)
-    with pytest.raises(ArgumentError, match=f"Mine.* needs {named}, .*; it provides label scores\\."):
-        ms.Method(mine, kernel).run(mini())
-    assert not called
-    table = ms.run_all(kernel, mini(), methods=["vanilla", mine])
-    assert named in table.skipped["mine"]
-    assert "vanilla" in table
+def method_that_requests(feature: str) -> MethodSpec:
+    """Return a method that requests a feature of a prompt; its record does not declare it."""
+
+    def steps(data: Any) -> Any:
+        rows, _ = yield [data.ask(), data.ask(feature, ["a prompt"], role="train")]
+        return rows
+
+    return MethodSpec("mine", "Mine", steps)
+
+
+FEATURES = pytest.mark.parametrize(
+    ("feature", "title"), [("log_probabilities", "log-probabilities"), ("hidden", "hidden states")]
+)
+
+
+@FEATURES
+def test_a_feature_that_the_model_lacks_is_refused_before_the_first_query(feature: str, title: str) -> None:
+    model = UniformModel()
+
+    with pytest.raises(ArgumentError, match=f"Mine.* needs {title}, .*; it provides label scores\\."):
+        ms.Method(method_that_requests(feature), model).run(benchmark_on_mini())
+    assert model.calls == 0
+
+
+@FEATURES
+def test_a_table_skips_a_method_that_requests_a_feature_that_the_model_lacks(feature: str, title: str) -> None:
+    methods = ["vanilla", method_that_requests(feature)]
+
+    table = ms.run_all(UniformModel(), benchmark_on_mini(), methods=methods)
+
+    assert list(table) == ["vanilla"]
+    assert title in table.skipped["mine"]
 
 
 @pytest.mark.parametrize("yielded", [None, "probabilities", ["probabilities"]])
@@ -338,25 +454,29 @@ def test_a_method_that_yields_no_requests_is_refused(yielded: Any) -> None:
         return rows
 
     with pytest.raises(ArgumentError, match=r"Mine.*expected a list of requests: yield \[data\.ask\(\.\.\.\)\]"):
-        ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+        ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(benchmark_on_mini())
 
 
-def changing_rows(data: Any) -> Any:
-    """A method that works in place: each row of the same prompt is its own."""
-    rows, again, vectors = yield [data.ask(), data.ask(), data.ask("hidden")]
-    for row, vector in zip(rows, vectors, strict=True):
+def changes_its_rows(data: Any) -> Any:
+    """Reverse the probabilities of a request in place, and set encodings to zero."""
+    rows, same_rows, encodings = yield [data.ask(), data.ask(), data.ask("hidden")]
+    for row, encoding in zip(rows, encodings, strict=True):
         row.reverse()
-        vector[:] = 0.0
-    assert [(row, other) for row, other in zip(rows, again, strict=True) if row != other[::-1]] == []
+        encoding[:] = 0.0
+    for row, unchanged_row in zip(rows, same_rows, strict=True):
+        assert row == unchanged_row[::-1], "a change in one request changed the other"
     return rows
 
 
-def test_a_method_that_changes_its_rows_changes_no_other_method() -> None:
-    methods = [MethodSpec("mine", "Mine", changing_rows), "vanilla", "batch_calibration", "topk"]
-    table = ms.run_all(Kernel(), mini(), methods=methods)
-    assert not table.skipped
-    for name in ("vanilla", "batch_calibration", "topk"):
-        assert dict(table[name]) == dict(ms.Method(name, Kernel()).run(mini()))
+@pytest.mark.parametrize("other_method", ["vanilla", "batch_calibration", "topk"])
+def test_a_method_that_changes_its_rows_changes_no_other_method(other_method: str) -> None:
+    methods = [MethodSpec("mine", "Mine", changes_its_rows), other_method]
+
+    table = ms.run_all(Kernel(), benchmark_on_mini(), methods=methods)
+
+    alone = ms.Method(other_method, Kernel()).run(benchmark_on_mini())
+    assert list(table) == ["mine", other_method]
+    assert dict(table[other_method]) == dict(alone)
 
 
 @pytest.mark.parametrize("mode", ["in_domain", "out_of_domain"])
@@ -367,55 +487,84 @@ def test_a_method_cannot_draw_demonstrations_by_labels_that_it_does_not_know(mod
         return rows
 
     with pytest.raises(ArgumentError, match="labels of test rows, which a method does not know"):
-        ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+        ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(benchmark_on_mini())
 
 
 def test_a_function_of_texts_can_be_a_feature_of_the_queries() -> None:
+    """A method that predicts the length of a prompt modulo the three labels."""
+
     def method(data: Any) -> Any:
         (lengths,) = yield [data.ask(lambda texts: [[len(text)] for text in texts])]
         return [length % 3 for (length,) in lengths]
 
-    benchmark = mini()
+    benchmark = benchmark_on_mini()
     result: Any = ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(benchmark)
-    assert [query.prediction for query in result.queries()] == [
-        len(query.prompt) % 3 for query in benchmark[0].all_queries()
-    ]
+
+    predictions = [query.prediction for query in result.queries()]
+    assert predictions == [len(query.prompt) % 3 for query in benchmark[0].all_queries()]
 
 
 def test_one_method_by_its_name() -> None:
-    assert [*ms.run_all(Kernel(), mini(), methods="vanilla")] == ["vanilla"]
+    assert [*ms.run_all(Kernel(), benchmark_on_mini(), methods="vanilla")] == ["vanilla"]
 
 
 def test_a_method_may_request_nothing() -> None:
-    def first(data: Any) -> Any:
+    def always_first_label(data: Any) -> Any:
         yield from ()
         return [0] * len(data.queries)
 
     kernel = Kernel()
-    table = ms.run_all(kernel, mini(), methods=[MethodSpec("first", "First", first), MethodSpec("one", "One", first)])
-    assert [result.timing["test_prompts"] for result in table.results()] == [0, 0]
-    assert not kernel.ran
+    result = ms.Method(MethodSpec("mine", "Mine", always_first_label), kernel).run(benchmark_on_mini())
+
+    assert result.timing["test_prompts"] == 0
+    assert kernel.ran == []
 
 
-def test_data_cannot_be_changed() -> None:
-    """Other prompts are other data, so that two views never share a change."""
-    seen = []
+def test_two_methods_of_a_table_may_request_nothing() -> None:
+    def always_first_label(data: Any) -> Any:
+        yield from ()
+        return [0] * len(data.queries)
+
+    methods = [MethodSpec("one", "One", always_first_label), MethodSpec("two", "Two", always_first_label)]
+    one, two = ms.run_all(Kernel(), benchmark_on_mini(), methods=methods).results()
+
+    assert one.timing["test_prompts"] == 0
+    assert two.timing["test_prompts"] == 0
+
+
+def test_a_view_has_other_prompts_and_leaves_the_data_unchanged() -> None:
+    """So that two views never share a change."""
+    data = data_for_a_method(benchmark_on_mini())
+    prompts_before = [query.prompt for query in data.queries]
+
+    view = data.on(instruction="Sort. ").on(demonstrations=[[0, 1]] * 4)
+
+    for query in view.queries:
+        assert query.prompt.startswith("Sort. ")
+    assert [query.prompt for query in data.queries] == prompts_before
+
+
+@pytest.mark.parametrize("attribute", ["variant", "options", "_experimentor", "demonstrations"])
+def test_attributes_of_the_data_of_a_method_cannot_be_assigned(attribute: str) -> None:
+    data = data_for_a_method(benchmark_on_mini())
+
+    with pytest.raises(AttributeError):
+        setattr(data, attribute, None)
+
+
+def test_predictions_of_a_view_are_those_of_its_prompts() -> None:
+    prompts: list[str] = []
 
     def method(data: Any) -> Any:
-        before = [query.prompt for query in data.queries]
-        view = data.on(instruction="Sort. ").on(demonstrations=[[0, 1] for _ in data.demonstrations])
-        assert [query for query in view.queries if not query.prompt.startswith("Sort. ")] == []
-        assert [query.prompt for query in data.queries] == before
-        for name in ("variant", "options", "_experimentor", "demonstrations"):
-            with pytest.raises(AttributeError):
-                setattr(data, name, None)
-        seen.append(view)
+        view = data.on(instruction="Sort. ").on(demonstrations=[[0, 1]] * 4)
+        prompts[:] = [query.prompt for query in view.queries]
         (rows,) = yield [view.ask()]
         return view.predictions(rows)
 
-    result: Any = ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini(), return_outputs=True)
-    expected = Kernel().batch([query.prompt for query in seen[-1].queries], mini()[0].get_label_space())
-    assert rows_of(result) == expected
+    benchmark = benchmark_on_mini()
+    result: Any = ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(benchmark, return_outputs=True)
+
+    assert predictions_of(result) == Kernel().batch(prompts, benchmark[0].get_label_space())
 
 
 @pytest.mark.parametrize("number", [0, 2, 97])
@@ -429,48 +578,45 @@ def test_a_test_row_without_demonstrations_of_its_own_is_refused(number: int) ->
 
     kernel = Kernel()
     with pytest.raises(ArgumentError, match=f"got {number} lists, expected one for each of the 4 test rows"):
-        ms.Method(MethodSpec("mine", "Mine", method), kernel).run(mini())
+        ms.Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
     assert not kernel.ran
 
 
-OTHER_TEMPLATE = Template("Sort. ", ("Text: ",), (" |",), "Topic: ", " #", "")
+OTHER_TEMPLATE = Template(
+    instruction="Sort. ",
+    input_text_prefixes=("Text: ",),
+    input_text_affixes=(" |",),
+    label_prefix="Topic: ",
+    label_affix=" #",
+    query_prefix="",
+)
 
 
-@pytest.mark.parametrize("template", ["1012", OTHER_TEMPLATE])
-def test_views_in_any_order_have_the_prompts_of_one_view(template: Any) -> None:
+VIEW_CHANGES = ["template", "noisy_channel", "query_texts", "demonstrations"]
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(VIEW_CHANGES)], ids=", ".join)
+@pytest.mark.parametrize(("template", "label_affix"), [("1012", "\t"), (OTHER_TEMPLATE, " #")], ids=["levels", "own"])
+def test_views_in_any_order_have_the_prompts_of_one_view(
+    template: Any, label_affix: str, order: tuple[str, ...]
+) -> None:
     changes = {"template": template, "noisy_channel": True, "query_texts": "N/A", "demonstrations": [[1, 2]] * 4}
-    prompts_of_view = []
+    data = data_for_a_method(benchmark_on_mini())
 
-    def prompts(view: Any) -> Any:
-        return [query.prompt for query in view.queries]
+    one_view = data.on(**changes)
+    view = data
+    for name in order:
+        view = view.on(**{name: changes[name]})
 
-    def method(data: Any) -> Any:
-        prompts_of_view.append(prompts(data.on(**changes)))
-        for order in itertools.permutations(changes):
-            view = data
-            for name in order:
-                view = view.on(**{name: changes[name]})
-            prompts_of_view.append(prompts(view))
-        (rows,) = yield [data.ask()]
-        return rows
-
-    ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
-    in_one_call, *in_several_calls = prompts_of_view
-    assert len(in_several_calls) >= 24
-    assert [prompts for prompts in in_several_calls if prompts != in_one_call] == []
-    label_affix = "\t" if template == "1012" else " #"
-    assert label_affix in in_one_call[0][0]
+    assert [query.prompt for query in view.queries] == [query.prompt for query in one_view.queries]
+    assert label_affix in view.queries[0].prompt[0]
 
 
 def test_an_instruction_after_a_template_is_kept_in_the_noisy_channel() -> None:
-    def method(data: Any) -> Any:
-        view = data.on(template=OTHER_TEMPLATE).on(instruction="Look: ").on(noisy_channel=True)
-        assert view.queries[0].prompt[0].startswith("Look: ")
-        assert (
-            view.queries[0].prompt
-            == data.on(template=OTHER_TEMPLATE, instruction="Look: ", noisy_channel=True).queries[0].prompt
-        )
-        (rows,) = yield [data.ask()]
-        return rows
+    data = data_for_a_method(benchmark_on_mini())
 
-    ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+    view = data.on(template=OTHER_TEMPLATE).on(instruction="Look: ").on(noisy_channel=True)
+
+    one_view = data.on(template=OTHER_TEMPLATE, instruction="Look: ", noisy_channel=True)
+    assert view.queries[0].prompt[0].startswith("Look: ")
+    assert view.queries[0].prompt == one_view.queries[0].prompt

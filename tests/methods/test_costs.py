@@ -16,12 +16,12 @@ from StaICC.methods.contract import MethodSpec
 from StaICC.methods.run import Method, run_all
 from StaICC.prompting.prompt_text import extended
 from StaICC.results.result import Result
-from tests.methods.fakes import Kernel, mini
+from tests.methods.fakes import Kernel, benchmark_on_mini
 
 
 def run(steps: Any, benchmark: Any = None, kernel: Any = None) -> Result:
     method = Method(MethodSpec("mine", "Mine", steps), kernel or Kernel(), calibration_number=4)
-    result = method.run(benchmark or mini())
+    result = method.run(benchmark or benchmark_on_mini())
     assert isinstance(result, Result)
     return result
 
@@ -79,21 +79,21 @@ def test_demonstrations_of_a_training_prompt_count_as_labelled() -> None:
 
 @pytest.mark.parametrize("k", [0, 1, 3])
 def test_a_query_uses_the_demonstrations_of_all_its_prompts(k: int) -> None:
-    plain = Method("vanilla", Kernel()).run(mini(k=k))
+    plain = Method("vanilla", Kernel()).run(benchmark_on_mini(k=k))
     assert plain.timing["labelled_per_query"] == k
     if k:
-        ensemble = Method("ensemble", Kernel(), sets=3).run(mini(k=k))
+        ensemble = Method("ensemble", Kernel(), sets=3).run(benchmark_on_mini(k=k))
         lists = ensemble.timing["labelled_per_query"]
         assert 2 * k < lists <= 3 * k  # three lists for each query, which may share a row
 
 
 @pytest.mark.parametrize("kind", [TemplateSensitivity, DemonstrationSensitivity, GLER])
 def test_a_demonstration_is_one_row_whatever_its_template_and_label(kind: Any) -> None:
-    assert Method("vanilla", Kernel()).run(mini(k=2, kind=kind)).timing["labelled_per_query"] == 2
+    assert Method("vanilla", Kernel()).run(benchmark_on_mini(k=2, kind=kind)).timing["labelled_per_query"] == 2
 
 
 def test_a_demonstration_with_several_templates_is_one_row() -> None:
-    several = Method("ensemble", Kernel(), sets=1, templates=3).run(mini(k=2))
+    several = Method("ensemble", Kernel(), sets=1, templates=3).run(benchmark_on_mini(k=2))
     assert several.timing["labelled_per_query"] == 2
 
 
@@ -110,19 +110,19 @@ def test_the_queries_of_a_view_are_shown_its_demonstrations(by_queries: bool) ->
 
 def test_a_data_set_that_fails_has_the_costs_of_what_was_asked() -> None:
     """Signature and costs do not depend on whether the method could learn from the rows that it got."""
-    complete = Method("temperature_scaling", Kernel(), calibration_number=4).run(mini())
+    complete = Method("temperature_scaling", Kernel(), calibration_number=4).run(benchmark_on_mini())
     broken = Kernel(fails=lambda feature, prompt: OutputError("gone"))
-    failed = Method("temperature_scaling", broken, calibration_number=4).run(mini(), on_error="collect")
+    failed = Method("temperature_scaling", broken, calibration_number=4).run(benchmark_on_mini(), on_error="collect")
     for name in ("training_prompts", "labelled_in_training"):
         assert failed.timing[name] == complete.timing[name] > 0
     assert failed.signature.fields["method"] == complete.signature.fields["method"] == "temperature_scaling paper n=4"
-    assert failed.details["mini"].failed == len(mini()[0])
+    assert failed.details["mini"].failed == len(benchmark_on_mini()[0])
 
 
 @pytest.mark.parametrize("reasoning", [False, True])
 def test_generated_texts_follow_the_demonstrations_of_their_query(reasoning: bool) -> None:
     """The prompts differ from those of the benchmark: they end without a blank, or in the reasoning."""
-    generated = Method("generate", Kernel(), reasoning=reasoning).run(mini(k=3))
+    generated = Method("generate", Kernel(), reasoning=reasoning).run(benchmark_on_mini(k=3))
     assert generated.timing["labelled_per_query"] == 3
 
 
@@ -136,7 +136,7 @@ def test_prompts_with_demonstrations_of_unknown_queries_leave_the_number_undefin
             ]
             return rows
 
-        return run(extends, mini(k=3)).timing
+        return run(extends, benchmark_on_mini(k=3)).timing
 
     assert asks(with_query=True)["labelled_per_query"] == 3
     assert "labelled_per_query" not in asks(with_query=False)
@@ -147,7 +147,7 @@ def test_a_text_that_is_the_prompt_of_a_query_shows_its_demonstrations() -> None
         (rows,) = yield [data.ask(prompts=[query.prompt for query in data.queries])]
         return rows
 
-    assert run(asks_texts, mini(k=3)).timing["labelled_per_query"] == 3
+    assert run(asks_texts, benchmark_on_mini(k=3)).timing["labelled_per_query"] == 3
 
 
 def test_prompts_that_a_method_wrote_itself_are_not_those_of_the_benchmark() -> None:
@@ -158,16 +158,16 @@ def test_prompts_that_a_method_wrote_itself_are_not_those_of_the_benchmark() -> 
         (rows,) = yield [data.ask("probabilities", prompts)]
         return [rows[query.row] for query in data.queries]
 
-    assert run(without_demonstrations, mini(k=2)).timing["labelled_per_query"] == 0
+    assert run(without_demonstrations, benchmark_on_mini(k=2)).timing["labelled_per_query"] == 0
 
 
 # -- texts
 
 
 def test_the_noisy_channel_counts_a_text_for_each_label() -> None:
-    result = Method("noisy_channel", Kernel()).run(mini())
-    queries = len(mini()[0])
-    assert result.timing["test_prompts"] == queries * len(mini()[0].get_label_space())
+    result = Method("noisy_channel", Kernel()).run(benchmark_on_mini())
+    queries = len(benchmark_on_mini()[0])
+    assert result.timing["test_prompts"] == queries * len(benchmark_on_mini()[0].get_label_space())
 
 
 def test_encodings_of_test_texts_are_a_cost_of_the_test() -> None:
@@ -198,7 +198,7 @@ def halves(judge: Any) -> Any:
 
 def test_a_further_model_is_asked_and_recorded(tmp_path: Path) -> None:
     judge, kernel = Judge(), Kernel()
-    benchmark = mini()
+    benchmark = benchmark_on_mini()
     method = Method(MethodSpec("mine", "Mine", halves(judge)), kernel)
     result: Any = method.run(benchmark, return_outputs=True)
     prompts = benchmark[0].prompt_set()
@@ -261,7 +261,7 @@ def test_the_provenance_has_the_digest_of_all_that_was_asked() -> None:
 
 
 def test_vanilla_inference_has_the_provenance_of_a_plain_run() -> None:
-    assert Method("vanilla", Kernel()).run(mini()).provenance == mini()(Kernel()).provenance  # type: ignore[union-attr]
+    assert Method("vanilla", Kernel()).run(benchmark_on_mini()).provenance == benchmark_on_mini()(Kernel()).provenance  # type: ignore[union-attr]
 
 
 # -- composition
@@ -275,7 +275,7 @@ def test_methods_compose_by_their_records() -> None:
         return (yield from calibrate(data.on(demonstrations=turned), batch_size=2))
 
     composed = run(last_first)
-    benchmark = mini()
+    benchmark = benchmark_on_mini()
     lists = [list(reversed(positions)) for positions in benchmark[0].demonstration_lists()]
     benchmark[0].set_demonstration_sampler(lists[: len(benchmark[0].test_set())])
     alone = Method("batch_calibration", Kernel(), batch_size=2).run(benchmark)
@@ -287,14 +287,14 @@ def test_a_method_inside_another_has_the_same_variant() -> None:
         return (yield from METHODS["contextual_calibration"](data))
 
     spec = MethodSpec("inside", "Inside", inside)
-    alone = Method("contextual_calibration", Kernel(), "0.1.1", calibration_number=4).run(mini())
-    assert dict(Method(spec, Kernel(), "0.1.1", calibration_number=4).run(mini())) == dict(alone)
+    alone = Method("contextual_calibration", Kernel(), "0.1.1", calibration_number=4).run(benchmark_on_mini())
+    assert dict(Method(spec, Kernel(), "0.1.1", calibration_number=4).run(benchmark_on_mini())) == dict(alone)
 
     def not_in_the_release(data: Any) -> Any:
         return (yield from METHODS["dc_pmi"](data))
 
     with pytest.raises(ArgumentError, match="the release has no method 'dc_pmi'"):
-        Method(MethodSpec("inside", "Inside", not_in_the_release), Kernel(), "0.1.1").run(mini())
+        Method(MethodSpec("inside", "Inside", not_in_the_release), Kernel(), "0.1.1").run(benchmark_on_mini())
 
 
 def test_a_row_is_not_changed_by_what_other_methods_read() -> None:
@@ -310,5 +310,5 @@ def test_a_row_is_not_changed_by_what_other_methods_read() -> None:
         return rows
 
     methods = [MethodSpec("one", "One", reads), MethodSpec("two", "Two", reads_not)]
-    table = run_all(Kernel(), mini(), methods=methods)
+    table = run_all(Kernel(), benchmark_on_mini(), methods=methods)
     assert [result.timing["labelled_in_training"] for result in table.results()] == [1, 0]

@@ -15,7 +15,7 @@ import pytest
 from StaICC.methods.run import Method
 from StaICC.methods.training_prompts import content_free_prompts, labelled_prompts
 from StaICC.prompting.stable_random import StableRandom
-from tests.methods.fakes import Kernel, mini, rows_of
+from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
 
 TOLERANCE = 1e-9
 
@@ -37,7 +37,7 @@ FACTORS = [0.3, 1.0, 1.7]
 
 def predicted(name: str, kernel: Kernel, benchmark: Any, **options: Any) -> Any:
     result: Any = Method(name, kernel, calibration_number=40, **options).run(benchmark, return_outputs=True)
-    return numpy.array(rows_of(result))
+    return numpy.array(predictions_of(result))
 
 
 def probabilities(kernel: Kernel, prompts: list[str], labels: list[str]) -> Any:
@@ -48,7 +48,7 @@ def probabilities(kernel: Kernel, prompts: list[str], labels: list[str]) -> Any:
 def test_topk_shows_the_rows_with_the_nearest_encodings(factor: float) -> None:
     """Liu et al. 2022, algorithm 1: the k rows with the smallest ||v_i - v_test||, by increasing distance."""
     kernel = Sharpened(factor)
-    experimentor = mini(k=3, limit=8)[0]
+    experimentor = benchmark_on_mini(k=3, limit=8)[0]
     pool = experimentor.demonstration_set()
     encodings = kernel.hidden_states([" ".join(pool.texts(row)) for row in range(len(pool))]).astype(float)
     prompts = []
@@ -60,14 +60,14 @@ def test_topk_shows_the_rows_with_the_nearest_encodings(factor: float) -> None:
         shown = [pool[int(row)] for row in nearest]
         prompts.append(experimentor.prompt_former.write_prompt_from_dataline(shown, list(texts)))
     expected = probabilities(kernel, prompts, experimentor.get_label_space())
-    assert numpy.abs(predicted("topk", kernel, mini(k=3, limit=8)) - expected).max() <= TOLERANCE
+    assert numpy.abs(predicted("topk", kernel, benchmark_on_mini(k=3, limit=8)) - expected).max() <= TOLERANCE
 
 
 @pytest.mark.parametrize("factor", FACTORS)
 def test_the_ensemble_over_orders_is_the_mean_of_the_predictions(factor: float) -> None:
     """P(y | x) = mean over orders of P(y | x, demonstrations in this order); all 6 orders of 3 demonstrations."""
     kernel = Sharpened(factor)
-    experimentor = mini(k=3, limit=8)[0]
+    experimentor = benchmark_on_mini(k=3, limit=8)[0]
     pool = experimentor.demonstration_set()
     expected = []
     for query, demonstrations in enumerate(experimentor.demonstration_lists()[:8]):
@@ -77,7 +77,7 @@ def test_the_ensemble_over_orders_is_the_mean_of_the_predictions(factor: float) 
             texts = experimentor.test_set().texts(query)
             prompts.append(experimentor.prompt_former.write_prompt_from_dataline(shown, list(texts)))
         expected.append(probabilities(kernel, prompts, experimentor.get_label_space()).mean(axis=0))
-    found = predicted("permutation_ensemble", kernel, mini(k=3, limit=8), orders=6)
+    found = predicted("permutation_ensemble", kernel, benchmark_on_mini(k=3, limit=8), orders=6)
     assert numpy.abs(found - numpy.array(expected)).max() <= TOLERANCE
 
 
@@ -85,7 +85,7 @@ def test_the_ensemble_over_orders_is_the_mean_of_the_predictions(factor: float) 
 def test_linear_calibration_is_a_probe_trained_by_gradient_descent(factor: float) -> None:
     """Abbas et al. 2024: softmax(A p + b), A from diag(p_cf)^-1 and b from 0, SGD on the cross-entropy."""
     kernel = Sharpened(factor)
-    benchmark = mini(k=2, limit=8)
+    benchmark = benchmark_on_mini(k=2, limit=8)
     method = Method("linear_calibration", kernel, calibration_number=40, learning_rate=0.05, epochs=7)
     data = method.started(benchmark[0]).data
     labels = data.label_space
@@ -148,7 +148,7 @@ def clustered(points: Any, centres: Any) -> Any:
 def test_prototypical_calibration_is_a_mixture_whose_components_are_assigned_to_labels(factor: float) -> None:
     """Han et al. 2023, equations 2 to 6: a mixture of log p, the assignment of the largest sum of means, posteriors."""
     kernel = Sharpened(factor)
-    benchmark = mini(k=2, limit=8)
+    benchmark = benchmark_on_mini(k=2, limit=8)
     data = Method("prototypical_calibration", kernel, calibration_number=40).started(benchmark[0]).data
     labels = data.label_space
     training_prompts, _ = labelled_prompts(data)

@@ -10,7 +10,7 @@ from StaICC import Normal, TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.methods.run import Method
 from StaICC.methods.training_prompts import GivenSource, labelled_prompts
-from tests.methods.fakes import Kernel, mini, rows_of
+from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
 
 numpy = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch")
@@ -101,7 +101,7 @@ def test_queries_without_demonstrations_are_steered_from_inputs_to_answers(parts
     for row in range(3):
         prompt = write([], experimentor.test_set().get_input_text(row))
         expected.append(steered_probabilities(model, tokenizer, prompt, vectors, tokens))
-    assert rows_of(result)[:3] == [pytest.approx(row, abs=1e-5) for row in expected]
+    assert predictions_of(result)[:3] == [pytest.approx(row, abs=1e-5) for row in expected]
 
     assert result.timing["training_prompts"] == len({*inputs, *(prefix + labels[label] for label in truth)})
     assert result.timing["test_prompts"] == 3
@@ -114,15 +114,17 @@ def test_strength_zero_is_the_model_without_demonstrations(parts: Any) -> None:
 
     kernel = CausalLMKernel(*parts)
     run = Method("in_context_vectors", kernel, calibration_number=EXAMPLES, strength=0.0).run
-    steered: Any = run(mini(), return_outputs=True)
-    bare: Any = mini(k=0)(kernel, return_outputs=True)
-    assert rows_of(steered) == [pytest.approx(row, abs=1e-5) for row in rows_of(bare)[: len(rows_of(steered))]]
+    steered: Any = run(benchmark_on_mini(), return_outputs=True)
+    bare: Any = benchmark_on_mini(k=0)(kernel, return_outputs=True)
+    assert predictions_of(steered) == [
+        pytest.approx(row, abs=1e-5) for row in predictions_of(bare)[: len(predictions_of(steered))]
+    ]
 
 
 def test_each_template_has_vectors_of_its_own() -> None:
-    one_template: Any = Method("in_context_vectors", Kernel(), calibration_number=4).run(mini(limit=2))
+    one_template: Any = Method("in_context_vectors", Kernel(), calibration_number=4).run(benchmark_on_mini(limit=2))
     all_templates: Any = Method("in_context_vectors", Kernel(), calibration_number=4).run(
-        mini(limit=2, kind=TemplateSensitivity)
+        benchmark_on_mini(limit=2, kind=TemplateSensitivity)
     )
     inputs_of_one_template = 4
     assert one_template.timing["training_prompts"] <= 2 * inputs_of_one_template
@@ -139,7 +141,7 @@ class OwnScores(Kernel):
 def test_kernels_that_cannot_steer_are_refused_before_the_first_query() -> None:
     kernel = OwnScores()
     with pytest.raises(ArgumentError, match=r"cannot steer its layers: .*a class that overrides other methods"):
-        Method("in_context_vectors", kernel).run(mini())
+        Method("in_context_vectors", kernel).run(benchmark_on_mini())
     with pytest.raises(ArgumentError, match=r"strength: got -1\.0"):
-        Method("in_context_vectors", kernel, strength=-1.0).run(mini())
+        Method("in_context_vectors", kernel, strength=-1.0).run(benchmark_on_mini())
     assert kernel.ran == []

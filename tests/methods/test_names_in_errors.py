@@ -10,7 +10,7 @@ from StaICC.errors import ArgumentError, OutputError
 from StaICC.methods.contract import MethodSpec
 from StaICC.methods.many_shot import run_many_shot
 from StaICC.methods.run import Method, run_all
-from tests.methods.fakes import Kernel, mini
+from tests.methods.fakes import Kernel, benchmark_on_mini
 
 
 def refusing(message: str) -> MethodSpec:
@@ -27,14 +27,14 @@ def refusing(message: str) -> MethodSpec:
 def test_an_error_names_the_method_and_the_data_set(message: str) -> None:
     """A message may begin with the same words as the title of its method; this does not say where it happened."""
     with pytest.raises(ArgumentError) as raised:
-        Method(refusing(message), Kernel()).run(mini())
+        Method(refusing(message), Kernel()).run(benchmark_on_mini())
 
     assert str(raised.value) == f"k-NN, mini: {message}"
 
 
 @pytest.mark.parametrize("message", ["k-NN needs more rows", "got 1 row, expected 2"])
 def test_the_reason_of_a_skipped_method_names_the_method_and_the_data_set(message: str) -> None:
-    table = run_all(Kernel(), mini(), methods=["vanilla", refusing(message)])
+    table = run_all(Kernel(), benchmark_on_mini(), methods=["vanilla", refusing(message)])
 
     assert table.skipped["refuses"] == f"k-NN, mini: {message}"
 
@@ -52,7 +52,7 @@ def test_the_reason_of_a_skipped_run_names_its_k() -> None:
 
     method = Method(MethodSpec("refuses", "Refuses", refuses_more_than_no_demonstration), Kernel())
 
-    table = run_many_shot(method, lambda k: mini(k=k), [0, 2, 3])
+    table = run_many_shot(method, lambda k: benchmark_on_mini(k=k), [0, 2, 3])
 
     assert table.skipped == {
         "k=2": "k = 2: Refuses, mini: got 1 row, expected 2",
@@ -69,7 +69,7 @@ def one_prediction_too_few(data: Any) -> Any:
 def test_the_reason_of_wrong_predictions_names_the_benchmark_once() -> None:
     short = MethodSpec("short", "Short", one_prediction_too_few)
 
-    table = run_all(Kernel(), mini(), methods=["vanilla", short])
+    table = run_all(Kernel(), benchmark_on_mini(), methods=["vanilla", short])
 
     assert table.skipped["short"].startswith("Short: Normal, mini: got 7 predictions, expected 8")
 
@@ -78,7 +78,7 @@ def test_an_error_of_the_model_names_the_query_once() -> None:
     fails_always = Kernel(fails=lambda feature, prompt: OutputError("gone"))
 
     with pytest.raises(OutputError, match=r"^Batch calibration: Normal, mini, query 0: "):
-        Method("batch_calibration", fails_always).run(mini())
+        Method("batch_calibration", fails_always).run(benchmark_on_mini())
 
 
 def test_a_model_without_what_a_method_needs_is_refused_with_the_title() -> None:
@@ -86,4 +86,4 @@ def test_a_model_without_what_a_method_needs_is_refused_with_the_title() -> None
         return [1.0, 0.0, 0.0]
 
     with pytest.raises(ArgumentError, match=r"^Hidden calibration needs hidden states"):
-        Method("hidden_calibration", predict).run(mini())
+        Method("hidden_calibration", predict).run(benchmark_on_mini())

@@ -33,11 +33,13 @@ def percentages(prompt: str, label_space: list[str]) -> list[float]:
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize(("function", "outputs"), [(positive_logits, "logits"), (percentages, "probabilities")])
-def test_a_stated_kind_gives_the_scores_of_probabilities(name: str, function: Any, outputs: Any) -> None:
-    expected = Method(name, shares).run(Normal(datasets=["mini"])).averaged
-    stated = Method(name, function).run(Normal(datasets=["mini"], outputs=outputs)).averaged
-    assert [stated[score] for score in SCORES] == pytest.approx([expected[score] for score in SCORES], abs=1e-9)
+@pytest.mark.parametrize(("model", "outputs"), [(positive_logits, "logits"), (percentages, "probabilities")])
+def test_outputs_of_a_stated_kind_have_the_scores_of_their_probabilities(name: str, model: Any, outputs: Any) -> None:
+    of_probabilities = Method(name, shares).run(Normal(datasets=["mini"])).averaged
+    of_outputs = Method(name, model).run(Normal(datasets=["mini"], outputs=outputs)).averaged
+
+    for score in SCORES:
+        assert of_outputs[score] == pytest.approx(of_probabilities[score], abs=1e-9), score
 
 
 def test_without_a_stated_kind_positive_logits_are_refused() -> None:
@@ -52,57 +54,83 @@ def test_vanilla_is_the_model_itself() -> None:
     assert vanilla.details["mini"].conditions == plain.details["mini"].conditions
 
 
-def test_failures_labels_and_zeros_keep_their_places() -> None:
-    failure = Failure("timeout")
-    assert as_probabilities([[3.0, 1.0], failure], "probabilities") == [[0.75, 0.25], failure]
-    assert as_stated([failure, [1.0, 0.0]], "logits") == [failure, [0.0, -math.inf]]
-    assert as_probabilities([1, 0], "logits") == as_stated([1, 0], "logits") == [1, 0]
-    assert as_probabilities([failure], "logits") == as_stated([failure], "logits") == [failure]
-    assert as_stated([[3.0, 1.0]], "logits") == [[3.0, 1.0]], "no probabilities: left as they are"
-    reply = "no label"
-    assert as_probabilities([[3.0, 1.0], reply], "probabilities") == [[0.75, 0.25], reply]
-    assert as_stated([reply, (1.0, 0.0), numpy.array([0.0, 1.0])], "logits") == [
-        reply,
-        [0.0, -math.inf],
-        [-math.inf, 0.0],
-    ]
+@pytest.mark.parametrize(
+    ("rows", "probabilities"),
+    [
+        ([[3.0, 1.0], Failure("timeout")], [[0.75, 0.25], Failure("timeout")]),
+        ([[3.0, 1.0], "no label"], [[0.75, 0.25], "no label"]),
+    ],
+    ids=["a failure", "an unparsed reply"],
+)
+def test_stated_probabilities_are_divided_by_their_sum_and_other_outcomes_kept(rows: Any, probabilities: Any) -> None:
+    assert as_probabilities(rows, "probabilities") == probabilities
+
+
+@pytest.mark.parametrize("rows", [[1, 0], [Failure("timeout")]], ids=["labels", "a failure"])
+def test_rows_without_scores_are_not_changed(rows: Any) -> None:
+    assert as_probabilities(rows, "logits") == rows
+    assert as_stated(rows, "logits") == rows
+
+
+@pytest.mark.parametrize(
+    ("row", "logits"),
+    [
+        ([1.0, 0.0], [0.0, -math.inf]),
+        ((1.0, 0.0), [0.0, -math.inf]),
+        (numpy.array([0.0, 1.0]), [-math.inf, 0.0]),
+    ],
+    ids=["list", "tuple", "array"],
+)
+def test_probabilities_of_a_method_become_logits_where_these_are_stated(row: Any, logits: list[float]) -> None:
+    failure, reply = Failure("timeout"), "no label"
+
+    assert as_stated([failure, reply, row], "logits") == [failure, reply, logits]
+
+
+def test_rows_of_a_method_that_are_no_probabilities_are_left_as_they_are() -> None:
+    assert as_stated([[3.0, 1.0]], "logits") == [[3.0, 1.0]]
+
+
+class Writer:
+    """Writes one of three labels, or a text without label, by a digest of the prompt and the seed."""
+
+    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+        return shares(prompt, label_space)
+
+    def generate(self, prompts: list[str], max_new_tokens: int, stop: Any = (), **settings: Any) -> list[str]:
+        texts = []
+        for prompt in prompts:
+            number = hashlib.sha256(f"{prompt}{settings}".encode()).digest()[0]
+            texts.append(["food", "travel", "weather", "none of these"][number % 4])
+        return texts
 
 
 def test_shares_of_replies_are_not_read_as_logits_if_some_have_no_label() -> None:
-    class Writer:
-        def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
-            return shares(prompt, label_space)
+    method = Method("generate", Writer(), samples=2, temperature=0.7)
 
-        def generate(self, prompts: list[str], max_new_tokens: int, stop: Any = (), **how: Any) -> list[str]:
-            texts = []
-            for prompt in prompts:
-                number = hashlib.sha256(f"{prompt}{how}".encode()).digest()[0]
-                texts.append(["food", "travel", "weather", "none of these"][number % 4])
-            return texts
+    of_any_kind = method.run(Normal(datasets=["mini"], limit=32, unparsed="excluded", outputs="auto"))
+    of_logits = method.run(Normal(datasets=["mini"], limit=32, unparsed="excluded", outputs="logits"))
 
-    results = []
-    for outputs in ("auto", "logits"):
-        benchmark = Normal(datasets=["mini"], limit=32, outputs=outputs, unparsed="excluded")  # type: ignore[arg-type]
-        results.append(Method("generate", Writer(), samples=2, temperature=0.7).run(benchmark))
-    assert results[0].details["mini"].unparsed
-    assert results[1].averaged == pytest.approx(results[0].averaged, abs=1e-9)
+    assert of_any_kind.details["mini"].unparsed
+    assert of_logits.averaged == pytest.approx(of_any_kind.averaged, abs=1e-9)
 
 
 def test_prepare_reads_the_rows_that_a_run_reads() -> None:
     """A method may choose its prompts by training predictions: it must choose the same ones in both."""
-    read: list[list[list[float]]] = []
+    training_rows: list[list[list[float]]] = []
 
-    def chooses(data: Any) -> Any:
+    def keeps_training_rows(data: Any) -> Any:
         prompts = [data.write([], row.texts) for row in list(data.calibration_set)[:3]]
         (rows,) = yield [data.ask(prompts=prompts, role="train")]
-        read.append(rows)
+        training_rows.append(rows)
         (predictions,) = yield [data.ask()]
         return data.predictions(predictions)
 
     benchmark = Normal(datasets=["mini"], limit=2, outputs="logits")
-    method = Method(MethodSpec("chooses", "Chooses", chooses), positive_logits)
+    method = Method(MethodSpec("mine", "Mine", keeps_training_rows), positive_logits)
     method.run(benchmark)
     method.prepare(benchmark[0])
-    in_run, prepared = read
-    assert prepared == in_run
-    assert [math.fsum(row) for row in prepared] == pytest.approx([1.0] * 3)
+
+    of_run, of_prepare = training_rows
+    assert of_prepare == of_run
+    assert [math.fsum(row) for row in of_prepare] == pytest.approx([1.0, 1.0, 1.0]), "probabilities, not logits"

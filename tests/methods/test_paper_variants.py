@@ -19,8 +19,8 @@ from StaICC.methods.demonstration_orders import random_orders
 from StaICC.methods.forecast import forecast_method
 from StaICC.methods.run import Method
 from StaICC.methods.training_prompts import GivenSource, SameDemonstrations, domain_texts, labelled_prompts
-from tests.methods.fakes import Kernel, mini, rows_of
-from tests.methods.fakes import mini as bench
+from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
+from tests.methods.fakes import benchmark_on_mini as bench
 
 TEXTS = ("N/A", "[MASK]", "")
 
@@ -57,9 +57,9 @@ def test_contextual_calibration_is_the_authors(k: int) -> None:
     kernel, experimentor = Kernel(), bench(6, k)[0]
     labels = experimentor.get_label_space()
     write = experimentor.prompt_former.write_prompt_from_dataline
-    plain = rows_of(bench(6, k)(kernel, return_outputs=True))
+    plain = predictions_of(bench(6, k)(kernel, return_outputs=True))
 
-    calibrated = rows_of(ms.Method("contextual_calibration", kernel).run(bench(6, k), return_outputs=True))
+    calibrated = predictions_of(ms.Method("contextual_calibration", kernel).run(bench(6, k), return_outputs=True))
 
     assert len(calibrated) == 6 * 2  # rows and repeats
     changed_predictions = 0
@@ -96,9 +96,9 @@ def test_domain_calibration_is_the_authors() -> None:
     labels = experimentor.get_label_space()
     write = experimentor.prompt_former.write_prompt_from_dataline
     texts = domain_texts(experimentor.calibration_set(), 20)
-    plain = rows_of(bench(6)(kernel, return_outputs=True))
+    plain = predictions_of(bench(6)(kernel, return_outputs=True))
 
-    calibrated = rows_of(ms.Method("domain_calibration", kernel).run(bench(6), return_outputs=True))
+    calibrated = predictions_of(ms.Method("domain_calibration", kernel).run(bench(6), return_outputs=True))
 
     for plain_row, row, demonstrations in zip(plain, calibrated, demonstrations_of_queries(experimentor), strict=True):
         prior = authors_prior(Kernel(), [write(demonstrations, list(text)) for text in texts], labels)
@@ -164,7 +164,7 @@ def test_hidden_calibration_is_the_authors() -> None:
     source = GivenSource(write, experimentor.calibration_set(), labels, 1, 2)
     prompts, drawn = labelled_prompts(source, per_label=16)
 
-    predicted = rows_of(ms.Method("hidden_calibration", kernel).run(bench(6), return_outputs=True))
+    predicted = predictions_of(ms.Method("hidden_calibration", kernel).run(bench(6), return_outputs=True))
 
     states = kernel.hidden_states(prompts).astype(float)
     centroids = [states[numpy.array(drawn) == label].mean(axis=0) for label in range(len(labels))]
@@ -193,7 +193,7 @@ def test_k_nn_may_share_the_demonstrations_of_the_first_query(shared: bool, quer
     result: Any = ms.Method("knn_prompt", kernel, samples_per_label=5, **options).run(bench(6), return_outputs=True)
 
     assert result.timing["training_prompts"] == 3 * 5
-    assert len(rows_of(result)) == query_count
+    assert len(predictions_of(result)) == query_count
     prompts_with_own_context = [prompt for prompt in kernel.ran if not prompt.startswith(shared_context)]
     assert (prompts_with_own_context == []) is shared
 
@@ -205,7 +205,7 @@ def test_k_nn_has_the_distance_and_the_vote_of_the_authors() -> None:
     write = experimentor.prompt_former.write_prompt_from_dataline
     prompts, drawn = labelled_prompts(GivenSource(write, experimentor.calibration_set(), labels, 1, 2), per_label=5)
 
-    predicted = rows_of(ms.Method("knn_prompt", kernel, samples_per_label=5).run(bench(6), return_outputs=True))
+    predicted = predictions_of(ms.Method("knn_prompt", kernel, samples_per_label=5).run(bench(6), return_outputs=True))
 
     def distribution(prompt: str) -> Any:
         logits = kernel.full_vocabulary_logits([prompt])[0].astype(float)
@@ -264,14 +264,14 @@ def test_a_calibration_of_the_release_is_trained_once_for_all_templates() -> Non
 
 
 def test_the_ensemble_over_all_orders_is_the_mean_over_all_permutations() -> None:
-    benchmark, kernel = mini(k=3), Kernel()
+    benchmark, kernel = benchmark_on_mini(k=3), Kernel()
     experimentor = benchmark[0]
     pool, labels = experimentor.demonstration_set(), experimentor.get_label_space()
     write = experimentor.prompt_former.write_prompt_from_dataline
 
     result: Any = Method("permutation_ensemble", kernel, orders=6).run(benchmark, return_outputs=True)
 
-    for number, row in enumerate(rows_of(result)):
+    for number, row in enumerate(predictions_of(result)):
         texts = experimentor.test_set().get_input_text(number)
         demonstrations = [pool[position] for position in experimentor.demonstration_lists()[number]]
         prompts = [write(list(order), texts) for order in permutations(demonstrations)]
@@ -279,7 +279,7 @@ def test_the_ensemble_over_all_orders_is_the_mean_over_all_permutations() -> Non
 
 
 def test_the_cost_of_the_ensemble_is_proportional_to_its_orders() -> None:
-    benchmark = mini(k=3)
+    benchmark = benchmark_on_mini(k=3)
     two = Method("permutation_ensemble", Kernel(), orders=2).run(benchmark).timing["test_prompts"]
     six = Method("permutation_ensemble", Kernel(), orders=6).run(benchmark).timing["test_prompts"]
 
@@ -288,7 +288,7 @@ def test_the_cost_of_the_ensemble_is_proportional_to_its_orders() -> None:
 
 def test_an_ensemble_over_orders_needs_two_demonstrations() -> None:
     with pytest.raises(ArgumentError, match="got k = 1, expected at least 2"):
-        Method("permutation_ensemble", Kernel()).run(mini(k=1))
+        Method("permutation_ensemble", Kernel()).run(benchmark_on_mini(k=1))
 
 
 class Writer(Kernel):
@@ -297,7 +297,7 @@ class Writer(Kernel):
     name = "writer"
 
     def generate(self, prompts: Any, max_new_tokens: int, stop: Any = (), **how: Any) -> list[str]:
-        labels, texts = mini()[0].get_label_space(), []
+        labels, texts = benchmark_on_mini()[0].get_label_space(), []
         for prompt in prompts:
             draw = numpy.random.default_rng([how["seed"], *map(ord, prompt)]).random()
             texts.append("nothing" if len(prompt) % 5 == 0 else labels[int(draw > 0.7)])
@@ -305,10 +305,12 @@ class Writer(Kernel):
 
 
 def test_calibrated_replies_are_frequencies_over_their_mean() -> None:
-    benchmark = mini(limit=8, k=1, unparsed="wrong")
-    plain = rows_of(Method("generate", Writer(), samples=7).run(benchmark, return_outputs=True))
+    benchmark = benchmark_on_mini(limit=8, k=1, unparsed="wrong")
+    plain = predictions_of(Method("generate", Writer(), samples=7).run(benchmark, return_outputs=True))
 
-    calibrated = rows_of(Method("generation_calibration", Writer(), samples=7).run(benchmark, return_outputs=True))
+    calibrated = predictions_of(
+        Method("generation_calibration", Writer(), samples=7).run(benchmark, return_outputs=True)
+    )
 
     with_label = [number for number, row in enumerate(plain) if row is not None]
     assert 8 < len(with_label) < 16  # some queries have no reply with a label
@@ -322,7 +324,7 @@ def test_calibrated_replies_are_frequencies_over_their_mean() -> None:
 
 
 def test_calibrated_replies_have_the_unparsed_replies_and_the_signature_of_their_samples() -> None:
-    benchmark = mini(limit=8, k=1, unparsed="wrong")
+    benchmark = benchmark_on_mini(limit=8, k=1, unparsed="wrong")
     plain: Any = Method("generate", Writer(), samples=7).run(benchmark)
     calibrated: Any = Method("generation_calibration", Writer(), samples=7).run(benchmark)
 
@@ -332,7 +334,7 @@ def test_calibrated_replies_have_the_unparsed_replies_and_the_signature_of_their
 
 def test_calibrated_replies_need_two_samples() -> None:
     with pytest.raises(ArgumentError, match="samples"):
-        Method("generation_calibration", Writer(), samples=1).run(mini(limit=8, k=1, unparsed="wrong"))
+        Method("generation_calibration", Writer(), samples=1).run(benchmark_on_mini(limit=8, k=1, unparsed="wrong"))
 
 
 # -- task vectors
@@ -429,7 +431,7 @@ def test_task_vectors_are_means_of_states_put_into_bare_prompts(parts: Any) -> N
     layer = expected.best_layer()
     (predictor,) = result.provenance.predictors
     assert predictor.who["task vector layer"] == str(layer)
-    rows = rows_of(result)[:TEST_ROWS]
+    rows = predictions_of(result)[:TEST_ROWS]
     for row, prompt in zip(rows, expected.test_prompts, strict=True):
         assert row == pytest.approx(expected.probabilities(prompt, layer).tolist(), abs=1e-5)
 
@@ -459,7 +461,7 @@ def test_all_prompts_of_task_vectors_are_cached(parts: Any, tmp_path: Any) -> No
 
     second: Any = method.run(task_vector_benchmark(), return_outputs=True, store=store, recheck=False)
 
-    assert rows_of(second) == rows_of(first)
+    assert predictions_of(second) == predictions_of(first)
     training_prompts = 4 + 3 * 5
     assert second.timing["reused_prompts"] == training_prompts + TEST_ROWS
 

@@ -299,7 +299,7 @@ def test_a_label_without_a_training_prompt_is_a_warning() -> None:
 def test_sa_icl_chooses_the_same_orders_from_logits_as_from_probabilities(variant: str) -> None:
     """The entropy is that of probabilities: with the entropy of logits, another order is the surest."""
     from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
-    from tests.methods.fakes import Kernel, mini
+    from tests.methods.fakes import Kernel, benchmark_on_mini
 
     class LogitKernel(Kernel):
         """The same model, which returns logits."""
@@ -307,7 +307,7 @@ def test_sa_icl_chooses_the_same_orders_from_logits_as_from_probabilities(varian
         def batch(self, prompts: Any, label_space: Any) -> Any:
             return [[math.log(share) for share in row] for row in super().batch(prompts, label_space)]
 
-    experimentor = mini(limit=12, k=3)[0]
+    experimentor = benchmark_on_mini(limit=12, k=3)[0]
     prompts, labels = experimentor.prompt_set()[:12], experimentor.get_label_space()
     of_probabilities = SA_ICL(Kernel(), None, experimentor, variant=variant).inference_interface(prompts, labels)
     of_logits = SA_ICL(LogitKernel(), None, experimentor, variant=variant).inference_interface(prompts, labels)
@@ -318,11 +318,11 @@ def test_sa_icl_chooses_the_same_orders_from_logits_as_from_probabilities(varian
 def test_sa_icl_of_one_prompt_predicts_no_other() -> None:
     """Item of a measurement: one prompt took as long as all 512, since all were predicted."""
     from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
-    from tests.methods.fakes import Kernel, mini
+    from tests.methods.fakes import Kernel, benchmark_on_mini
 
     for variant in ("paper", "staicc", "0.1.1"):
         one_by_one, together = Kernel(), Kernel()
-        experimentor = mini(limit=12, k=3)[0]
+        experimentor = benchmark_on_mini(limit=12, k=3)[0]
         prompts, labels = experimentor.prompt_set()[:12], experimentor.get_label_space()
         method = SA_ICL(one_by_one, None, experimentor, variant=variant)
         first = method.inference_interface(prompts[5], labels)

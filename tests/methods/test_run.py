@@ -28,7 +28,7 @@ from StaICC.methods.released.methods import RELEASED
 from StaICC.methods.run import Method, run_all
 from StaICC.prompting.demonstrations import sample_nested
 from StaICC.results.result import Result
-from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini, rows_of
+from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, benchmark_on_mini, predictions_of
 
 SIXTEEN_EACH = 14 + 15 + 16
 """Calibration rows of mini with which hidden calibration is trained: two labels have fewer than 16."""
@@ -37,13 +37,13 @@ SIXTEEN_EACH = 14 + 15 + 16
 def test_a_method_that_the_release_has_not_is_refused_before_anything_runs() -> None:
     kernel = Kernel()
     with pytest.raises(ArgumentError, match="the release has no method 'ensemble', only batch_calibration"):
-        ms.Method("ensemble", kernel, "0.1.1").run(mini())
+        ms.Method("ensemble", kernel, "0.1.1").run(benchmark_on_mini())
     assert kernel.ran == []
 
 
 @pytest.mark.parametrize(("name", "variant"), METHODS_WITH_VARIANTS)
 def test_every_method_runs_and_leaves_the_benchmark_alone(name: str, variant: str) -> None:
-    bench = mini()
+    bench = benchmark_on_mini()
     before, prompts = bench.signature(), bench[0].prompt_set()
     result = ms.Method(name, Kernel(), variant, calibration_number=20).run(bench)
     assert isinstance(result, Result)
@@ -69,24 +69,24 @@ def test_every_method_runs_and_leaves_the_benchmark_alone(name: str, variant: st
     ],
 )
 def test_cost(name: str, variant: str, training: int, test: int) -> None:
-    timing = ms.Method(name, Kernel(), variant, calibration_number=20).run(mini()).timing
+    timing = ms.Method(name, Kernel(), variant, calibration_number=20).run(benchmark_on_mini()).timing
     assert (timing["training_prompts"], timing["test_prompts"], timing["reused_prompts"]) == (training, test, 0)
     assert (timing["training_seconds"] > 0) is (training > 0)
 
 
 def test_calibration_is_what_its_class_computes() -> None:
-    experimentor = mini()[0]
+    experimentor = benchmark_on_mini()[0]
     made = DomainCalibration(experimentor.get_label_space())
     write = experimentor.prompt_former.write_prompt_from_dataline
     made.train(write, Kernel(), experimentor.calibration_set(), calibration_number=20, sample_length=7, k=2)
-    plain = mini()(CalibratedKernel(Kernel(), made), return_outputs=True)
+    plain = benchmark_on_mini()(CalibratedKernel(Kernel(), made), return_outputs=True)
     method = ms.Method("domain_calibration", Kernel(), "staicc", calibration_number=20, sample_length=7)
-    assert rows_of(method.run(mini(), return_outputs=True)) == rows_of(plain)
+    assert predictions_of(method.run(benchmark_on_mini(), return_outputs=True)) == predictions_of(plain)
 
 
 @pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 def test_changed_templates_are_kept() -> None:
-    bench = mini()
+    bench = benchmark_on_mini()
     bench[0].prompt_former.change_instruction("Look: ")
     bench[0].set_in_domain_mode()
     noisy = clean_copy(bench[0], noisy_channel=True)
@@ -104,8 +104,8 @@ def test_changed_templates_are_kept() -> None:
 def test_options_are_signed_by_the_methods_that_read_them() -> None:
     methods = ["ppl_icl", "topk", "sa_icl", "batch_calibration"]
     options = {"instructions": ["Odd | even. ", "Sort. "], "orders": 3, "batch_size": 64}
-    table = ms.run_all(Kernel(), mini(), methods=methods, options=options, calibration_number=4)
-    plain = ms.run_all(Kernel(), mini(), methods=methods, calibration_number=4)
+    table = ms.run_all(Kernel(), benchmark_on_mini(), methods=methods, options=options, calibration_number=4)
+    plain = ms.run_all(Kernel(), benchmark_on_mini(), methods=methods, calibration_number=4)
     signed = {name: result.signature.fields["method"] for name, result in table.items()}
     assert signed["topk"] == plain["topk"].signature.fields["method"]
     assert signed["sa_icl"].endswith("orders=3")
@@ -123,28 +123,28 @@ def test_named_functions_in_a_store(tmp_path: Path, anonymous: Any) -> None:
     path = tmp_path / "store.sqlite"
     for name in ("vanilla", "contextual_calibration"):
         method = ms.Method(name, plain, calibration_number=8)
-        stored = method.run(mini(), store=path, model_name="m")
-        assert anonymous(stored) == anonymous(method.run(mini()))
+        stored = method.run(benchmark_on_mini(), store=path, model_name="m")
+        assert anonymous(stored) == anonymous(method.run(benchmark_on_mini()))
     with pytest.raises(ArgumentError, match="model_name"):
-        ms.Method("vanilla", plain).run(mini(), store=path)
+        ms.Method("vanilla", plain).run(benchmark_on_mini(), store=path)
 
 
 @pytest.mark.parametrize("name", ["vanilla", "batch_calibration", "contextual_calibration"])
 def test_queries_without_a_prediction(name: str) -> None:
-    bad = mini()[0].prompt_set()[3]
+    bad = benchmark_on_mini()[0].prompt_set()[3]
     method = ms.Method(name, Kernel(fails=lambda _, prompt: OutputError("gone") if prompt == bad else None))
     with pytest.raises(OutputError, match="query 3"):
-        method.run(mini())
-    result: Any = method.run(mini(), on_error="collect", return_outputs=True)
+        method.run(benchmark_on_mini())
+    result: Any = method.run(benchmark_on_mini(), on_error="collect", return_outputs=True)
     assert result.details["mini"].failed == 1
-    rows = rows_of(result)
+    rows = predictions_of(result)
     assert rows[3] is None
     if name == "batch_calibration":
-        plain = rows_of(mini()(Kernel(), return_outputs=True))
+        plain = predictions_of(benchmark_on_mini()(Kernel(), return_outputs=True))
         assert [row for row in rows if row] == batch_calibrated([row for i, row in enumerate(plain) if i != 3])
-    known = set(mini()[0].prompt_set())
+    known = set(benchmark_on_mini()[0].prompt_set())
     untrained = ms.Method(name, Kernel(fails=lambda _, prompt: None if prompt in known else OutputError("gone")))
-    result = untrained.run(mini(), on_error="collect")
+    result = untrained.run(benchmark_on_mini(), on_error="collect")
     assert result.details["mini"].failed == (len(rows) if name == "contextual_calibration" else 0)
     assert without_failures([Failure("gone"), [1.0], [2.0]], "abc") == ([[1.0], [2.0]], ["b", "c"])
 
@@ -155,7 +155,7 @@ def test_replies_are_signed_as_in_a_run_without_a_method() -> None:
     def reply(prompt: str, label_space: list[str]) -> str:
         return f"It is {label_space[len(prompt) % len(label_space)]}."
 
-    assert ms.Method("vanilla", reply).run(mini()).signature == mini()(reply).signature
+    assert ms.Method("vanilla", reply).run(benchmark_on_mini()).signature == benchmark_on_mini()(reply).signature
 
 
 def test_a_method_of_the_user_is_signed_by_its_code() -> None:
@@ -165,7 +165,7 @@ def test_a_method_of_the_user_is_signed_by_its_code() -> None:
         rows = yield [view.ask()]
         return view.predictions(rows[0])
 
-    table = ms.run_all(Kernel(), mini(), methods=["vanilla", ms.MethodSpec("now", "Now", now)])
+    table = ms.run_all(Kernel(), benchmark_on_mini(), methods=["vanilla", ms.MethodSpec("now", "Now", now)])
     assert list(table) == ["vanilla", "now"]
     assert re.fullmatch("now@[0-9a-f]{12} paper", table["now"].signature.fields["method"])
     assert table["now"].signature.fields["template"].startswith("changed-")
@@ -199,7 +199,7 @@ def signed(name: str, calibration_number: int = 128, **settings: Any) -> str:
     method = Method(name, Kernel(), calibration_number=calibration_number, **settings)
     read = False
     with contextlib.suppress(StaICCError):  # some values of options fit no data set
-        read = method.started(mini()[0]).data.record.calibration_number_read
+        read = method.started(benchmark_on_mini()[0]).data.record.calibration_number_read
     return method_field(method.spec, method.variant, method.options, calibration_number if read else None)
 
 
@@ -220,7 +220,7 @@ def test_the_settings_of_all_methods_are_in_the_signature(name: str) -> None:
 
 
 def test_vanilla_inference_is_not_in_the_signature() -> None:
-    plain, vanilla = mini()(Kernel()), Method("vanilla", Kernel()).run(mini())
+    plain, vanilla = benchmark_on_mini()(Kernel()), Method("vanilla", Kernel()).run(benchmark_on_mini())
     assert vanilla.signature == plain.signature
 
 

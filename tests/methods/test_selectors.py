@@ -25,7 +25,7 @@ from StaICC.methods.selection_rules import Pool, choose_demonstrations
 from StaICC.methods.self_icl import PSEUDO_INPUTS, read_inputs
 from StaICC.methods.text_distances import EncodedTexts, WordOverlap
 from StaICC.prompting.stable_random import StableRandom
-from tests.methods.fakes import Kernel, mini, rows_of
+from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
 
 # -- determinantal point processes
 
@@ -144,7 +144,7 @@ def test_over_all_orders_it_is_the_shapley_value(seed: int) -> None:
 
 def test_all_queries_are_shown_the_demonstrations_of_the_highest_values() -> None:
     """The method written out: a value is the sum of the gains in accuracy by a candidate, over three orders of five."""
-    benchmark = mini(k=2)
+    benchmark = benchmark_on_mini(k=2)
     experimentor = benchmark[0]
     options = {"calibration_number": 6, "candidates": 5, "permutations": 3}
     method = Method("demonstration_shapley", Kernel(), **options)
@@ -179,7 +179,7 @@ def test_all_queries_are_shown_the_demonstrations_of_the_highest_values() -> Non
 
 def test_shapley_values_cost_each_different_beginning_of_an_order_once() -> None:
     options = {"calibration_number": 6, "candidates": 5, "permutations": 3}
-    benchmark = mini(k=2)
+    benchmark = benchmark_on_mini(k=2)
 
     result = Method("demonstration_shapley", Kernel(), **options).run(benchmark)
 
@@ -196,7 +196,7 @@ def test_shapley_values_cost_each_different_beginning_of_an_order_once() -> None
 
 def test_shapley_values_need_a_demonstration() -> None:
     with pytest.raises(ArgumentError, match="got k = 0"):
-        Method("demonstration_shapley", Kernel()).run(mini(k=0))
+        Method("demonstration_shapley", Kernel()).run(benchmark_on_mini(k=0))
 
 
 # -- demonstrations that the model writes
@@ -234,7 +234,7 @@ def self_icl_prompt(experimentor: Any, row: int) -> str:
 
 def test_demonstrations_are_written_and_labelled_by_the_model() -> None:
     """New inputs get the labels that the model predicts for them without demonstrations."""
-    kernel, benchmark = Author(), mini(k=2, limit=4)
+    kernel, benchmark = Author(), benchmark_on_mini(k=2, limit=4)
     experimentor = benchmark[0]
     labels, write = experimentor.get_label_space(), experimentor.prompt_former.write_prompt_from_dataline
 
@@ -250,12 +250,12 @@ def test_demonstrations_are_written_and_labelled_by_the_model() -> None:
             demonstrations.append(([new_input], labels[probabilities.index(max(probabilities))]))
         (text,) = experimentor.test_set().get_input_text(row)
         expected += Kernel().batch([write(demonstrations, [text])], labels)
-    assert rows_of(result) == [pytest.approx(row) for row in expected]
+    assert predictions_of(result) == [pytest.approx(row) for row in expected]
     assert "|k:0|" in str(result.signature)
 
 
 def test_a_warning_counts_the_examples_with_fewer_self_made_demonstrations_than_k() -> None:
-    benchmark = mini(k=2, limit=4)
+    benchmark = benchmark_on_mini(k=2, limit=4)
     prompts = [self_icl_prompt(benchmark[0], row) for row in range(4)]
     with_one_input = sum(len(inputs_of_author(prompt)) == 1 for prompt in prompts)
     assert 0 < with_one_input < 4
@@ -268,15 +268,17 @@ def test_a_warning_counts_the_examples_with_fewer_self_made_demonstrations_than_
 
 def test_self_made_demonstrations_need_a_k() -> None:
     with pytest.raises(ArgumentError, match="Expected k >= 1"):
-        Method("self_icl", Author()).run(mini(k=0))
+        Method("self_icl", Author()).run(benchmark_on_mini(k=0))
 
 
 def test_each_template_of_template_sensitivity_has_the_same_new_inputs() -> None:
     kernel = Author()
-    result: Any = Method("self_icl", kernel).run(mini(k=2, limit=2, kind=TemplateSensitivity), return_outputs=True)
+    result: Any = Method("self_icl", kernel).run(
+        benchmark_on_mini(k=2, limit=2, kind=TemplateSensitivity), return_outputs=True
+    )
     assert len(kernel.asked) == 2
-    assert len(rows_of(result)) == 9 * 2
-    assert len({str(row) for row in rows_of(result)}) > 9
+    assert len(predictions_of(result)) == 9 * 2
+    assert len({str(row) for row in predictions_of(result)}) > 9
 
 
 def test_new_inputs_are_read_line_by_line() -> None:
@@ -300,9 +302,9 @@ def nearest_then_calibrated(data: MethodData) -> Steps:
 def test_a_calibration_after_a_selection() -> None:
     """The predictions are those of batch calibration on a benchmark with the demonstrations of TopK."""
     spec = MethodSpec("nearest_then_calibrated", "Nearest, then calibrated", nearest_then_calibrated)
-    result = Method(spec, Kernel()).run(mini(), return_outputs=True)
+    result = Method(spec, Kernel()).run(benchmark_on_mini(), return_outputs=True)
     benchmark = Normal(k=2, datasets=["mini"], limit=4)
     lists = Method("topk", Kernel(), encoder="bm25").prepare(benchmark[0]).demonstration_lists()
     benchmark[0].set_demonstration_sampler([list(positions) for positions in lists])
     expected = Method("batch_calibration", Kernel()).run(benchmark, return_outputs=True)
-    assert rows_of(result) == rows_of(expected)
+    assert predictions_of(result) == predictions_of(expected)

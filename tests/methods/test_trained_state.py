@@ -36,7 +36,7 @@ from StaICC.methods.training_prompts import GivenSource
 from StaICC.prompting.prompt_writer import TemplateWarning
 from StaICC.prompting.stable_random import StableRandom
 from tests.methods.fakes import Kernel
-from tests.methods.fakes import mini as bench
+from tests.methods.fakes import benchmark_on_mini as bench
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 

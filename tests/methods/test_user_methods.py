@@ -13,7 +13,7 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import code_mark
 from StaICC.inference.model_warnings import ending_warnings
-from tests.methods.fakes import Kernel, mini, rows_of
+from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def test_a_method_with_a_dataclass_is_identified() -> None:
     """Its generated methods have no source of their own; the class has."""
     mark = code_mark(shifted)
     assert "unidentified" not in mark
-    result: Any = Method(MethodSpec("shifted", "Shifted", shifted), Kernel()).run(mini())
+    result: Any = Method(MethodSpec("shifted", "Shifted", shifted), Kernel()).run(benchmark_on_mini())
     assert f"shifted@{mark} paper" in str(result.signature)
 
 
@@ -76,12 +76,14 @@ def test_generated_texts_become_prompts() -> None:
         (rows,) = yield [data.ask(prompts=prompts)]
         return data.on(demonstrations=[[] for _ in data.test_texts]).predictions(rows)
 
-    result: Any = Method(MethodSpec("invented", "Invented", invented), kernel).run(mini(), return_outputs=True)
-    labels = mini()[0].get_label_space()
+    result: Any = Method(MethodSpec("invented", "Invented", invented), kernel).run(
+        benchmark_on_mini(), return_outputs=True
+    )
+    labels = benchmark_on_mini()[0].get_label_space()
     written = [prompt for prompt in kernel.ran if not prompt.startswith("about")]
     assert result.timing["training_prompts"] == len(labels)
     assert result.timing["test_prompts"] == len(written) == 4
-    assert rows_of(result) == [Kernel().batch([prompt], labels)[0] for prompt in written]
+    assert predictions_of(result) == [Kernel().batch([prompt], labels)[0] for prompt in written]
 
 
 def test_texts_that_were_asked_without_labels_are_no_replies() -> None:
@@ -122,7 +124,7 @@ def test_mistakes_of_a_method_are_refused_before_anything_is_computed(mistake: M
         return data.predictions(rows)
 
     with pytest.raises(ArgumentError, match=message):
-        Method(MethodSpec("mine", "Mine", method), kernel).run(mini())
+        Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
     assert not kernel.ran
 
 
@@ -136,7 +138,7 @@ def test_a_single_text_and_an_array_of_positions_are_accepted() -> None:
         (rows,) = yield [data.ask()]
         return data.predictions(rows)
 
-    Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+    Method(MethodSpec("mine", "Mine", method), Kernel()).run(benchmark_on_mini())
     assert views[0].demonstrations == [[1, 0]] * 4
     assert [query for query in views[0].queries if query.prompt.count("N/A") != 1] == []
 
@@ -152,11 +154,11 @@ def method_of(ending: Mistake, steps: Mistake | None = None) -> MethodSpec:
 def test_mistakes_of_the_steps_are_said_with_what_to_write() -> None:
     without_brackets = method_of(lambda predictions: predictions, lambda data: data.ask())
     with pytest.raises(ArgumentError, match=r"Mine.* yielded a request, expected .* yield \[data\.ask\(\.\.\.\)\]"):
-        Method(without_brackets, Kernel()).run(mini())
+        Method(without_brackets, Kernel()).run(benchmark_on_mini())
     with pytest.raises(ArgumentError, match=r"Mine.* got None as predictions; .* return data\.predictions\(rows\)"):
-        Method(method_of(lambda predictions: None), Kernel()).run(mini())
+        Method(method_of(lambda predictions: None), Kernel()).run(benchmark_on_mini())
     with pytest.raises(ArgumentError, match=r"got 8 predictions, expected 4, .* view\.predictions\(rows\)"):
-        Method(method_of(lambda predictions: predictions), Kernel()).run(mini())
+        Method(method_of(lambda predictions: predictions), Kernel()).run(benchmark_on_mini())
 
 
 def test_what_is_no_method_or_kernel_is_refused_with_what_to_write() -> None:

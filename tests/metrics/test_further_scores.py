@@ -22,7 +22,7 @@ from StaICC.metrics.intervals import Interval, NoInterval
 from StaICC.metrics.matthews import matthews
 from StaICC.metrics.risk_coverage import aurc
 from StaICC.metrics.scores import SCORES, STATISTICS
-from StaICC.metrics.statistics import Sample
+from StaICC.metrics.statistics import OtherRun, Sample
 
 Inputs = tuple[np.ndarray, np.ndarray]
 
@@ -212,7 +212,147 @@ def test_a_score_is_undefined_with_the_reason(metric: Callable[..., float], trut
         metric(truth, rows)
 
 
-# -- intervals and tests
+# -- interval and test of the Matthews correlation
+
+
+def random_labels(n_queries: int, n_labels: int, seed: int, accuracy: float = 0.7) -> tuple[list[int], list[int]]:
+    """Return true and predicted labels; wrong predictions are random labels."""
+    generator = np.random.default_rng(seed)
+    truth = generator.integers(0, n_labels, n_queries)
+    predictions = np.where(generator.random(n_queries) < accuracy, truth, generator.integers(0, n_labels, n_queries))
+    return truth.tolist(), predictions.tolist()
+
+
+def matthews_by_scikit_learn(truth: list[int], predictions: list[int]) -> float:
+    return float(sklearn_metrics.matthews_corrcoef(truth, predictions))
+
+
+def test_the_influence_of_a_row_on_the_matthews_correlation_is_the_change_if_the_row_is_there_twice() -> None:
+    n_rows = 3000
+    truth, predictions = random_labels(n_rows, 4, seed=1)
+    value = matthews_by_scikit_learn(truth, predictions)
+
+    influences = STATISTICS["matthews"].of_run(Sample(truth, range(n_rows), n_rows, 4), predictions).rows
+
+    assert math.fsum(influences) == pytest.approx(0.0, abs=1e-9)
+    for row in range(0, n_rows, 100):
+        change = matthews_by_scikit_learn([*truth, truth[row]], [*predictions, predictions[row]]) - value
+        assert n_rows * change == pytest.approx(n_rows * influences[row], abs=0.01), row
+
+
+def test_with_two_equally_common_labels_the_matthews_correlation_has_the_interval_of_the_accuracy() -> None:
+    """If also both predictions are equally common, ``MCC = 2 accuracy - 1``."""
+    truth = [0] * 40 + [1] * 40
+    predictions = [1] * 6 + [0] * 34 + [0] * 6 + [1] * 34
+    sample = Sample(truth, range(80), 80, 2)
+
+    interval = STATISTICS["matthews"].interval(sample, predictions, 0.95)
+
+    of_accuracy = STATISTICS["accuracy"].interval(sample, predictions, 0.95)
+    assert isinstance(interval, Interval)
+    assert isinstance(of_accuracy, Interval)
+    assert interval.low == pytest.approx(2 * of_accuracy.low - 1)
+    assert interval.high == pytest.approx(2 * of_accuracy.high - 1)
+
+
+def test_the_interval_of_a_negative_matthews_correlation_is_that_of_the_opposite_predictions() -> None:
+    truth, predictions = random_labels(60, 2, seed=3)
+    opposite = [1 - guess for guess in predictions]
+    sample = Sample(truth, range(60), 60, 2)
+
+    interval = STATISTICS["matthews"].interval(sample, predictions, 0.95)
+    of_opposite = STATISTICS["matthews"].interval(sample, opposite, 0.95)
+
+    assert isinstance(interval, Interval)
+    assert isinstance(of_opposite, Interval)
+    assert of_opposite.low < 0.0
+    assert (of_opposite.low, of_opposite.high) == pytest.approx((-interval.high, -interval.low))
+
+
+@pytest.mark.parametrize(
+    ("truth", "predictions", "reason"),
+    [
+        ([1] * 4 + [0] * 36, [1] * 9 + [0] * 31, "4 test rows have another true label than the most common one"),
+        ([1] * 9 + [0] * 31, [1] * 4 + [0] * 36, "4 test rows have another prediction than the most common one"),
+    ],
+)
+def test_the_matthews_correlation_has_no_interval_if_few_rows_differ(
+    truth: list[int], predictions: list[int], reason: str
+) -> None:
+    withheld = STATISTICS["matthews"].interval(Sample(truth, range(40), 40, 2), predictions, 0.95)
+
+    assert isinstance(withheld, NoInterval)
+    assert withheld.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("n_labels", [3, 4], ids=["all labels occur", "a label does not occur"])
+def test_one_more_row_changes_the_matthews_correlation_as_much_as_said(n_labels: int) -> None:
+    """Rows have two queries. The fourth label is in the data set, but no row has it, and it is never predicted."""
+    truth, predictions = random_labels(60, 3, seed=4)
+    rows = [index // 2 for index in range(60)]
+
+    found = STATISTICS["matthews"].of_run(Sample(truth, rows, 30, n_labels), predictions)
+
+    values_after_row = []
+    for label in range(n_labels):
+        for guess in range(n_labels):
+            values_after_row.append(matthews_by_scikit_learn([*truth, label, label], [*predictions, guess, guess]))
+    assert found.lowest_after_row == pytest.approx(min(values_after_row), abs=1e-12)
+    assert found.highest_after_row == pytest.approx(max(values_after_row), abs=1e-12)
+
+
+def matthews_difference(
+    truth: list[int], first: list[int], second: list[int], n_labels: int
+) -> paired_tests.PairedDifference:
+    sample = Sample(truth, range(len(truth)), len(truth), n_labels)
+    statistic = STATISTICS["matthews"]
+    of_first = statistic.of_run(sample, first, OtherRun(sample, second))
+    of_second = statistic.of_run(sample, second, OtherRun(sample, first))
+    return paired_tests.paired_difference([(1.0, of_first)], [(1.0, of_second)])
+
+
+def test_the_influences_on_a_matthews_correlation_do_not_depend_on_the_other_run() -> None:
+    """Those of both runs together are too small if the runs predict the labels with different frequencies."""
+    truth, first = random_labels(60, 3, seed=5)
+    sample = Sample(truth, range(60), 60, 3)
+    always_nearly_the_first = OtherRun(sample, [0] * 55 + [1] * 5)
+    statistic = STATISTICS["matthews"]
+
+    assert statistic.of_run(sample, first, always_nearly_the_first).rows == statistic.of_run(sample, first).rows
+
+
+def test_a_better_matthews_correlation_is_found_in_both_orders() -> None:
+    truth, weak = random_labels(200, 3, seed=6, accuracy=0.5)
+    strong = [label if index % 4 else guess for index, (label, guess) in enumerate(zip(truth, weak, strict=True))]
+
+    difference = matthews_difference(truth, strong, weak, 3)
+
+    assert difference.difference > 0.0
+    assert paired_tests.p_value(difference) < 0.001
+    assert paired_tests.p_value(difference.negated) == pytest.approx(paired_tests.p_value(difference))
+
+
+def test_runs_with_the_same_matthews_correlation_are_rarely_called_different() -> None:
+    """One run misses 40 % of a label on 10 % of the rows, the other one invents it as often as costs the same."""
+    generator = np.random.default_rng(7)
+    invented_rate = 2 / 29  # both have the correlation 0.758
+    rejected_count = 0
+    covered_count = 0
+    for _ in range(200):
+        truth = (generator.random(128) < 0.1).astype(int)
+        missing = np.where(generator.random(128) < 0.4, 0, truth)
+        inventing = np.where(generator.random(128) < invented_rate, 1, truth)
+        difference = matthews_difference(truth.tolist(), missing.tolist(), inventing.tolist(), 2)
+        is_tested = paired_tests.too_few_rows(difference) is None
+        rejected_count += is_tested and paired_tests.p_value(difference) <= 0.05
+        interval = paired_tests.difference_interval(difference)
+        assert interval is not None
+        covered_count += interval.low <= 0.0 <= interval.high
+    assert rejected_count <= 0.055 * 200
+    assert covered_count >= 0.94 * 200
+
+
+# -- intervals and tests of other scores
 
 
 def sample_with_wrong(wrong_count: int) -> tuple[Sample, list[list[float]]]:
@@ -266,10 +406,9 @@ def test_the_influence_of_a_row_is_the_change_of_the_metric_if_the_row_is_there_
         assert n_rows * change == pytest.approx(n_rows * influences[row], abs=0.01), row
 
 
-@pytest.mark.parametrize(
-    ("key", "title"), [("matthews", "MCC"), ("debiased_calibration_error", "debiased CE")], ids=["MCC", "debiased"]
-)
-def test_a_metric_without_a_test_has_values_and_the_reason_in_a_comparison(key: str, title: str) -> None:
+def test_a_metric_without_a_test_has_values_and_the_reason_in_a_comparison() -> None:
+    key = "debiased_calibration_error"
+
     def often_the_first(prompt: str, label_space: list[str]) -> list[float]:
         return [0.5, 0.3, 0.2] if len(prompt) % 3 else [0.2, 0.3, 0.5]
 
@@ -284,7 +423,7 @@ def test_a_metric_without_a_test_has_values_and_the_reason_in_a_comparison(key: 
     assert overall.values == pytest.approx((first.averaged[key], second.averaged[key]))
     assert isinstance(overall.outcome, Untested)
     assert f"{key} has no test" in overall.outcome.reason
-    assert f"interval of {title} is undefined" in str(first)
+    assert "interval of debiased CE is undefined" in str(first)
 
 
 @pytest.mark.parametrize(("key", "higher_is_better"), [("auroc_confidence", True), ("aurc", False)])

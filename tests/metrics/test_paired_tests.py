@@ -21,7 +21,7 @@ from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.scores import CONSISTENCY, SCORES, STATISTICS
 from StaICC.metrics.statistics import Contributions, MacroF1, Mean, MicroF1, Sample, ValueOnly
-from tests.performance.skewed_nulls import NULLS, both, of_pair, of_score
+from tests.performance.skewed_nulls import FURTHER_NULLS, NULLS, both, of_pair, of_score
 
 
 def difference_of_means(scores: Sequence[float], largest: float = 1.0) -> paired.PairedDifference:
@@ -337,11 +337,15 @@ def cases(
     truth: Sequence[int], runs: Sequence[Sequence[Sequence[float]]], rows: Sequence[int], n_rows: int, labels: int
 ) -> dict[str, list[Contributions]]:
     """Return the contributions of test rows to each score of :data:`SCORES_OF_QUERIES` that is defined."""
-    defined = all(has_both_kinds(truth, guesses) for guesses in guesses_of(runs))
+    undefined = []
+    if not all(has_both_kinds(truth, guesses) for guesses in guesses_of(runs)):
+        undefined.append("auroc_confidence")
+    if any(len(set(labels_of_queries)) == 1 for labels_of_queries in (truth, *guesses_of(runs))):
+        undefined.append("matthews")
     return {
         name: contributions_of(name, truth, runs, rows, n_rows, labels)
         for name in SCORES_OF_QUERIES
-        if defined or name != "auroc_confidence"
+        if name not in undefined
     }
 
 
@@ -674,12 +678,15 @@ def test_the_interval_of_a_metric_with_one_possible_value_is_a_point() -> None:
 # -- skewed nulls: both runs have the same true score, and most samples lack the rows that say so
 
 
+ALL_NULLS = {**NULLS, **FURTHER_NULLS}
+
+
 @pytest.mark.parametrize("n", [20, 50, 256])
-@pytest.mark.parametrize("name", NULLS)
+@pytest.mark.parametrize("name", ALL_NULLS)
 def test_equal_runs_with_rare_large_differences_are_not_rejected(name: str, n: int) -> None:
     """A small part of ``tests/performance/comparison.py``; the sign-flip test rejected up to all of these pairs."""
     draw = np.random.default_rng(n)
-    pairs = [NULLS[name](draw, n) for _ in range(30 if "ten" in name else 100)]
+    pairs = [ALL_NULLS[name](draw, n) for _ in range(30 if "ten" in name else 100)]
     rejected = sum(paired.too_few_rows(one) is None and paired.p_value(one) <= 0.05 for one in pairs)
     assert rejected <= 11  # 0.06 has more with a probability of 0.02
 

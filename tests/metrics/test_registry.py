@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import StaICC
+from StaICC.benchmarks.evaluation import interval_of_mean
 from StaICC.benchmarks.findings import Contradicted, Recomputed, status_of
 from StaICC.benchmarks.verify import verify
 from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, diagnosis, intervals, paired_tests, scores
 from StaICC.metrics import metric_set as metric_sets
+from StaICC.metrics.intervals import Interval
 from StaICC.metrics.metric_set import Metric, Score, metric_set
 from StaICC.metrics.scores import SCORES, ScoreRecord, score_record
 from StaICC.metrics.statistics import Mean, MeanOf, Sample, Statistic, ValueOnly
@@ -271,7 +275,6 @@ def half_brier(ground_truth, prediction):
         (WithoutPart(), r"the score 'half_brier': WithoutPart needs part\(\), for confidence intervals"),
         (WithoutPairedTest(), r"WithoutPairedTest needs of_run\(\), for paired tests"),
         (NotOfClassification(), "needs of_classification = True"),
-        (HalfBrier(-1.0, 1.0), "needs a range that begins at 0, not -1 to 1: shift the metric"),
         (HalfBrier(0.0, math.inf), r"needs withheld\(\), for the reason why a score without a largest value"),
         (Statistic(), r"needs of_run\(\), for paired tests; needs part\(\)"),
     ],
@@ -302,6 +305,62 @@ def test_a_metric_of_the_library_needs_nothing_but_its_record(monkeypatch: pytes
         compared = compare(first, second, "half_brier")
         assert compared.overall.values == pytest.approx((value, second.averaged["half_brier"]))
         assert compared.higher_is_better is (benchmark is StaICC.GLER)
+
+
+class LowHalfBrier(HalfBrier):
+    """Half of the Brier score minus 1, a number from -1 to 0."""
+
+    def __init__(self):
+        super().__init__(-1.0, 0.0)
+
+    def scores(self, sample, predictions):
+        return [score - 1 for score in super().scores(sample, predictions)]
+
+    def part(self, sample, predictions, level):
+        of_half_brier = HalfBrier().part(sample, predictions, level)
+        return replace(of_half_brier, value=of_half_brier.value - 1)
+
+
+def test_a_slope_has_the_same_interval_wherever_the_range_of_its_metric_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    from_zero = ScoreRecord("from_zero", "from zero", False, HalfBrier(), metric=half_brier)
+    from_minus_one = ScoreRecord(
+        "from_minus_one", "from -1", False, LowHalfBrier(), metric=lambda truth, rows: half_brier(truth, rows) - 1
+    )
+    metrics = metric_set("standard")
+    for record in (from_zero, from_minus_one):
+        monkeypatch.setitem(scores.SCORES, record.key, record)
+        monkeypatch.setitem(scores.STATISTICS, record.key, record.statistic)
+        monkeypatch.setattr(metric_sets, "_BUILT_IN", metric_sets._built_in_metrics())
+        metrics = metrics.adding(metric_sets._BUILT_IN[-1])
+    details = StaICC.GLER(datasets=["mini"], limit=20, metrics=metrics)(noisy).details["mini"]
+    first = details.intervals["sensitivity.from_zero"]
+    second = details.intervals["sensitivity.from_minus_one"]
+    assert (first.low, first.high) == pytest.approx((second.low, second.high))
+
+
+def matthews_interval(wrong_count: int, opposite: bool) -> tuple[float, Interval]:
+    """Return the Matthews correlation of 40 rows, and its interval; or those of the opposite predictions."""
+    truth = [0] * 20 + [1] * 20
+    predictions = [1] * wrong_count + [0] * (20 - wrong_count) + [1] * 20
+    if opposite:
+        predictions = [1 - guess for guess in predictions]
+    sample = Sample(truth, range(40), 40, 2)
+    statistic = scores.STATISTICS["matthews"]
+    interval = statistic.interval(sample, predictions, 0.95)
+    assert isinstance(interval, Interval)
+    return statistic.of_run(sample, predictions).value, interval
+
+
+def test_the_mean_of_negative_matthews_correlations_has_the_interval_of_opposite_predictions() -> None:
+    """The range begins at -1. A mean over data sets whose range began at 0 would have another interval."""
+    runs: Any = {"a": SimpleNamespace(statistics=scores.STATISTICS)}
+    mean_intervals = []
+    for opposite in (False, True):
+        values, of_datasets = zip(*(matthews_interval(wrong, opposite) for wrong in (2, 7)), strict=True)
+        mean_intervals.append(interval_of_mean("matthews", values, of_datasets, runs))
+    positive, negative = mean_intervals
+    assert 0.0 < positive.low < positive.high < 1.0
+    assert (negative.low, negative.high) == pytest.approx((-positive.high, -positive.low))
 
 
 def brier(label: int, row: list[float]) -> float:

@@ -6,7 +6,7 @@ In an environment that has NumPy::
 
 Simulated runs: a test row has a true label and a score for each label, which both runs and all repeats share; each run
 and each repeat adds noise of its own, and the softmax is the prediction. "skewed" are the pairs of
-``skewed_nulls.py``, which have the same true score.
+``skewed_nulls.py``, which have the same true score; "further" and "unequal" are others of this kind.
 The interval has the differences that the test does not reject, so its coverage is one minus the type I error. A line is
 written for each cell, as JSON; with ``--resume`` cells that the file has are not repeated.
 """
@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from records import arguments, record, resumed
-from skewed_nulls import NULLS, SLOPE, of_mean, of_pair, of_score
+from skewed_nulls import FURTHER_NULLS, NULLS, SLOPE, UNEQUAL_NULLS, Null, of_mean, of_pair, of_score
 
 from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.statistics import Contributions
@@ -122,16 +122,39 @@ class Pair:
 # -- cells
 
 
+class Verdict(NamedTuple):
+    """What the test says of a pair."""
+
+    untested: bool
+    rejected: bool
+    detectable: float | None
+
+
+_VERDICTS: dict[int, tuple[paired.PairedDifference, Verdict]] = {}
+"""The verdicts of differences by their identity. The difference is kept, so that no other one gets its identity."""
+
+
+def verdict(steps: paired.PairedDifference) -> Verdict:
+    """Test a pair; a difference that was tested before (:func:`skewed_nulls.of_sorted_rows`) is not tested again."""
+    if len(_VERDICTS) > 3000:
+        _VERDICTS.clear()
+    if id(steps) not in _VERDICTS:
+        untested = paired.too_few_rows(steps) is not None
+        rejected = not untested and paired.p_value(steps) <= 0.05
+        _VERDICTS[id(steps)] = steps, Verdict(untested, rejected, paired.detectable_difference(steps))
+    return _VERDICTS[id(steps)][1]
+
+
 def tally(pairs: Iterable[Differences]) -> dict[str, Any]:
     """Shares of rejected and of untested pairs, and the mean detectable difference."""
     counts: dict[str, Counter[str]] = {}
     for differences in pairs:
         for name, steps in differences.items():
             count = counts.setdefault(name, Counter())
-            untested, stated = paired.too_few_rows(steps) is not None, paired.detectable_difference(steps)
-            count.update(n=1, untested=untested, rejected=not untested and paired.p_value(steps) <= 0.05)
-            if stated is not None:
-                count.update(stated=1, detectable=stated)  # type: ignore[call-overload]
+            found = verdict(steps)
+            count.update(n=1, untested=found.untested, rejected=found.rejected)
+            if found.detectable is not None:
+                count.update(stated=1, detectable=found.detectable)  # type: ignore[call-overload]
     return {
         name: {
             key: round(value / count["stated" if key == "detectable" else "n"], 4)
@@ -153,14 +176,29 @@ def of_models(samples: int, key: Any, pair: Pair, rows: int) -> dict[str, Any]:
 
 def skewed(samples: int) -> Cells:
     """Type I error on pairs whose rare rows are missing in most samples."""
+    return of_nulls("skewed", NULLS, samples)
+
+
+def further(samples: int) -> Cells:
+    """The same for ten further pairs."""
+    return of_nulls("further", FURTHER_NULLS, samples)
+
+
+def unequal(samples: int) -> Cells:
+    """The same for means of data sets of different sizes; the number of rows is that of the smallest one."""
+    return of_nulls("unequal", UNEQUAL_NULLS, samples)
+
+
+def of_nulls(part: str, nulls: Mapping[str, Null], samples: int) -> Cells:
+    """A cell for each kind of pairs with the same true score, and each number of rows."""
 
     def cell(name: str, rows: int) -> dict[str, Any]:
         draw = seeded(name, rows)
-        return tally({name: NULLS[name](draw, rows)} for _ in range(samples))
+        return tally({name: nulls[name](draw, rows)} for _ in range(samples))
 
-    for name in NULLS:
-        for rows in SIZES:
-            yield f"skewed: {name}, {rows} rows", partial(cell, name, rows)
+    for rows in SIZES:
+        for name in nulls:
+            yield f"{part}: {name}, {rows} rows", partial(cell, name, rows)
 
 
 def ordinary(samples: int) -> Cells:
@@ -172,7 +210,7 @@ def ordinary(samples: int) -> Cells:
         yield name, partial(of_models, samples, "ordinary", pair, rows)
 
 
-PARTS = {part.__name__: part for part in (skewed, ordinary)}
+PARTS = {part.__name__: part for part in (skewed, further, unequal, ordinary)}
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ KINDS = {
     "order of the labels": "order",
     "is 1 to rounding": "saturated",
     "not clearly": "ambiguous",
+    "sum to more than 1": "sums",
     "may be exchanged": "renamed",
     "below the": "below chance",
     "of the last demonstration": "echo",

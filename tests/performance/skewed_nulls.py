@@ -2,13 +2,17 @@
 
 Each function draws a sample of ``n`` test rows and returns the difference of the two runs on it. A test that assumes
 symmetric differences rejects most of them, because most samples lack the rare rows.
+
+Many samples of such a pair have the same rows in another order. No score depends on the order, except for ECE-1, which
+takes every second row for its signs. So a sample is sorted first (:func:`sorted_rows`), and equal ones are computed
+once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,9 +36,38 @@ def both(statistic: Statistic, sample: Sample, first: Sequence[Any], second: Seq
     return [of_first, of_second]
 
 
+Query = tuple[Any, ...]
+"""The true label of a query, and the prediction of each run."""
+
+
 def of_score(key: str, truth: Sequence[int], runs: Sequence[Any], rows: Sequence[int], n: int, labels: int = 2) -> Any:
     """The difference of two runs by a score of the library."""
-    return of_pair(both(STATISTICS[key], Sample(truth, rows, n, labels), *runs))
+    queries_by_row: list[list[Query]] = [[] for _ in range(n)]
+    for row, label, first, second in zip(rows, truth, *map(hashable, runs), strict=True):
+        queries_by_row[row].append((label, first, second))
+    return of_sorted_rows(key, sorted_rows(queries_by_row), labels)
+
+
+def hashable(predictions: Sequence[Any]) -> list[Any]:
+    """The same predictions, with tuples in the place of lists."""
+    return [tuple(prediction) if isinstance(prediction, list) else prediction for prediction in predictions]
+
+
+def sorted_rows(queries_by_row: Sequence[list[Query]]) -> tuple[tuple[Query, ...], ...]:
+    """The test rows in one order for all samples with the same rows; rows 0, 2, 4 and so on stay at such places."""
+    rows = [tuple(queries) for queries in queries_by_row]
+    rows[0::2] = sorted(rows[0::2])
+    rows[1::2] = sorted(rows[1::2])
+    return tuple(rows)
+
+
+@lru_cache(maxsize=2000)
+def of_sorted_rows(key: str, rows: tuple[tuple[Query, ...], ...], labels: int) -> paired.PairedDifference:
+    """The difference of two runs on these test rows."""
+    queries = [query for row in rows for query in row]
+    row_of_query = [number for number, row in enumerate(rows) for _ in row]
+    truth, first, second = (list(values) for values in zip(*queries, strict=True))
+    return of_pair(both(STATISTICS[key], Sample(truth, row_of_query, len(rows), labels), first, second))
 
 
 def of_mean(
@@ -48,8 +81,15 @@ def binary(confidence: float) -> list[float]:
 
 
 def means(first: Any, second: Any, ends: tuple[float, float] = (0.0, 1.0)) -> paired.PairedDifference:
-    n = len(first)
-    return of_pair([of_mean([float(x) for x in run], range(n), n, ends) for run in (first, second)])
+    """The difference of two runs with these scores of the test rows."""
+    pairs = zip(map(float, first), map(float, second), strict=True)
+    return _means_of_sorted(tuple(sorted(pairs)), ends)
+
+
+@lru_cache(maxsize=2000)
+def _means_of_sorted(pairs: tuple[tuple[float, float], ...], ends: tuple[float, float]) -> paired.PairedDifference:
+    n = len(pairs)
+    return of_pair([of_mean(list(scores), range(n), n, ends) for scores in zip(*pairs, strict=True)])
 
 
 def calibration(
@@ -252,6 +292,126 @@ def slope_of_calibration_error(draw: Any, n: int) -> paired.PairedDifference:
 def ten(null: Null) -> Null:
     """The mean over ten data sets."""
     return lambda draw, n: paired.mean_difference([null(draw, n) for _ in range(10)])
+
+
+def unequal(null: Null) -> Null:
+    """The mean over three data sets, of which one has four times, and one eight times as many rows as the first."""
+    return lambda draw, n: paired.mean_difference([null(draw, size) for size in (n, 4 * n, 8 * n)])
+
+
+# -- ten further pairs, for each score that has a paired test
+
+
+def accuracy_of_two_repeats(draw: Any, n: int) -> paired.PairedDifference:
+    """One of two queries wrong on 10 % of the rows, or both wrong on 5 % of other rows."""
+    kind = draw.random(n)
+    return means(np.where(kind < 0.1, 0.5, 1.0), np.where(kind >= 0.95, 0.0, 1.0))
+
+
+def accuracy_of_one_query(draw: Any, n: int) -> paired.PairedDifference:
+    """Accuracies of .9; the runs are wrong on rows of their own."""
+    return means(draw.random(n) < 0.9, draw.random(n) < 0.9)
+
+
+def likelihood_of_a_tail(draw: Any, n: int) -> paired.PairedDifference:
+    """Likelihood .9 on every row, or the ninth root of a uniform number, whose mean is .9, too."""
+    return means([0.9] * n, draw.random(n) ** (1 / 9))
+
+
+def brier_score(draw: Any, n: int) -> paired.PairedDifference:
+    """Two labels: always .9 for the true one (a score of .02), or certain, with 1 % errors (a score of 2 each)."""
+    wrong = draw.random(n) < 0.01
+    certain = [binary(0.0 if is_wrong else 1.0) for is_wrong in wrong]
+    return of_score("brier", [0] * n, ([binary(0.9)] * n, certain), range(n), n)
+
+
+def recall_of_a_rare_label(draw: Any, n: int) -> paired.PairedDifference:
+    """Balanced accuracy: one run misses 30 % of a label with 10 % of the rows, the other one 30 % of the other."""
+    truth = (draw.random(n) < 0.1).astype(int)
+    truth[:2] = (0, 1)
+    missed = draw.random(n) < 0.3
+    first = np.where(missed & (truth == 1), 0, truth)
+    second = np.where(missed & (truth == 0), 1, truth)
+    return of_score("balanced_accuracy", truth.tolist(), (first.tolist(), second.tolist()), range(n), n)
+
+
+def confident_errors(draw: Any, n: int) -> paired.PairedDifference:
+    """AUROC of confidence .9: a tenth of the errors has the highest confidence, or a tenth of the others the lowest."""
+    wrong = draw.random(n) < 0.2
+    wrong[:2] = (False, True)
+    rare = draw.random(n) < 0.1
+    first = np.where(wrong, np.where(rare, 0.95, 0.55), 0.75)
+    second = np.where(wrong, 0.75, np.where(rare, 0.55, 0.95))
+    return of_confidences("auroc_confidence", wrong, first, second)
+
+
+def confident_errors_of_few_rows(draw: Any, n: int) -> paired.PairedDifference:
+    """AURC .098: so many errors at one confidence, or 2 % errors that have the highest confidence.
+
+    Of the second run, the risk is 1 up to the coverage .02, and ``.02 / coverage`` from there on.
+    """
+    first_wrong = draw.random(n) < 0.02 - 0.02 * math.log(0.02)
+    second_wrong = draw.random(n) < 0.02
+    runs = []
+    for wrong, sure in ((first_wrong, [0.75] * n), (second_wrong, np.where(second_wrong, 0.95, 0.75))):
+        rows = [binary(float(c)) for c in sure]
+        runs.append([row[::-1] if is_wrong else row for row, is_wrong in zip(rows, wrong, strict=True)])
+    return of_score("aurc", [0] * n, runs, range(n), n)
+
+
+def of_confidences(key: str, wrong: Any, first: Any, second: Any) -> paired.PairedDifference:
+    """Both runs predict the first label of two, and are wrong on the same rows."""
+    n = len(wrong)
+    runs = [[binary(float(c)) for c in confidences] for confidences in (first, second)]
+    return of_score(key, wrong.astype(int).tolist(), runs, range(n), n)
+
+
+def gaps_of_both_signs(draw: Any, n: int) -> paired.PairedDifference:
+    """ECE-1 .03: too confident by .03 everywhere, or by .3 on a tenth of the rows; accuracies .92 and .65."""
+    hard = draw.random(n) < 0.1
+    wrong = draw.random(n) < np.where(hard, 0.35, 0.08)
+    first = np.where(hard, 0.68, 0.95)
+    second = np.where(hard, 0.95, 0.92)
+    return calibration(wrong, first, second)
+
+
+def divergence_of_six_labels(draw: Any, n: int) -> paired.PairedDifference:
+    """Six labels, true ones with 2 % of the rare kind: 4 % of it in all rows, or certain predictions of it in 4 %."""
+    prior = [0.38, 0.2, 0.15, 0.15, 0.1, 0.02]
+    mean = np.array([0.36, 0.2, 0.15, 0.15, 0.1, 0.04])
+    truth = draw.choice(6, n, p=prior)
+    truth[:6] = range(6)
+    certain = np.eye(6)[draw.choice(6, n, p=mean)]
+    return of_score("DL div.", truth.tolist(), ([mean.tolist()] * n, certain.tolist()), range(n), n, 6)
+
+
+def consistency_of_three_templates(draw: Any, n: int) -> paired.PairedDifference:
+    """Three templates, three labels: one other prediction on 12 % of the rows, or three different ones on 6 %."""
+    kind = draw.random(n)
+    return means(np.where(kind < 0.12, 2 / 3, 1.0), np.where(kind >= 0.94, 1 / 3, 1.0), (1 / 3, 1.0))
+
+
+FURTHER_NULLS: dict[str, Null] = {
+    "accuracy of one query": accuracy_of_one_query,
+    "accuracy of two repeats": accuracy_of_two_repeats,
+    "likelihood: .9, or a tail": likelihood_of_a_tail,
+    "Brier score: constant, or rare errors": brier_score,
+    "balanced accuracy: a rare or a common label missed": recall_of_a_rare_label,
+    "AUROC of confidence: confident errors, or doubted correct rows": confident_errors,
+    "AURC: errors at one confidence, or few confident ones": confident_errors_of_few_rows,
+    "ECE-1: gaps everywhere, or on a tenth of the rows": gaps_of_both_signs,
+    "DL div.: six labels, constant or certain": divergence_of_six_labels,
+    "consistency of three templates": consistency_of_three_templates,
+}
+
+UNEQUAL_NULLS: dict[str, Null] = {
+    "unequal sizes, accuracy of one query": unequal(accuracy_of_one_query),
+    "unequal sizes, accuracy of two repeats": unequal(accuracy_of_two_repeats),
+    "unequal sizes, likelihood: constant, or rare zeros": unequal(rare_zeros),
+    "unequal sizes, consistency of nine templates": unequal(consistency_of_nine),
+    "unequal sizes, macro F1: a rare label missed or invented": unequal(missed_and_invented_labels),
+    "unequal sizes, ECE-1: confidence 1 or .96": unequal(constant_confidences),
+}
 
 
 NULLS: dict[str, Null] = {

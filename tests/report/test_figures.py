@@ -395,6 +395,16 @@ def test_the_colour_of_a_difference_is_that_of_the_better_run_where_lower_is_bet
     assert {shape.series for shape in panel.shapes if shape.kind == "mark"} == {series}
 
 
+def test_a_forest_plot_says_what_it_expects_in_the_place_of_another_argument() -> None:
+    comparison = compare(run_with_confidence(0.98), run_with_confidence(0.4))
+    with pytest.raises(ArgumentError, match=r"compared: got one comparison, expected a list of them: \[comparison\]"):
+        differences(comparison)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="compared: got 'accuracy', expected a list of comparisons"):
+        differences("accuracy")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"compared: number 1 is 0\.5, expected a comparison of two runs"):
+        differences([comparison, 0.5])  # type: ignore[list-item]
+
+
 def test_the_legend_of_differences_has_the_names_of_the_runs() -> None:
     """The title is shortened if the names are long."""
     sure, doubting = run_with_confidence(0.98), run_with_confidence(0.4)
@@ -442,6 +452,13 @@ def test_one_panel_is_one_axes_and_several_are_a_list(matplotlib: Any, suite: Re
     normal = suite["Normal"]
     assert normal.plot("forest").get_title() == "accuracy"
     assert [axes.get_title() for axes in normal.plot("confusion")] == list(normal.divided)
+
+
+def test_a_plot_leaves_no_open_figure(matplotlib: Any, suite: ResultGroup) -> None:
+    """Pyplot keeps each of its figures until it is closed, and warns of the twentieth."""
+    suite["Normal"].plot("forest")
+    suite["Normal"].plot("confusion")
+    assert matplotlib.pyplot.get_fignums() == []
 
 
 def test_a_long_legend_is_not_cut_off(matplotlib: Any, suite: ResultGroup) -> None:

@@ -36,17 +36,17 @@ _CLOSING_MARKS = {
 
 # -- before the label
 
-_PICTURES_OF_ASSENT = (
+_SYMBOLS_OF_ASSENT = (
     "\u2705\u2714\u2713\u2611\U0001f44d\U0001f389\u2b50\U0001f31f\U0001f4af\U0001f449\u27a1\u2192\u21d2"
 )
-_LEADING_PICTURES = re.compile(rf"(?:[{_PICTURES_OF_ASSENT}]|-+>|=+>|\[x\])\s?", re.I)
+_LEADING_SYMBOLS = re.compile(rf"(?:[{_SYMBOLS_OF_ASSENT}]|-+>|=+>|\[x\])\s?", re.I)
 _OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
 """An option letter before its label: "B)", "(b)", "B." or "B:"."""
 
 # -- after the label
 
 _END_MARK = re.compile(r" ?[.!,;\u2026\u3002\uff0c\uff01\uff1b]?")
-_TRAILING_PICTURES = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\U0001f389\u2b50\U0001f31f]$")
+_TRAILING_EMOJI = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\U0001f389\u2b50\U0001f31f]$")
 _SEPARATOR = re.compile(r"^(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
 """The comma, dash or opening bracket before a reason or a contrast."""
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
@@ -56,7 +56,7 @@ _CLAUSE_MARK = re.compile(r"[,;:.\uff0c\uff1b\u3002]")
 # -- values
 
 _CROSSES = tuple("\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e\u00d7\u2715\u2610")
-"""Pictures that mean "no"."""
+"""Symbols that mean "no"."""
 _NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
 _QUANTITY = re.compile(
     r"(?P<bound>[<>~\u2248]?)(?P<number>\d+(?:[.,]\d+)?)(?:\s?/\s?(?P<whole>\d+))?\s?(?P<percent>%?)"
@@ -150,10 +150,10 @@ class StatementReader:
         return self._read_mentions(statement, mentions)
 
     def is_doubt(self, sentence: str) -> bool:
-        """Return whether a sentence may turn what follows it into something that is not asserted.
+        """Return whether a sentence leaves open a doubt or a denial, of which the next sentence may be the rest.
 
-        Words of denial and doubt count after its last label. "The answer is not" is doubt; "It is not X" is complete,
-        and so is a cue ("I would say").
+        After "The answer is not", or "Labels that are wrong:", the next label is not asserted. "It is not X" is
+        complete, so only words after the last label count. A cue, such as "I would say", is no doubt.
         """
         last_label_end = max((mention.end for mention in self.labels.mentions(sentence)), default=0)
         after_labels = sentence[last_label_end:]
@@ -203,16 +203,23 @@ class StatementReader:
             yield position
 
     def _lead_at(self, statement: str, position: int) -> re.Match[str] | None:
-        """Return the lead that begins at a position: a picture of assent, a word, or an introduction."""
-        picture = _LEADING_PICTURES.match(statement, position)
-        # A picture at the edge of a label may be the label itself.
-        if picture is not None and picture[0][0] not in self.labels.edge_symbols:
-            return picture
+        """Return the words or the symbol that lead to an answer, and that begin at a position of a statement.
+
+        They are a symbol such as a tick or an arrow, a word such as "Therefore,", or an introduction such as "Based on
+        the text,".
+
+        Returns:
+            The match; ``None`` if there is none at the position.
+        """
+        symbol = _LEADING_SYMBOLS.match(statement, position)
+        # A symbol at the edge of a label may be the label itself.
+        if symbol is not None and symbol[0][0] not in self.labels.edge_symbols:
+            return symbol
         lead = self._phrases.lead.match(statement, position)
         if lead is not None:
             return lead
         introduction = self._phrases.intro.match(statement, position)
-        # An introduction such as "Based on a wrong reading," may change what follows it.
+        # An introduction such as "Based on a wrong reading," may change the meaning of what follows it.
         if introduction is not None and self._phrases.guard.search(introduction[0]) is None:
             return introduction
         return None
@@ -234,12 +241,18 @@ class StatementReader:
     # -- the label
 
     def _label_phrase(self, text: str, position: int, marks_before: int = 0) -> _LabelPhrase | None:
-        """Return the label that begins at a position, by itself, after its option letter or between marks.
+        """Return the label that begins at a position, with an option letter in front of it or marks around it, if any.
+
+        These are found: ``positive``, ``B) positive``, ``"positive"``, ``(B) "positive"``.
 
         Args:
             text: A statement, or a part of it.
             position: Where the label, its option letter or an opening mark begins.
-            marks_before: How many opening marks and option letters are before this position.
+            marks_before: How many option letters and opening marks were passed to come to this position.
+
+        Returns:
+            The label with what follows it; ``None`` if there is no label, or the option letter is not that of the
+            label.
         """
         if marks_before > _MOST_MARKS:
             return None
@@ -280,22 +293,25 @@ class StatementReader:
     # -- after the label
 
     def _read_ending(self, phrase: _LabelPhrase) -> Reading | None:
-        """Return the reading of a statement from what follows its label; ``None`` if what follows is not understood.
+        """Return what a statement says of the labels, from its first label and the text that follows this label.
 
-        A statement with the label "positive" may end in these ways, which are tried in order:
+        A statement that asserts the label "positive" may end in these ways, which are tried in order:
 
-        - nothing, an end mark or a picture: "It is positive." (also after a noun: "a positive sentiment.")
+        - nothing, an end mark or an emoji: "It is positive." (also after a noun: "a positive sentiment.")
         - a contrast: "It is positive, not negative."
         - a reason: "It is positive because ..."
         - the text of an option: "B) positive"
         - a sentence that explains a number: "4. The review praises ..."
+
+        Returns:
+            The reading; ``None`` if the statement ends in another way, and is not understood.
         """
         label, rest = phrase.label, phrase.rest
         # A label at position 0 begins the statement; one at position 1 has only an opening mark before it.
         follows_words = phrase.start > 1
         for ending in self._possible_endings(rest, follows_words):
             if self._is_end(ending):
-                return Reading(label)
+                return Reading(asserted=label)
             reading = self._read_contrast(label, ending)
             if reading is not None:
                 return reading
@@ -331,20 +347,28 @@ class StatementReader:
             yield rest[aftermath.end() :]
 
     def _is_end(self, rest: str) -> bool:
-        """Return whether only an end mark and a picture follow a label."""
-        picture = _TRAILING_PICTURES.search(rest)
-        if picture is not None and picture[0].strip() not in self.labels.edge_symbols:
-            rest = rest[: picture.start()]
+        """Return whether a statement ends after its label: only an end mark such as "!" and an emoji may follow it.
+
+        Args:
+            rest: The text that follows the label.
+        """
+        emoji = _TRAILING_EMOJI.search(rest)
+        # An emoji at the edge of a label may be a label itself.
+        if emoji is not None and emoji[0].strip() not in self.labels.edge_symbols:
+            rest = rest[: emoji.start()]
         return _END_MARK.fullmatch(rest) is not None
 
     def _read_reason(self, label: int, rest: str) -> Reading | None:
-        """Return the reading of a statement whose label a reason follows: "because ..."; ``None`` if none follows.
+        """Return what a statement "X because ..." says of the labels.
 
-        The labels of the reason count as those of a later statement.
+        It asserts X. What the reason says of labels counts as that of a later statement.
 
         Args:
-            label: The label.
-            rest: What follows it, and its noun.
+            label: X.
+            rest: The text that follows X and its noun.
+
+        Returns:
+            The reading; ``None`` if no reason follows.
         """
         rest = _without_separator(rest)
         reason = self._phrases.reason.match(rest)
@@ -356,9 +380,12 @@ class StatementReader:
         return self._with_explanation(label, text)
 
     def _read_contrast(self, label: int, rest: str) -> Reading | None:
-        """Return the reading of a statement whose label a contrast follows: "rather than X"; ``None`` if none follows.
+        """Return what a statement "X rather than Y" says of the labels: it asserts X.
 
-        Words such as "a clearly" may be before the other label. Arguments as for :meth:`_read_reason`.
+        Words such as "a clearly" may be before Y. Arguments as for :meth:`_read_reason`.
+
+        Returns:
+            The reading; ``None`` if no contrast with another label follows X.
         """
         rest = _without_separator(rest)
         contrast = self._phrases.contrast.match(rest)
@@ -376,21 +403,24 @@ class StatementReader:
         return None
 
     def _read_after_contrast(self, label: int, rest: str, contrasted_labels: int = 1) -> Reading | None:
-        """Return the reading of "X rather than Y ..." from what follows Y; ``None`` if that is not understood.
+        """Return what a statement "X rather than Y ..." says of the labels, from the text that follows Y.
 
         After Y, the statement may end ("X rather than Y."), give a reason ("... Y because ..."), or add a label with
         "or" ("... Y or Z"). After the added label, it may go on in the same three ways.
 
         Args:
             label: X, the label that the statement asserts.
-            rest: What follows Y.
+            rest: The text that follows Y.
             contrasted_labels: How many labels "rather than" has so far. If it already has as many as the task, one more
-                would be a repetition, and the statement is not understood.
+                would be a repetition.
+
+        Returns:
+            That it asserts X; ``None`` if it goes on in another way, and is not understood.
         """
         may_add_label = contrasted_labels < len(self.labels.names)
         for ending in self._possible_endings(rest, follows_words=True):
             if self._is_end(ending):
-                return Reading(label)
+                return Reading(asserted=label)
             reading = self._read_reason(label, ending)
             if reading is not None:
                 return reading
@@ -408,15 +438,15 @@ class StatementReader:
         return self._label_phrase(text, joint.end())
 
     def _read_option_text(self, label: int, rest: str) -> Reading | None:
-        """Return the reading of a statement whose label is an option letter with its text: "B) Paris", "C (Oslo).".
+        """Return what a statement such as "B) Paris" or "C (Oslo)." says, where the labels of the task are letters.
 
         Args:
-            label: The label.
-            rest: What follows it: ") Paris", " (Oslo).".
+            label: The label, such as that of the letter B.
+            rest: The text that follows it: ") Paris", " (Oslo).".
 
         Returns:
-            The reading; ``None`` if the label is no letter, or if what follows may be a value of it ("A (no)") or has
-            labels itself.
+            That it asserts the label; ``None`` if the label is no letter, or if the text behind it may be no text of an
+            option: a value ("A (no)"), a condition ("A) if ..."), or one with labels.
         """
         name = self.labels.names[label]
         is_letter = len(name) == 1 and name.isalpha()
@@ -431,21 +461,21 @@ class StatementReader:
             # A number alone may be the text of an option: "B) 42".
             is_number = _NUMBER.fullmatch(text) is not None
             may_be_value = self._begins_with_value(text) and not is_number
-        has_guard = self._phrases.guard.search(text) is not None
-        if may_be_value or has_guard or any(self.labels.mentions(text)):
+        has_condition = self._phrases.guard.search(text) is not None
+        if may_be_value or has_condition or any(self.labels.mentions(text)):
             return None
         return self._with_explanation(label, text)
 
     def _read_explained_number(self, label: int, rest: str) -> Reading | None:
-        """Return the reading of a statement that is a number and an explanation: "3. The review ...".
+        """Return what a statement such as "3. The review ..." says, where the labels of the task are numbers.
 
         Args:
-            label: The label.
-            rest: What follows it: ". The review ...".
+            label: The label, such as that of the number 3.
+            rest: The text that follows it: ". The review ...".
 
         Returns:
-            ``None`` if the label is no number, or the sentence begins in another way than explanations do. In
-            "1. First ...", the number may be that of an item of a list.
+            That it asserts the label; ``None`` if the label is no number, or the sentence begins in another way than
+            explanations do. In "1. First ...", the number may be that of an item of a list.
         """
         is_number = self.labels.names[label].isdigit()
         is_explained = rest.startswith(". ") and self._phrases.opener.match(rest, 2) is not None
@@ -454,7 +484,7 @@ class StatementReader:
         return self._with_explanation(label, rest)
 
     def _with_explanation(self, label: int, explanation: str) -> Reading:
-        """Return the reading of a statement that asserts a label and explains it.
+        """Return what a statement says of the labels that asserts one and explains it (a :class:`Reading`).
 
         Args:
             label: The label.
@@ -472,11 +502,14 @@ class StatementReader:
     # -- statements that assert nothing
 
     def _read_mentions(self, statement: str, mentions: list[Mention]) -> Reading:
-        """Return the reading of a statement that asserts no label: which labels it denies, and which it mentions.
+        """Return which labels a statement denies, and which it only mentions. It asserts none.
 
         Args:
             statement: The statement.
-            mentions: The labels in it, from left to right.
+            mentions: The places where it names labels, from left to right.
+
+        Returns:
+            The reading. A label is in both sets if a denial or a value is near it that may be about another label.
         """
         mentioned: set[int] = set()
         denied: set[int] = set()
@@ -496,7 +529,6 @@ class StatementReader:
                 last_denied = mention
                 continue
             mentioned.add(mention.label)
-            # A value or a denial nearby may be about this label or about another one, so the label is in both sets.
             is_near_denial = has_denial and self._is_near_denial(before, after)
             if is_near_denial or self._has_value(after):
                 denied.add(mention.label)
@@ -551,16 +583,22 @@ class StatementReader:
         return not self.labels.occur_in(statement) and self._denies_the_answer(statement)
 
     def _denies_the_answer(self, statement: str) -> bool:
-        """Return whether a statement without a label denies the answer: "It isn't.", "Not flagged", "No label fits"."""
+        """Return whether a statement without a label denies the answer that was given before it.
+
+        It does if it denies a label or an answer ("No label fits", "The answer is incorrect"), or if it is short and
+        begins with a denial ("Not flagged") or with a pronoun ("It isn't."). A short one that begins with "no", such as
+        "No problem", does not.
+        """
         denial = self._phrases.denial.search(statement)
-        is_about_answer = self._phrases.judged.search(statement) is not None
-        if is_about_answer:
+        names_answer = self._phrases.judged.search(statement) is not None
+        if names_answer:
             return denial is not None or self._phrases.false.search(statement) is not None
-        if denial is None or len(statement.split()) > _LONGEST_DENIAL:
+        is_short = len(statement.split()) <= _LONGEST_DENIAL
+        if denial is None or not is_short:
             return False
-        begins_with_not = denial.start() == 0 and denial[0].strip().casefold() != "no"
-        begins_with_that = self._phrases.that.match(statement) is not None
-        return begins_with_not or begins_with_that
+        begins_with_denial = denial.start() == 0 and denial[0].strip().casefold() != "no"
+        begins_with_pronoun = self._phrases.that.match(statement) is not None
+        return begins_with_denial or begins_with_pronoun
 
     def _is_denying_value_of_a_name(self, statement: str) -> bool:
         """Return whether a statement is a name with a value that denies: "Detected: no", "Probability: 0.02".
@@ -595,7 +633,7 @@ class StatementReader:
         return separator is not None and self._begins_with_value(rest[separator.end() :])
 
     def _begins_with_value(self, text: str) -> bool:
-        """Return whether a text begins with a number, a word of value ("no"), or a picture of a cross, as for "no"."""
+        """Return whether a text begins with a number, a word of value ("no"), or a symbol for "no", such as a cross."""
         text = text.lstrip()
         if text.startswith(_CROSSES):
             return True

@@ -148,14 +148,14 @@ def _label_of(value: Any, labels: LabelNames) -> int | None:
 
 
 def _makes_unclear(leaf: _Leaf, asks_for_label: bool, reader: StatementReader) -> bool:
-    """Return whether a value that is no label makes unclear what the labels next to it mean.
+    """Return whether a value of JSON that is no label makes unclear what the labels next to it mean.
 
-    A high certainty does not, and neither does an explanation that takes nothing back. A low certainty does, and so
-    does any other number, truth value or null: ``{"label": "hate", "present": false}``.
+    Values that leave it clear: ``"confidence": 0.9``, and an explanation that takes nothing back. Values that do not:
+    ``"confidence": 0.1``, and any other number, truth value or null, as in ``{"label": "hate", "present": false}``.
 
     Args:
         leaf: The value with its keys.
-        asks_for_label: Whether its keys ask for the label.
+        asks_for_label: Whether its keys ask for the label, such as ``"label": "unknown"``.
         reader: Reads statements about the labels.
     """
     if _is_high_certainty(leaf):
@@ -164,9 +164,10 @@ def _makes_unclear(leaf: _Leaf, asks_for_label: bool, reader: StatementReader) -
     if is_low_certainty or not isinstance(leaf.value, str):
         return True
     text = normalised(leaf.value)
-    if _has_key_with(leaf, _TEXTS):
-        return any(reader.read(statement.text).takes_back for statement in statements_of(text, reader))
-    return asks_for_label or reader.is_doubt(text)
+    is_explanation = _has_key_with(leaf, _TEXTS)
+    if not is_explanation:
+        return asks_for_label or reader.is_doubt(text)
+    return any(reader.read(statement.text).takes_back for statement in statements_of(text, reader))
 
 
 def _is_high_certainty(leaf: _Leaf) -> bool:

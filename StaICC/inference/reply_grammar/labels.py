@@ -82,12 +82,13 @@ class LabelNames:
         self._pattern = self._mention_pattern()
 
     def index_of(self, text: str) -> int | None:
-        """Return the index of the label that a whole text is, in the first form in which it is one.
+        """Return the index of the label that equals a whole text.
 
-        A text in another case, or with other blanks between words, is a label, too (:data:`_FORMS`).
+        The texts are compared as they are, then without case, and then with one blank for each hyphen, underscore or
+        run of blanks between two words (:data:`_FORMS`). The first form in which a label equals the text decides.
 
         Returns:
-            ``None`` if the text is no label, or several labels are equal to it in this form.
+            The index; ``None`` if no label equals the text, or several labels do in the first form in which one does.
         """
         text = text.strip()
         for form, index_by_name in zip(_FORMS, self._index_by_form, strict=True):

@@ -53,7 +53,7 @@ def phrases_by_language() -> dict[str, dict[str, list[str]]]:
 
 
 def pattern_of(phrase: str, lists: Lists) -> str:
-    """Return the pattern of a phrase, in which each item may have a blank behind it.
+    """Return a phrase as the text of a regular expression, in which each item may have a blank behind it.
 
     Args:
         phrase: The phrase, such as ``"the <answer> [<adverb>] is"``: what is in square brackets may be missing, and a
@@ -78,7 +78,12 @@ def pattern_of(phrase: str, lists: Lists) -> str:
 
 
 def any_of(phrases: Sequence[str], lists: Lists) -> str:
-    """Return the pattern of any of the phrases, the longest first."""
+    """Return the text of a regular expression that matches any of the phrases, the longest one that fits.
+
+    Args:
+        phrases: The phrases, as for :func:`pattern_of`.
+        lists: The lists that they name.
+    """
     longest_first = sorted(phrases, key=len, reverse=True)
     plain = [normalised(phrase) for phrase in longest_first if _PLAIN.fullmatch(phrase)]
     patterns = [pattern_of(phrase, lists) for phrase in longest_first if not _PLAIN.fullmatch(phrase)]
@@ -104,10 +109,6 @@ def _whole_words(words: str) -> str:
 class Phrases:
     """The patterns of all languages, with the names of one benchmark's template.
 
-    Args:
-        label_prefix: The text before a label in the prompts, such as ``"topic: "``: its words name the answer.
-        text_prefixes: The beginnings of the texts in the prompts, such as ``"review: "``: their words name the text.
-
     Attributes:
         answer_names: The names of an answer in all languages, without case.
         degree_words: The words of degree in all languages.
@@ -117,7 +118,13 @@ class Phrases:
     """
 
     def __init__(self, label_prefix: str, text_prefixes: Sequence[str]) -> None:
-        """Make the patterns: of each list one that matches any of its phrases, in any language."""
+        """Compile one pattern for each list of phrases; it matches any phrase of the list, in any language.
+
+        Args:
+            label_prefix: The text before a label in the prompts, such as ``"topic: "``: its words name the answer.
+            text_prefixes: The beginnings of the texts in the prompts, such as ``"review: "``: their words name the
+                text.
+        """
         text_names = [name_of(prefix) for prefix in text_prefixes]
         self._languages: list[dict[str, list[str]]] = []
         for lists in phrases_by_language().values():
@@ -126,41 +133,42 @@ class Phrases:
         self.answer_names = frozenset(name.casefold() for name in self._phrases_of("answer"))
         self.degree_words = frozenset(self._phrases_of("degree"))
 
-        # before a label
-        self.lead = self._pattern("lead", end=r"[,\uff0c]?\s?")
-        self.intro = self._pattern("intro", end=r"[^,:;.!?]{1,120},\s?")
-        self.cues: list[re.Pattern[str]] = []
+        # What may be before a label.
+        self.lead = self._pattern("lead", end=r"[,\uff0c]?\s?")  # "therefore,"
+        self.intro = self._pattern("intro", end=r"[^,:;.!?]{1,120},\s?")  # "based on the text,"
+        self.cues: list[re.Pattern[str]] = []  # "the answer is"
         for lists in self._languages:
             for cue in lists.get("cue", ()):
                 self.cues.append(re.compile(pattern_of(cue, lists), re.I))
-        self.degree = self._pattern("degree")
-        self.article = self._pattern("article")
+        self.degree = self._pattern("degree")  # "very"
+        self.article = self._pattern("article")  # "a"
 
-        # after a label
-        self.noun = self._pattern("noun")
-        self.text_noun = self._pattern("text noun")
-        self.aftermath = self._pattern("aftermath")
-        self.reason = self._pattern("reason")
-        self.contrast = self._pattern("contrast")
-        self.filler = self._pattern("filler")
-        self.opener = self._pattern("opener")
+        # What may follow a label.
+        self.noun = self._pattern("noun")  # "sentiment"
+        self.text_noun = self._pattern("text noun")  # "review"
+        self.aftermath = self._pattern("aftermath")  # "in this text"
+        self.reason = self._pattern("reason")  # "because"
+        self.contrast = self._pattern("contrast")  # "rather than"
+        self.filler = self._pattern("filler")  # "really"
+        self.opener = self._pattern("opener")  # "it", as the first word of an explanation
         self.either = self._pattern("or")
 
-        # against a label
-        self.guard = self._pattern("guard")
-        self.retraction_start = self._pattern("retraction start")
-        self.retraction = self._pattern("retraction")
-        self.denied_after = self._pattern("denied after")
-        self.value = self._pattern("value")
+        # What denies a label, or makes it uncertain.
+        self.guard = self._pattern("guard")  # "if", "wrong"
+        self.retraction_start = self._pattern("retraction start")  # "no," at the beginning of a statement
+        self.retraction = self._pattern("retraction")  # "that is wrong"
+        self.denied_after = self._pattern("denied after")  # "isn't", after a label
+        self.value = self._pattern("value")  # "no"
         self.ends_in_value = self._pattern("value", end=r"\W*$")
         self.denial = self._pattern("not")
-        self.judged = re.compile(rf"(?<!\bother ){self._all('judged')}", re.I)
-        self.false = self._pattern("false")
-        self.that = self._pattern("that")
-        self.refusal = self._pattern("refusal")
-        self.assent = self._pattern("assent")
-        self.property = self._pattern("property")
-        self.doubt = re.compile("|".join(self._all(name) for name in ("not", "guard", "doubt", "value")), re.I)
+        self.judged = re.compile(rf"(?<!\bother ){self._all('judged')}", re.I)  # "label"
+        self.false = self._pattern("false")  # "incorrect"
+        self.that = self._pattern("that")  # "this"
+        self.refusal = self._pattern("refusal")  # "I don't know"
+        self.assent = self._pattern("assent")  # "detected"
+        self.property = self._pattern("property")  # "sarcasm"
+        words_of_doubt = [self._all(name) for name in ("not", "guard", "doubt", "value")]
+        self.doubt = re.compile("|".join(words_of_doubt), re.I)
         self.ends_in_denial = re.compile(rf"{self._all('not')}(?:{self._all('filler')}){{0,4}}[\"'(\[]?$", re.I)
 
     def _phrases_of(self, name: str) -> list[str]:

@@ -84,7 +84,8 @@ class Statement:
 def statements_of(reply: str, reader: StatementReader) -> Iterator[Statement]:
     """Yield the statements of a reply: its sentences, each with the heading above it in front.
 
-    A heading, such as "These labels do not apply:", changes what the sentences below it mean.
+    A heading, such as "These labels do not apply:", changes what the sentences below it mean. It applies to the
+    paragraph or list below it, and ends at the next heading (:class:`_CurrentHeading`).
 
     Args:
         reply: The reply without thoughts and special tokens.
@@ -94,25 +95,25 @@ def statements_of(reply: str, reader: StatementReader) -> Iterator[Statement]:
     current = _CurrentHeading()
     for line in without_emphasis(reply, reader).splitlines():
         content = _line_content(line, labels)
-        # A blank line, or a line that is about something else, may end the heading.
         if not content.text:
-            current.pass_blank_line()
+            current.note_blank_line()
             continue
-        current.pass_line(content)
+        current.end_unless_it_applies_to(content)
         for sentence_index, sentence in enumerate(_sentences(content.text, labels)):
             text = f"{current.heading.text} {sentence}".strip()
             yield Statement(text, begins_line=sentence_index == 0)
-            # A sentence that is a heading is a statement itself, and begins the statements after it.
+            # The sentence may be a heading itself: it was a statement, and applies from the next sentence on.
             new_heading = _heading_of(line, sentence, reader)
             if new_heading is not None:
                 current.begin(new_heading)
 
 
 class _CurrentHeading:
-    """The heading of the line that is read.
+    """The heading that applies to the line that is read, such as "These labels do not apply:".
 
-    A heading holds for the paragraph below it, which may be separated from it by blank lines, and for the items of a
-    list after that. A line with a cue of its own ends it, unless the heading is doubt.
+    A heading applies to the paragraph below it, which may be separated from it by blank lines, and to the items of a
+    list after that. A line that says itself what it is about ("Answer: positive") ends it, unless the heading is one of
+    doubt ("The answer is not").
 
     Attributes:
         heading: The heading; empty if there is none.
@@ -127,20 +128,24 @@ class _CurrentHeading:
         """Whether a blank line followed these lines."""
 
     def begin(self, heading: Heading) -> None:
-        """Begin a new heading."""
+        """Set the heading for the lines that follow."""
         self.heading = heading
         self._has_lines = False
         self._paragraph_is_over = False
 
-    def pass_blank_line(self) -> None:
-        """End the paragraph, if it has begun."""
+    def note_blank_line(self) -> None:
+        """Note that the next line is a blank one: it ends the paragraph below the heading, if this has begun."""
         self._paragraph_is_over = self._has_lines
 
-    def pass_line(self, line: _Line) -> None:
-        """Drop the heading if it does not hold for a line."""
-        is_below_heading = line.is_listed or not self._paragraph_is_over
-        has_other_cue = _HAS_OWN_CUE.match(line.text) is not None and not self.heading.is_doubt
-        if not is_below_heading or has_other_cue:
+    def end_unless_it_applies_to(self, line: _Line) -> None:
+        """Remove the heading if it does not apply to the next line, which has text.
+
+        It applies to the lines of the paragraph below it, and then to items of a list.
+        """
+        is_after_paragraph = self._paragraph_is_over and not line.is_listed
+        names_its_topic = _HAS_OWN_CUE.match(line.text) is not None  # "Answer: positive"
+        ends_heading = names_its_topic and not self.heading.is_doubt
+        if is_after_paragraph or ends_heading:
             self.heading = _NO_HEADING
         self._has_lines = True
 
@@ -333,22 +338,26 @@ def _sentences(line: str, labels: LabelNames) -> list[str]:
 
 
 def _ends_sentence(line: str, end_mark: re.Match[str], labels: LabelNames) -> bool:
-    """Return whether an end mark ends a sentence: not after "e.g.", an option's letter or number, or in a quotation.
+    """Return whether a full stop, exclamation mark or question mark ends a sentence.
+
+    It does not after "e.g.", after the number or letter of an item ("1. ...", "B. ..."), or in a quotation within a
+    sentence.
 
     Args:
         line: The line.
-        end_mark: A match of the pattern of end marks, with the quotation marks behind it, if there are any.
+        end_mark: A match of :data:`_SENTENCE_END`. Its group 1 has the quotation marks behind the mark.
         labels: The labels; a letter that is a label is a sentence of its own.
     """
-    line_before = line[: end_mark.start() + 1]
+    line_to_mark = line[: end_mark.start() + 1]
     line_after = line[end_mark.end() :].strip()
-    words_before = line[max(0, end_mark.start() - _LONGEST_ABBREVIATION) : end_mark.start() + 1]
-    if _ABBREVIATION.search(words_before) is not None:
+    last_characters = line_to_mark[-_LONGEST_ABBREVIATION - 1 :]  # the longest abbreviation, with the mark itself
+    if _ABBREVIATION.search(last_characters) is not None:
         return False
-    if _ITEM_NUMBER.fullmatch(line_before) is not None and line_after:
+    is_item_number = _ITEM_NUMBER.fullmatch(line_to_mark) is not None
+    if is_item_number and line_after:
         return False
-    option = _OPTION_LETTER.fullmatch(line_before)
-    if option is not None and labels.index_of(option[1]) is None:
+    option_letter = _OPTION_LETTER.fullmatch(line_to_mark)
+    if option_letter is not None and labels.index_of(option_letter[1]) is None:
         return False
     # The sentence goes on after a quotation within it: He wrote "Wow!" and left.
     closes_quotation = bool(end_mark[1])

@@ -44,6 +44,9 @@ _SPECIAL_TOKEN = re.compile(
 def without_thoughts(reply: str) -> str | None:
     """Return the reply after its reasoning; ``None`` if the reasoning does not end.
 
+    Reasoning is what is between marks such as ``<think>`` and ``</think>``, or before the last closing mark; in a reply
+    of gpt-oss, it is every channel but the final one. An explanation after an answer is no reasoning, and stays.
+
     Example:
         >>> without_thoughts("<think>It may be a joke.</think>negative"), without_thoughts("<think>It may be")
         ('negative', None)
@@ -54,7 +57,6 @@ def without_thoughts(reply: str) -> str | None:
         reply = reply[final_channels[-1].end() :]
     elif _OTHER_CHANNEL.search(reply) is not None:
         return None
-    # The reasons after an answer may be read with it: no reasoning that leads to an answer is there to cut.
     if _is_answer_with_reasons(reply):
         return reply
 
@@ -65,7 +67,7 @@ def without_thoughts(reply: str) -> str | None:
     start = _STARTS.search(reply)
     if start is None:
         return reply
-    # Reasoning that begins here does not end. What is before it, if anything, is the answer.
+    # The reasoning that begins here does not end. If something is before it, that is the answer.
     answer = reply[: start.start()]
     if not answer.strip():
         return None

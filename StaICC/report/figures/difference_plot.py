@@ -31,10 +31,11 @@ def differences(compared: Sequence[Comparison]) -> Figure:
         compared: Comparisons by one metric, one for each pair.
 
     Raises:
-        ArgumentError: There are none.
+        ArgumentError: There are none, or an argument is something else.
     """
     if not compared:
         raise ArgumentError("a figure needs a comparison of two runs at least")
+    _check_comparisons(compared)
     first_pair = compared[0]
     title = f"Difference in {first_pair.metric}"
     points = []
@@ -63,6 +64,23 @@ def differences(compared: Sequence[Comparison]) -> Figure:
     return _difference_chart(
         title, row_kind, better, first_pair.correction.method, first_pair.corrected_head, points, width=360
     )
+
+
+def _check_comparisons(compared: object) -> None:
+    """Raise an :class:`~StaICC.errors.ArgumentError` if this is not a sequence of comparisons of two runs each.
+
+    A single comparison is the likeliest mistake, so that the message for it says what to write.
+    """
+    if isinstance(compared, Comparison):
+        raise ArgumentError("compared: got one comparison, expected a list of them: [comparison]")
+    if not isinstance(compared, Sequence) or isinstance(compared, str):
+        raise ArgumentError(f"compared: got {compared!r:.40}, expected a list of comparisons, such as [compare(a, b)]")
+    for number, comparison in enumerate(compared):
+        if not isinstance(comparison, Comparison):
+            raise ArgumentError(
+                f"compared: number {number} is {comparison!r:.40}, expected a comparison of two runs, "
+                "such as compare(a, b)"
+            )
 
 
 def subgroup_differences(compared: SubgroupComparison) -> Figure:

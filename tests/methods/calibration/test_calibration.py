@@ -31,7 +31,7 @@ from StaICC.methods.released.calibrations import (
 from StaICC.methods.run import Method
 from StaICC.prefabricate_inference import standard_calibration as sc
 from StaICC.prompting.demonstrations import sample_demonstrations
-from tests.methods.fakes import Kernel, mini, rows_of
+from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
 
 LABELS = ["no", "yes"]
 ROWS = [([f"t{i} u{i} v{i}"], i % 2) for i in range(10)]
@@ -519,14 +519,14 @@ def test_dc_pmi_is_the_authors(given_prompt: list[float], given_premise: list[fl
 
 def test_dc_pmi_has_no_premise_in_the_noisy_channel() -> None:
     with pytest.raises(ArgumentError, match="no text between query and label"):
-        Method("dc_pmi", Kernel()).run(mini(noisy_channel=True))
+        Method("dc_pmi", Kernel()).run(benchmark_on_mini(noisy_channel=True))
 
 
 # -- ensembles
 
 
 def test_ensemble_is_the_mean_over_its_lists() -> None:
-    benchmark, kernel = mini(), Kernel()
+    benchmark, kernel = benchmark_on_mini(), Kernel()
     result = Method("ensemble", kernel, sets=3).run(benchmark, return_outputs=True)
     experimentor, labels, size = benchmark[0], benchmark[0].get_label_space(), len(benchmark[0].test_set())
     lists = sample_demonstrations(len(experimentor.demonstration_set()), 2, 3 * size)
@@ -535,14 +535,14 @@ def test_ensemble_is_the_mean_over_its_lists() -> None:
         for row in range(4)
     ]
     assert [row[0] for row in prompts] + [row[1] for row in prompts] == experimentor.prompt_set()
-    for row, predicted in zip(prompts, rows_of(result), strict=True):
+    for row, predicted in zip(prompts, predictions_of(result), strict=True):
         members = [kernel(prompt, labels) for prompt in row]
         assert predicted == pytest.approx(numpy.mean(members, axis=0).tolist())
     assert result.timing["test_prompts"] == 12
     single = Method("ensemble", kernel, sets=1).run(benchmark, return_outputs=True)
-    assert rows_of(single) == rows_of(benchmark(kernel, return_outputs=True))[:4]
+    assert predictions_of(single) == predictions_of(benchmark(kernel, return_outputs=True))[:4]
     templates = Kernel()
     assert Method("ensemble", templates, sets=1, templates=3).run(benchmark).complete
     assert len(set(templates.ran)) == 3 * 4
     assert Method("ensemble", kernel, sets=2, templates=9).run(benchmark).complete
-    assert Method("ensemble", kernel, sets=1, templates=2).run(mini(k=0)).complete
+    assert Method("ensemble", kernel, sets=1, templates=2).run(benchmark_on_mini(k=0)).complete
