@@ -164,7 +164,9 @@ def completion(body: dict) -> dict:
 
     logprobs = None
     if body.get("logprobs") is not None:
-        values = [log_probability(before, word) for before, word in zip(texts_before, words, strict=True)]
+        values: list[float | None] = [
+            log_probability(before, word) for before, word in zip(texts_before, words, strict=True)
+        ]
         if body.get("echo"):
             values[0] = None  # the first word has nothing before it
         logprobs = {
