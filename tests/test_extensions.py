@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -41,16 +41,17 @@ REGISTRIES: dict[str, Callable[[], Registry[Any]]] = {
 
 
 def install(site: Path, name: str, version: str, points: dict[str, dict[str, str]], **modules: str) -> None:
-    """Write what an installer writes: modules, and a ``.dist-info`` folder with the entry points."""
+    """Write what an installer writes: modules with their code, and a ``.dist-info`` folder with the entry points."""
     site.mkdir(exist_ok=True)
     for module, code in modules.items():
         (site / f"{module}.py").write_text(code, encoding="utf-8")
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
-    lines = [
-        line for group, items in points.items() for line in (f"[{group}]", *(f"{n} = {v}" for n, v in items.items()))
-    ]
+    lines = []
+    for group, references in points.items():
+        lines.append(f"[{group}]")
+        lines += [f"{entry} = {reference}" for entry, reference in references.items()]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -91,7 +92,8 @@ def plugin(plugin_site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         del sys.modules[name]
 
 
-def letters(prompt: str, label_space: list[str]) -> list[float]:
+def counts_labels(prompt: str, label_space: list[str]) -> list[float]:
+    """A model whose scores are how often each label is in the prompt, and one more."""
     return [1.0 + prompt.count(label) for label in label_space]
 
 
@@ -99,44 +101,91 @@ def letters(prompt: str, label_space: list[str]) -> list[float]:
 
 
 @pytest.mark.usefixtures("plugin")
-def test_one_of_each_kind_in_python(tmp_path: Path) -> None:
-    kernel = load_kernel("label_counts:0.5")
-    kernels = kernel, load_kernel("label_counts"), load_kernel("Label-Counts", smoothing=2.0)
-    assert [own.smoothing for own in kernels] == [0.5, 1.0, 2.0]
-    reference = "staicc_example.kernel:LabelCounts"
-    by_name = "label_counts;smoothing=4", f"{reference};smoothing=4", f"{reference}:4", "label_counts:4"
-    assert [load_kernel(name).smoothing for name in by_name] == [4, 4, 4.0, 4.0]
-    data = load_dataset("example_tickets")
-    assert (len(data.table), data.card.label_space) == (96, ("bug", "wish", "praise"))
-    assert isinstance(data.source, FileSource)
-    benchmark = make_benchmark("symbol-labels", datasets=["example_tickets"], metrics="standard+brier_score", limit=8)
-    result = benchmark(kernel)
-    assert set(result["Averaged results"]) == {"loss"}
-    assert 0 <= result["Divided results"]["example_tickets"]["names"]["brier_score"] <= 2
-    fields = result.signature.fields
-    assert (fields["benchmark"], fields["datasets"]) == (f"Symbol_labels@{ORIGIN}", f"example_tickets@{ORIGIN}")
-    assert re.fullmatch(rf"standard\+brier_score@{re.escape(ORIGIN)}-[0-9a-f]{{12}}", fields["metrics"])
-    result.save(tmp_path / "result.json")
-    checks = verify(load(tmp_path / "result.json"), benchmark)
-    assert [check for check in checks if check.same is False] == []
+@pytest.mark.parametrize(
+    ("name", "smoothing"),
+    [
+        ("label_counts", 1.0),
+        ("label_counts:0.5", 0.5),
+        ("label_counts;smoothing=4", 4),
+        ("staicc_example.kernel:LabelCounts:4", 4.0),
+        ("staicc_example.kernel:LabelCounts;smoothing=4", 4),
+    ],
+)
+def test_a_kernel_of_a_plugin_is_loaded_by_name_or_reference_with_its_option(name: str, smoothing: float) -> None:
+    assert load_kernel(name).smoothing == smoothing
 
 
 @pytest.mark.usefixtures("plugin")
-def test_the_distribution_is_part_of_the_identity(plugin_site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = load_kernel("label_counts")
-    assert identity_of(kernel).who == {"model": "label counts, version 1", "distribution": "staicc-example-plugin 1.2"}
-    assert "distribution" not in identity_of(load_kernel("ppm")).who
-    before = identity_of(kernel).digest
-    assert {identity_of(load_kernel("label_counts")).digest for _ in range(2)} == {before}
-    assert identity_of(load_kernel("label_counts:2")).digest != before
-    other = plugin_site.parent / "other"
-    if not other.exists():
-        points = {"staicc.kernels": {"label_counts": "staicc_example.kernel:LabelCounts"}}
-        install(other, "staicc-example-plugin", "1.3", points)
-        shutil.copytree(plugin_site / "staicc_example", other / "staicc_example")
-    monkeypatch.setattr(sys, "path", [str(other), *(path for path in sys.path if path != str(plugin_site))])
-    assert identity_of(load_kernel("label_counts")).who["distribution"] == "staicc-example-plugin 1.3"
-    assert identity_of(load_kernel("label_counts")).digest != before
+def test_a_kernel_of_a_plugin_takes_its_option_as_a_keyword_and_any_spelling_of_its_name() -> None:
+    assert load_kernel("Label-Counts", smoothing=2.0).smoothing == 2.0
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_data_set_of_a_plugin_is_loaded_by_name() -> None:
+    data = load_dataset("example_tickets")
+
+    assert len(data.table) == 96
+    assert data.card.label_space == ("bug", "wish", "praise")
+    assert isinstance(data.source, FileSource)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_benchmark_a_data_set_a_metric_and_a_kernel_of_a_plugin_work_together_and_are_signed() -> None:
+    benchmark = make_benchmark("symbol-labels", datasets=["example_tickets"], metrics="standard+brier_score", limit=8)
+
+    result = benchmark(load_kernel("label_counts:0.5"))
+
+    assert set(result.averaged) == {"loss"}
+    assert 0 <= result.divided["example_tickets"]["names"]["brier_score"] <= 2
+    fields = result.signature.fields
+    assert fields["benchmark"] == f"Symbol_labels@{ORIGIN}"
+    assert fields["datasets"] == f"example_tickets@{ORIGIN}"
+    assert re.fullmatch(rf"standard\+brier_score@{re.escape(ORIGIN)}-[0-9a-f]{{12}}", fields["metrics"])
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_saved_result_of_a_plugin_is_verified(tmp_path: Path) -> None:
+    benchmark = make_benchmark("symbol-labels", datasets=["example_tickets"], metrics="standard+brier_score", limit=8)
+    benchmark(load_kernel("label_counts:0.5")).save(tmp_path / "result.json")
+
+    findings = verify(load(tmp_path / "result.json"), benchmark)
+
+    for finding in findings:
+        assert finding.same is not False
+
+
+@pytest.mark.usefixtures("plugin")
+def test_the_identity_of_a_kernel_of_a_plugin_names_its_distribution() -> None:
+    who = identity_of(load_kernel("label_counts")).who
+
+    assert who == {"model": "label counts, version 1", "distribution": "staicc-example-plugin 1.2"}
+    assert "distribution" not in identity_of(load_kernel("ppm")).who, "a built-in kernel"
+
+
+@pytest.mark.usefixtures("plugin")
+def test_equal_kernels_of_a_plugin_have_equal_identities_and_other_options_another_one() -> None:
+    digest = identity_of(load_kernel("label_counts")).digest
+
+    assert identity_of(load_kernel("label_counts")).digest == digest
+    assert identity_of(load_kernel("label_counts:2")).digest != digest
+
+
+@pytest.mark.usefixtures("plugin")
+def test_another_version_of_a_plugin_has_another_identity(
+    plugin_site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity_of_1_2 = identity_of(load_kernel("label_counts"))
+    site_of_1_3 = tmp_path / "site"
+    points = {"staicc.kernels": {"label_counts": "staicc_example.kernel:LabelCounts"}}
+    install(site_of_1_3, "staicc-example-plugin", "1.3", points)
+    shutil.copytree(plugin_site / "staicc_example", site_of_1_3 / "staicc_example")
+    other_paths = [path for path in sys.path if path != str(plugin_site)]
+    monkeypatch.setattr(sys, "path", [str(site_of_1_3), *other_paths])
+
+    identity_of_1_3 = identity_of(load_kernel("label_counts"))
+
+    assert identity_of_1_3.who["distribution"] == "staicc-example-plugin 1.3"
+    assert identity_of_1_3.digest != identity_of_1_2.digest
 
 
 # -- the plug-in package, on the command line
@@ -157,19 +206,44 @@ def command(
     return run
 
 
-def test_one_of_each_kind_on_the_command_line(command: Callable[[str], str]) -> None:
-    options = "--model label_counts:2 --datasets example_tickets --limit 4 --json result.json"
-    command(f"run symbol-labels {options} --metrics standard+brier_score --store s.sqlite")
+def test_the_command_line_runs_a_benchmark_a_kernel_and_a_metric_of_a_plugin(command: Callable[[str], str]) -> None:
+    command(
+        "run symbol-labels --model label_counts:2 --datasets example_tickets --limit 4 "
+        "--metrics standard+brier_score --store s.sqlite --json result.json"
+    )
+
     signature = str(load("result.json").signature)
-    assert [name for name in ("Symbol_labels", "standard+brier_score") if f"{name}@{ORIGIN}" not in signature] == []
-    command(f"run normal {options} --overwrite --method sharpened --method-option exponent=3.0")
+    assert f"Symbol_labels@{ORIGIN}" in signature
+    assert f"standard+brier_score@{ORIGIN}" in signature
+
+
+def test_the_command_line_runs_a_method_of_a_plugin_with_its_option(command: Callable[[str], str]) -> None:
+    command(
+        "run normal --model label_counts:2 --datasets example_tickets --limit 4 "
+        "--method sharpened --method-option exponent=3.0 --json result.json"
+    )
+
     assert load("result.json").signature.fields["method"] == f"sharpened@{ORIGIN} paper exponent=3.0"
-    options = "--model staicc_example.kernel:LabelCounts --model-option smoothing=4"
-    command(f"run normal {options} --datasets mini --limit 4 --json options.json")
-    (predictor,) = load("options.json").provenance.predictors
+
+
+def test_the_command_line_passes_options_to_a_kernel_by_reference(command: Callable[[str], str]) -> None:
+    command(
+        "run normal --model staicc_example.kernel:LabelCounts --model-option smoothing=4 "
+        "--datasets mini --limit 4 --json result.json"
+    )
+
+    (predictor,) = load("result.json").provenance.predictors
     assert predictor.how == {"smoothing": "4"}
-    options = "--model staicc_example.kernel:LabelCounts --datasets staicc_example.data:tickets --limit 4"
-    command(f"run staicc_example.benchmark:SymbolLabels {options} --metrics accuracy+staicc_example.metric:brier_score")
+
+
+def test_the_command_line_takes_all_kinds_by_reference(command: Callable[[str], str]) -> None:
+    command(
+        "run staicc_example.benchmark:SymbolLabels --model staicc_example.kernel:LabelCounts "
+        "--datasets staicc_example.data:tickets --limit 4 --metrics accuracy+staicc_example.metric:brier_score"
+    )
+
+
+def test_the_command_line_writes_prompts_of_a_benchmark_of_a_plugin(command: Callable[[str], str]) -> None:
     assert "bug" in command("prompts symbol-labels --datasets example_tickets --limit 1")
 
 
@@ -188,38 +262,84 @@ def test_the_commands_of_the_page(command: Callable[[str], str]) -> None:
 # -- conflicts and broken plug-ins
 
 
-@pytest.mark.parametrize("kind", REGISTRIES)
-def test_built_in_names_cannot_be_taken(kind: str, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+class Thief(NamedTuple):
+    """An installed plug-in with the name of a built-in entry, in capitals; its module must not be imported."""
+
+    kind: str
+    entries: Any
+    built_in_name: str
+    name_of_thief: str
+
+
+@pytest.fixture(params=list(REGISTRIES))
+def thief(request: pytest.FixtureRequest, site: Path) -> Iterator[Thief]:
+    kind = request.param
     entries = REGISTRIES[kind]()
-    victim = next(iter(entries))
-    spelled = victim.upper().replace("-", "_")
-    install(site, "thief", "6.6", {f"staicc.{kind}": {spelled: "thief:stolen"}}, thief="raise SystemExit('imported')\n")
-    assert entries.knows(victim)
-    with pytest.warns(PluginWarning, match=rf"thief 6\.6 has a {entries.kind} '{spelled}'; the name is built in"):
-        assert not entries.knows("no such name")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a built-in name does not read the entry points
-        if kind != "datasets":  # its first one needs the data pack
-            assert (entries.find(spelled).origin, entries.find(spelled).name) == ("", victim)
-    (row,) = [row for row in entries.listing() if row.origin.startswith("thief")]
-    assert (row.origin, "built in" in row.problem) == ("thief 6.6", True)
-    assert main(["show", kind, "--json"]) == 1
-    (shown,) = [row for row in json.loads(capsys.readouterr().out)[kind] if row["origin"] == "thief 6.6"]
-    assert not any(shown.get(key) for key in ("description", "options", "paper")), "it is not the built-in one"
+    built_in_name = next(iter(entries))
+    name_of_thief = built_in_name.upper().replace("-", "_")
+    module = "raise SystemExit('imported')\n"
+    install(site, "thief", "6.6", {f"staicc.{kind}": {name_of_thief: "thief:stolen"}}, thief=module)
+    yield Thief(kind, entries, built_in_name, name_of_thief)
     assert "thief" not in sys.modules
+
+
+def test_a_built_in_name_is_found_without_reading_plugins(thief: Thief) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # there is one when plug-ins are read
+        assert thief.entries.knows(thief.built_in_name)
+        if thief.kind != "datasets":  # its first one needs the data pack
+            found = thief.entries.find(thief.name_of_thief)
+            assert found.origin == ""
+            assert found.name == thief.built_in_name
+
+
+def test_a_plugin_with_a_built_in_name_is_a_warning(thief: Thief) -> None:
+    message = rf"thief 6\.6 has a {thief.entries.kind} '{thief.name_of_thief}'; the name is built in"
+
+    with pytest.warns(PluginWarning, match=message):
+        assert not thief.entries.knows("no such name")
+
+
+@pytest.mark.filterwarnings("ignore::StaICC.registry.PluginWarning")
+def test_a_plugin_with_a_built_in_name_is_listed_with_its_problem(thief: Thief) -> None:
+    (row,) = [row for row in thief.entries.listing() if row.origin.startswith("thief")]
+
+    assert row.origin == "thief 6.6"
+    assert "built in" in row.problem
+
+
+@pytest.mark.filterwarnings("ignore::StaICC.registry.PluginWarning")
+def test_a_plugin_with_a_built_in_name_is_shown_without_the_facts_of_the_built_in_entry(
+    thief: Thief, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", thief.kind, "--json"]) == 1
+
+    rows = json.loads(capsys.readouterr().out)[thief.kind]
+    (shown,) = [row for row in rows if row["origin"] == "thief 6.6"]
+    for fact in ("description", "options", "paper"):
+        assert not shown.get(fact), fact
 
 
 @pytest.mark.parametrize("kind", REGISTRIES)
 def test_two_plugins_with_one_name_are_an_error_that_names_both(kind: str, site: Path) -> None:
-    for name in ("first", "second"):
-        install(site, name, "1.0", {f"staicc.{kind}": {"mine": f"{name}_module:value"}})
+    install(site, "first", "1.0", {f"staicc.{kind}": {"mine": "first_module:value"}})
+    install(site, "second", "1.0", {f"staicc.{kind}": {"mine": "second_module:value"}})
     entries = REGISTRIES[kind]()
+
     with pytest.raises(PluginError, match=r"'mine': first 1\.0 and second 1\.0; .*first_module:value"):
         entries.find("mine")
-    listed = [row for row in entries.listing() if row.origin.startswith(("first", "second"))]
-    assert [row.problem != "" for row in listed] == [True, True]
-    with pytest.raises(UnknownNameError):  # others are not disturbed
-        entries.find("another name")
+    problems = [row.problem for row in entries.listing() if row.origin in ("first 1.0", "second 1.0")]
+    assert len(problems) == 2
+    assert "" not in problems
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_two_plugins_with_one_name_do_not_disturb_other_names(kind: str, site: Path) -> None:
+    install(site, "first", "1.0", {f"staicc.{kind}": {"mine": "first_module:value"}})
+    install(site, "second", "1.0", {f"staicc.{kind}": {"mine": "second_module:value"}})
+
+    with pytest.raises(UnknownNameError):
+        REGISTRIES[kind]().find("another name")
 
 
 BROKEN = {
@@ -232,22 +352,36 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize(("fault", "code", "reason"), [(fault, *case) for fault, case in BROKEN.items()], ids=BROKEN)
 @pytest.mark.parametrize("kind", REGISTRIES)
-def test_a_broken_plugin_is_one_clear_error(kind: str, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_plugin_is_one_clear_error(kind: str, fault: str, code: str, reason: str, site: Path) -> None:
+    module = f"broken_{kind}_{fault}"
+    install(site, "broken-thing", "0.3", {f"staicc.{kind}": {"mine": f"{module}:value"}}, **{module: code})
+    entries = REGISTRIES[kind]()
+
+    with pytest.raises(PluginError, match=rf"{entries.kind} 'mine' of the plug-in broken-thing 0\.3") as caught:
+        entries.find("mine")
+
+    message = str(caught.value)
+    assert reason in message
+    assert "\n" not in message or fault == "syntax"
+    assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_broken_plugins_are_listed_with_the_entries_that_work(
+    kind: str, site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     modules = {f"broken_{kind}_{fault}": code for fault, (code, _) in BROKEN.items()}
     points = {fault: f"broken_{kind}_{fault}:value" for fault in BROKEN}
     install(site, "broken-thing", "0.3", {f"staicc.{kind}": points}, **modules)
-    entries = REGISTRIES[kind]()
-    for fault, (_, reason) in BROKEN.items():
-        with pytest.raises(PluginError, match=rf"{entries.kind} '{fault}' of the plug-in broken-thing 0\.3") as caught:
-            entries.find(fault)
-        assert reason in str(caught.value)
-        assert "\n" not in str(caught.value) or fault == "syntax"
-        assert caught.value.__cause__ is not None
+
     assert main(["show", kind]) == 1
-    shown = capsys.readouterr()
-    assert shown.err.count("broken-thing 0.3") == len(BROKEN)
-    assert next(iter(entries)) in shown.out  # the others are listed
+
+    printed = capsys.readouterr()
+    built_in_name = next(iter(REGISTRIES[kind]()))
+    assert printed.err.count("broken-thing 0.3") == len(BROKEN)
+    assert built_in_name in printed.out
 
 
 @pytest.mark.parametrize(
@@ -305,28 +439,45 @@ def test_kernels_by_reference_as_the_page_of_kernels_says(name: str, made_of: tu
     assert load_kernel(name).made_of == made_of
 
 
-def test_an_option_that_the_identity_lacks_is_refused(site: Path) -> None:
+@pytest.mark.parametrize("name", ["own_kernel:Mine", "own"], ids=["by reference", "by name"])
+def test_an_option_that_the_identity_lacks_is_refused(site: Path, name: str) -> None:
     """Results with other values would have equal signatures, and share the predictions in a store."""
     (site / "own_kernel.py").write_text(OWN_KERNEL, encoding="utf-8")
     install(site, "a", "1", {"staicc.kernels": {"own": "own_kernel:Mine"}})
-    for name in ("own_kernel:Mine", "own"):
-        with pytest.raises(ArgumentError, match=r"option forgotten of .*: its identity does not have it"):
-            load_kernel(f"{name};smoothing=1;forgotten=2")
+
+    with pytest.raises(ArgumentError, match=r"option forgotten of .*: its identity does not have it"):
+        load_kernel(f"{name};smoothing=1;forgotten=2")
 
 
-def test_names_from_files_import_nothing(site: Path) -> None:
-    made = "from StaICC import Dataset; made = Dataset.from_rows([('a', 'x'), ('b', 'y')], name='mine')"
-    install(site, "a", "1", {"staicc.datasets": {"other": "other_data:made"}}, other_data=made)
+def test_a_data_set_of_a_plugin_must_have_the_name_of_its_entry(site: Path) -> None:
+    code = "from StaICC import Dataset; data = Dataset.from_rows([('a', 'x'), ('b', 'y')], name='mine')"
+    install(site, "a", "1", {"staicc.datasets": {"other": "other_data:data"}}, other_data=code)
+
     with pytest.raises(PluginError, match="calls itself 'mine'"):
         REGISTRIES["datasets"]().find("other")
+
+
+@pytest.fixture
+def trap(site: Path) -> Iterator[None]:
+    """A module that must not be imported."""
     (site / "trap.py").write_text("raise AssertionError('imported')\n", encoding="utf-8")
+    yield
+    assert "trap" not in sys.modules
+
+
+@pytest.mark.usefixtures("trap")
+def test_a_name_from_a_file_imports_no_module() -> None:
     with pytest.raises(UnknownNameError, match="import no module"):
         load_dataset("trap:rows", references=False)
-    result = Normal(datasets=["mini"], limit=2)(letters)
+
+
+@pytest.mark.usefixtures("trap")
+def test_a_data_set_in_a_saved_result_imports_no_module() -> None:
+    result = Normal(datasets=["mini"], limit=2)(counts_labels)
     result.details = {"trap:rows": result.details["mini"]}  # as a saved file could say
+
     with pytest.raises(ArgumentError, match="pass the benchmark itself"):
         rebuild(result)
-    assert "trap" not in sys.modules
 
 
 # -- sources of rows
@@ -335,17 +486,35 @@ def test_names_from_files_import_nothing(site: Path) -> None:
 LINES = b'{"text": "a", "label": "x"}\n{"text": "b", "label": 1}\n{"text": "c", "label": "y"}\n'
 
 
-def test_rows_of_a_file(tmp_path: Path) -> None:
+@pytest.fixture
+def pinned_file(tmp_path: Path) -> FileSource:
+    """The file of the lines above with its SHA-256."""
     path = tmp_path / "rows.jsonl"
     path.write_bytes(LINES)
-    source = FileSource(path, hashlib.sha256(LINES).hexdigest())
-    dataset = Dataset.from_rows(source, name="mine", label_space=["x", "y"])
+    return FileSource(path, hashlib.sha256(LINES).hexdigest())
+
+
+def test_rows_are_read_from_a_pinned_file(pinned_file: FileSource) -> None:
+    """A label is a name, or its index."""
+    dataset = Dataset.from_rows(pinned_file, name="mine", label_space=["x", "y"])
+
     assert [(row.texts, row.label) for row in dataset.table] == [(("a",), 0), (("b",), 1), (("c",), 1)]
-    assert dataset.source is source
+    assert dataset.source is pinned_file
+
+
+def test_rows_in_python_have_no_source() -> None:
     assert Dataset.from_rows([("a", 0)], name="mine", label_space=["x", "y"]).source is None
-    path.write_bytes(LINES + b"\n")
+
+
+def test_a_changed_file_is_not_the_pinned_one(pinned_file: FileSource, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(LINES + b"\n")
+
     with pytest.raises(DataDamagedError, match=r"rows\.jsonl is not the pinned file"):
-        Dataset.from_rows(source, name="mine", label_space=["x", "y"])
-    path.unlink()
+        Dataset.from_rows(pinned_file, name="mine", label_space=["x", "y"])
+
+
+def test_a_missing_pinned_file_is_named(pinned_file: FileSource, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").unlink()
+
     with pytest.raises(DataMissingError, match=r"rows\.jsonl"):
-        Dataset.from_rows(source, name="mine", label_space=["x", "y"])
+        Dataset.from_rows(pinned_file, name="mine", label_space=["x", "y"])

@@ -346,6 +346,16 @@ def test_importing_data_sets_loads_nothing_that_only_their_installation_needs(tm
     assert "importlib.resources" not in loaded
 
 
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_commands_on_saved_results_load_neither_readers_of_logs_nor_benchmarks(command: str, tmp_path: Path) -> None:
+    """Each module takes about a millisecond, and a hundred of them more than the command."""
+    loaded = modules_loaded_by(f"import StaICC.cli.{command}", tmp_path)
+
+    assert "StaICC.results.result" in loaded
+    assert "StaICC.logs.reading" not in loaded
+    assert "StaICC.benchmarks" not in loaded
+
+
 def test_the_line_of_the_first_use_is_seen_without_any_logging_set_up(tmp_path: Path) -> None:
     code = """
 import os; os.environ["STAICC_OFFLINE"] = "1"

@@ -60,7 +60,8 @@ def mini() -> Any:
     return Normal(k=2, datasets=["mini"], limit=2)
 
 
-def with_k(number: Any) -> Any:
+def set_k_of_an_experimentor(number: Any) -> Any:
+    """Return what depends on k after setting it: k itself, prompts, and what is signed."""
     own = experimentor()
     own.set_k(number)
     return [own.get_k(), own.prompt_set()[:2], dict(own.settings_for_signature())]
@@ -81,7 +82,7 @@ def method(number: Any) -> Any:
 
 OPTIONS: dict[str, Callable[[Any], Any]] = {
     "k": lambda number: experimentor(k=number).prompt_set()[:2],
-    "set_k": with_k,
+    "set_k": set_k_of_an_experimentor,
     "example": lambda number: experimentor().prompt_former.example(number),
     "limit": lambda number: str(Normal(datasets=["mini"], limit=number).signature()),
     "re_initialize": lambda number: Normal(datasets=["mini"]).re_initialize(number),
@@ -133,42 +134,71 @@ def test_the_lowest_number_is_accepted_and_no_lower_one(option: str, lowest: int
         OPTIONS[option](lowest - 1)
 
 
-def test_the_result_is_an_int() -> None:
-    for kind in (*kinds_of_numbers(), Two, int):
-        assert type(whole_number(kind(2))) is type(validate_integer("k", kind(2), 0)) is int
-    assert [whole_number(value) for value in (True, Indexed(True), 3.0, "3", None, [3])] == [None] * 6
+@pytest.mark.parametrize("kind", [*kinds_of_numbers(), Two, int])
+def test_a_whole_number_of_any_type_becomes_an_int(kind: Any) -> None:
+    for number in (whole_number(kind(2)), validate_integer("k", kind(2), 0)):
+        assert number == 2
+        assert type(number) is int
+
+
+@pytest.mark.parametrize("value", [True, Indexed(True), 3.0, "3", None, [3]], ids=repr)
+def test_other_values_are_no_whole_number(value: Any) -> None:
+    assert whole_number(value) is None
+
+
+def test_a_whole_number_above_the_highest_one_is_refused() -> None:
     with pytest.raises(ArgumentError, match="k must be an integer from 0 to 2, not"):
         validate_integer("k", Indexed(3), 0, 2)
+
+
+def test_an_option_of_a_kernel_takes_a_whole_number_of_any_type() -> None:
     assert make_options("x", KernelOptions, {"token_budget": Indexed(5)}).token_budget == 5
-    assert [_accepts(Literal[1, "a", None], value) for value in (1, "a", None, True, 2)] == [True] * 3 + [False] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "is_accepted"), [(1, True), ("a", True), (None, True), (True, False), (2, False)], ids=repr
+)
+def test_an_option_with_listed_values_takes_these_only(value: Any, is_accepted: bool) -> None:
+    """``True`` equals 1 in Python, but is another value."""
+    assert _accepts(Literal[1, "a", None], value) is is_accepted
 
 
 def test_no_checked_integer_is_discarded() -> None:
     """What ``validate_integer`` returns is used: the given value may be of another type."""
-    discarded = [
-        f"{path.name}:{node.lineno}"
-        for path in Path(StaICC.__file__).parent.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Call)
-        and getattr(node.value.func, "id", "") == "validate_integer"
-    ]
-    assert not discarded
+    discarded = []
+    for path in Path(StaICC.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Expr(value=ast.Call(func=ast.Name(id="validate_integer"))):
+                    discarded.append(f"{path.name}:{node.lineno}")
+    assert discarded == []
 
 
-@pytest.mark.parametrize(
-    ("name", "values"), {"max_tokens": (1048576, 1048577), "temperature": (0.1234567, 0.1234568)}.items()
-)
-def test_neighbouring_numbers_are_other_settings(name: str, values: tuple[float, float]) -> None:
-    first, second = (ReplySettings(**{name: value}).reply_settings()[name] for value in values)
-    assert first != second
+def test_neighbouring_token_limits_are_other_settings() -> None:
+    first, second = ReplySettings(max_tokens=1048576), ReplySettings(max_tokens=1048577)
+
+    assert first.reply_settings()["max_tokens"] != second.reply_settings()["max_tokens"]
 
 
-@pytest.mark.parametrize("k", [100_001, 10**21, 10**5000], ids=["more", "many", "digits"])
+def test_neighbouring_temperatures_are_other_settings() -> None:
+    first, second = ReplySettings(temperature=0.1234567), ReplySettings(temperature=0.1234568)
+
+    assert first.reply_settings()["temperature"] != second.reply_settings()["temperature"]
+
+
+TOO_LARGE = pytest.mark.parametrize("k", [100_001, 10**21, 10**5000], ids=["one more", "22 digits", "5,001 digits"])
+
+
+@TOO_LARGE
 def test_more_demonstrations_than_any_prompt_holds_are_an_error_at_once(k: int) -> None:
     with pytest.raises(ArgumentError, match="k: got more than 100,000 demonstrations"):
         Normal(k, datasets=["mini"])
-    experimentor = Normal(2, datasets=["mini"])[0]
+
+
+@TOO_LARGE
+def test_setting_more_demonstrations_than_any_prompt_holds_is_an_error_that_changes_nothing(k: int) -> None:
+    experimentor_with_two = Normal(2, datasets=["mini"])[0]
+
     with pytest.raises(ArgumentError, match="k: got more than 100,000 demonstrations"):
-        experimentor.set_k(k)
-    assert experimentor.get_k() == 2
+        experimentor_with_two.set_k(k)
+    assert experimentor_with_two.get_k() == 2

@@ -69,7 +69,8 @@ from StaICC.inference.model_name import check_model_name
 from StaICC.inference.replies import Failure, Unparsed, read_reply
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.metrics.classification import Kind
-from StaICC.prompting.prompt_writer import Prompt, Query, as_argument
+from StaICC.prompting.prompt_text import Prompt
+from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.signature import short_digest
 from StaICC.safe_text import csv_cell, logger, visible

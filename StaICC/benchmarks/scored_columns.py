@@ -51,23 +51,29 @@ class ScoredQueries(Sequence[Query]):
         """Return a query without its prompt, or a list of queries."""
         if isinstance(index, slice):
             return [self[number] for number in range(len(self))[index]]
-        last_label = self._last_labels[index]
         return Query(
             prompt="",
             label_space=self._label_spaces[index],
             label=self._labels[index],
             row=self._rows[index],
             repeat=self._repeats[index],
-            last_label=None if last_label == _NO_LABEL else last_label,
+            last_label=_label_of_number(self._last_labels[index]),
         )
 
     def __iter__(self) -> Iterator[Query]:
-        return (self[number] for number in range(len(self)))
+        columns = zip(self._label_spaces, self._labels, self._rows, self._repeats, self._last_labels, strict=True)
+        for label_space, label, row, repeat, last_label in columns:
+            yield Query("", label_space, label, row, repeat, _label_of_number(last_label))
 
 
 def _number_of_label(label: int | None) -> int:
     """Return a label index as a number for a column: itself, or -1 if there is no label (``None``)."""
     return _NO_LABEL if label is None else label
+
+
+def _label_of_number(number: int) -> int | None:
+    """Return the label index of a number in a column; ``None`` for -1 (:func:`_number_of_label`)."""
+    return None if number == _NO_LABEL else number
 
 
 class ScoreRows(Sequence[list[float]]):
@@ -112,7 +118,8 @@ class ScoreRows(Sequence[list[float]]):
         return scores
 
     def __iter__(self) -> Iterator[list[float]]:
-        return (self[number] for number in range(len(self)))
+        for start in range(0, len(self._numbers), self._width):
+            yield list(self._numbers[start : start + self._width])
 
 
 def score_rows(answers: Sequence[Any]) -> ScoreRows | None:

@@ -260,6 +260,8 @@ class Outcome:
     def sample_of_all(self) -> Sample:
         """All queries of the condition as a sample, including queries without a prediction."""
         queries = self.condition.queries
+        if len(self.queries) == len(queries):
+            return self.sample
         return sample_of(queries, len(queries[0].label_space), self.clusters)
 
     def read(self, statistic: Statistic) -> Sequence[Any] | None:

@@ -20,7 +20,7 @@ from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.datasets.table_files import data_file_digest
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import write_output
-from StaICC.logs.reading import is_log, logs_in_folder
+from StaICC.logs.recognition import is_log, logs_in_folder
 from StaICC.report.html import element, join
 from StaICC.report.page import report_html
 from StaICC.report.parts import Section

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from StaICC.cli.terminal import raw
-from StaICC.datasets.pack import data_home
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
 from StaICC.files.output import StrPath, check_outputs, write_output
 from StaICC.layout import Block, TextTable, print_blocks
@@ -85,6 +84,8 @@ def _source_files() -> list[str]:
 
 def _installed_files() -> Iterator[Path]:
     """Yield the files of the installed data; none if no data is installed."""
+    from StaICC.datasets.pack import data_home  # slow, and commands that only print need nothing of it
+
     with contextlib.suppress(DataMissingError, OSError):
         for folder in _INSTALLED_FOLDERS:
             yield from (data_home() / folder).glob("*")

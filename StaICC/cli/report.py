@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.cli import output, saved_results
 from StaICC.report.page import write_report
 from StaICC.report.query_view import query_section
@@ -46,6 +45,8 @@ def report(args: argparse.Namespace) -> output.Printed:
 
     queries = None
     if args.queries:
+        from StaICC.benchmarks.saved_prompts import written_prompts  # slow: it imports the benchmarks
+
         queries = query_section(results, partial(written_prompts, data_files=folders))
     size = write_report(results, args.output, args.title, queries)
     print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)

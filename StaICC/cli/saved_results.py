@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,7 @@ from StaICC.argument_syntax import flag
 from StaICC.cli.output import saved_result_digest
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import StrPath
-from StaICC.logs.reading import is_log, logs_in_folder, read_found_logs, stated_metrics
-from StaICC.logs.result_of_scores import with_stated_metrics
+from StaICC.logs.recognition import is_log, logs_in_folder
 from StaICC.results.files import read_result_file
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.safe_text import one_line
@@ -113,6 +113,8 @@ def read_logs_of_command(logs: Sequence[StrPath], args: argparse.Namespace) -> d
         logs: The logs. One that cannot be read is left out with a warning, unless the command names it.
         args: The arguments of the command.
     """
+    from StaICC.logs.reading import read_found_logs, stated_metrics  # only logs need it
+
     stated = _stated_in_options(args)
     paths = [Path(log) for log in logs]
     optional_logs = _found_logs(paths, args.results)
@@ -176,21 +178,33 @@ def load_named(
         SchemaError: A file is not a result, and no log.
     """
     files = result_files(paths)
-    for file in files:
-        if files.count(file) > 1:
+    for file, count in Counter(files).items():
+        if count > 1:
             raise ArgumentError(f"duplicate result: got {file} twice, expected different files")
-    logs = [file for file in files if is_log(file)]
-    saved_files = [file for file in files if file not in logs]
-    stated = stated_metrics(value_range, higher_is_better)
+    saved_files: list[Path] = []
+    logs: list[Path] = []
+    for file in files:
+        if is_log(file):
+            logs.append(file)
+        else:
+            saved_files.append(file)
 
     results: dict[str, Result | ResultGroup] = {}
     has_distinct_stems = len({file.stem for file in saved_files}) == len(saved_files)
     for file in saved_files:
         name = file.stem if has_distinct_stems else str(file)
-        result = load(file)
-        if isinstance(result, Result):
-            result = with_stated_metrics(result, stated)
-        results[name] = result
+        results[name] = load(file)
+    states_metrics = value_range is not None or higher_is_better is not None
+    if not logs and not states_metrics:
+        return results
+
+    from StaICC.logs.reading import read_found_logs, stated_metrics  # only logs, and results of logs, need it
+    from StaICC.logs.result_of_scores import with_stated_metrics
+
+    stated = stated_metrics(value_range, higher_is_better)
+    for name, saved_result in results.items():
+        if isinstance(saved_result, Result):
+            results[name] = with_stated_metrics(saved_result, stated)
     if not logs:
         return results
     optional_logs = {*found_logs, *_found_logs(files, paths)}

@@ -546,7 +546,10 @@ def stop_requests(function: object) -> None:
 
 
 def served_function(function: object) -> Served | None:
-    """Return the served function behind an inference function; ``None`` if there is none."""
+    """Return the inference function itself, or what it wraps, if a server runs its model; ``None`` otherwise.
+
+    What it wraps is what its method ``served`` returns. A served function has the method ``pin_edition``.
+    """
     served: Any = function
     served_of = own_attribute(function, "served")
     if callable(served_of):

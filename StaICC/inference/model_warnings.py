@@ -17,7 +17,8 @@ from StaICC.inference.label_mass import low_mass_warning, mean_label_mass
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.replies import Failure, read_reply
 from StaICC.lazy_sequence import LazySequence
-from StaICC.prompting.prompt_writer import Prompt, Query
+from StaICC.prompting.prompt_text import Prompt
+from StaICC.prompting.prompt_writer import Query
 
 FIRST_QUERIES = 50
 """How many first queries of a data set are looked at for a model that predicts one label only."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from StaICC.errors import ArgumentError
-from StaICC.prompting.prompt_text import PromptText
-from StaICC.prompting.prompt_writer import Prompt, Query
+from StaICC.prompting.prompt_text import Prompt, PromptText
+
+if TYPE_CHECKING:  # results import this module, and need nothing of the writer
+    from StaICC.prompting.prompt_writer import Query
 
 PromptKey = tuple[Prompt, tuple[str, ...]]
 """A prompt (for the noisy channel, one text for each label) and the label names that its prediction is about."""

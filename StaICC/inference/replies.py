@@ -29,8 +29,8 @@ from StaICC.inference.contract import (
     reads_parts,
 )
 from StaICC.inference.prompt_key import PromptKey
-from StaICC.prompting.prompt_text import prefixes_of
-from StaICC.prompting.prompt_writer import Prompt, as_argument
+from StaICC.prompting.prompt_text import Prompt, prefixes_of
+from StaICC.prompting.prompt_writer import as_argument
 from StaICC.safe_text import one_line
 
 _T = TypeVar("_T")

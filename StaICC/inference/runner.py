@@ -68,7 +68,8 @@ from StaICC.inference.replies import (
 )
 from StaICC.inference.workers import RequestThreads, WorkerPool, evaluate_in_workers
 from StaICC.progress import LOADING, Progress, ProgressCallback
-from StaICC.prompting.prompt_writer import Prompt, Query
+from StaICC.prompting.prompt_text import Prompt
+from StaICC.prompting.prompt_writer import Query
 
 _COMMIT_SECONDS = CHUNK_SECONDS
 """How long a prediction waits for its commit, at most, and the query that is evaluated then."""

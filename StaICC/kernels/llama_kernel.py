@@ -22,7 +22,7 @@ from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.forward import TokenLogits
-from StaICC.kernels.huggingface.generation import Ending
+from StaICC.kernels.huggingface.generation import StoppingCriterion
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file, smollm2_file
 from StaICC.kernels.huggingface.token_kernel import Logs, PromptReader, TokenKernel
@@ -175,7 +175,7 @@ class LlamaKernel(EngineKernel):
 
     kind = "llama"
     option_record = KernelOptions
-    _held: Tokens = ()
+    _tokens_in_memory: Tokens = ()
     """The tokens whose states the engine has in its memory."""
     no_number = NO_NUMBER
 
@@ -233,7 +233,7 @@ class LlamaKernel(EngineKernel):
                     raise StaICCError("the file of the model changed while it was loaded; load it again")
                 self._engine = LlamaEngine(model, Vocabulary(model))
                 self._content = content  # what was loaded, for the identity
-                self._held = ()  # the new engine has computed no tokens
+                self._tokens_in_memory = ()  # the new engine has computed no tokens
             engine: LlamaEngine = self._engine
             return engine
 
@@ -318,7 +318,7 @@ class LlamaKernel(EngineKernel):
             for index in range(first_wanted_in_chunk, len(chunk)):
                 logits = library.llama_get_logits_ith(model.ctx, index)
                 yield numpy.ctypeslib.as_array(logits, (model.n_vocab(),))
-        self._held = sequence
+        self._tokens_in_memory = sequence
 
     def _keep_shared_states(self, model: Any, sequence: Tokens, first_wanted: int) -> int:
         """Cut the states in the engine's memory to those of the beginning that a sequence shares with the one before.
@@ -333,9 +333,9 @@ class LlamaKernel(EngineKernel):
         """
         library = _library()
         memory = library.llama_get_memory(model.ctx)
-        kept_positions = min(shared_length(self._held, sequence), first_wanted)
+        kept_positions = min(shared_length(self._tokens_in_memory, sequence), first_wanted)
         # The computation of the sequence may fail. Until it is complete, no state in the memory is relied upon.
-        self._held = ()
+        self._tokens_in_memory = ()
         is_cut = library.llama_memory_seq_rm(memory, 0, kept_positions, -1)
         if not is_cut:  # recurrent states cannot be cut
             library.llama_memory_clear(memory, True)
@@ -377,16 +377,16 @@ class LlamaKernel(EngineKernel):
             starts: For each sequence, the position before its first scored token.
             labels: Whether the scored tokens are labels after a prompt; not used here.
         """
-        computed = self._computed(sequences, starts, labels)
-        logs: list[list[float]] = [[] for _ in sequences]
-        for index in self._in_order_of_prefixes(computed):
+        read_sequences = self._tokens_to_read(sequences, starts, labels)
+        log_probabilities: list[list[float]] = [[] for _ in sequences]
+        for index in self._in_order_of_prefixes(read_sequences):
             start = starts[index]
             scored_tokens = sequences[index][start + 1 :]
-            # The logits after a position are those of the token at the next position.
-            logits_of_tokens = self._logits(computed[index], first_wanted=start)
-            for token, logits in zip(scored_tokens, logits_of_tokens, strict=True):
-                logs[index].append(float(logits[token]) - _log_sum(logits))
-        return logs
+            # The logits after a position predict the token at the next position.
+            logits_before_tokens = self._logits(read_sequences[index], first_wanted=start)
+            for token, logits in zip(scored_tokens, logits_before_tokens, strict=True):
+                log_probabilities[index].append(float(logits[token]) - _log_sum(logits))
+        return log_probabilities
 
     def _continued(
         self,
@@ -406,23 +406,23 @@ class LlamaKernel(EngineKernel):
             choices: Empty: llama.cpp is used without guided texts.
         """
         vocabulary = self.tokenizer
-        ending = Ending(vocabulary, vocabulary.end_tokens, stop)
+        stopping = StoppingCriterion(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(sequences)
         for index in self._in_order_of_prefixes(sequences):
-            new_tokens = self._continuation(sequences[index], max_new_tokens, ending, sampling)
-            finish_reason = "stop" if ending.complete(new_tokens) else "length"
-            texts[index] = Text(ending.text(new_tokens), finish_reason)
+            new_tokens = self._continuation(sequences[index], max_new_tokens, stopping, sampling)
+            finish_reason = "stop" if stopping.is_complete(new_tokens) else "length"
+            texts[index] = Text(stopping.text(new_tokens), finish_reason)
         return texts
 
     def _continuation(
-        self, sequence: Tokens, max_new_tokens: int, ending: Ending, sampling: dict[str, Any]
+        self, sequence: Tokens, max_new_tokens: int, stopping: StoppingCriterion, sampling: dict[str, Any]
     ) -> list[int]:
         """Return the new tokens that continue a sequence.
 
         Args:
             sequence: The token sequence.
             max_new_tokens: Maximum number of new tokens, at least 1.
-            ending: When the continuation is complete.
+            stopping: When the continuation is complete.
             sampling: The temperature and the seed, by name.
         """
         # One context for the whole text, so that it is not made again while the text grows.
@@ -432,7 +432,7 @@ class LlamaKernel(EngineKernel):
             tokens_before = sequence + tuple(new_tokens)
             (logits,) = self._logits(tokens_before, first_wanted=len(tokens_before) - 1)
             new_tokens.append(_next_token(logits, tokens_before, **sampling))
-            if ending.complete(new_tokens):
+            if stopping.is_complete(new_tokens):
                 break
         self._count([], [new_tokens])
         return new_tokens

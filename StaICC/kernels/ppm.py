@@ -49,7 +49,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
@@ -95,11 +95,19 @@ def _followers(text: str, context: str, begin: int, end: int, known: Mapping[str
     return counts
 
 
+class _Prediction(NamedTuple):
+    """The predicted probability of a character."""
+
+    probability: float
+    matched_length: int
+    """The length of the longest context that occurred before; -1 if not even the empty one has followers."""
+
+
 class _Reader:
     """A partial-matching model that has read a history; it lives as long as one call of the kernel.
 
-    There is no tree of contexts: only the few that a continuation asks for are looked up. What the history says about
-    a context is remembered, for all labels ask it about the same contexts.
+    There is no tree of contexts: only those that a continuation needs are looked up. The counts of a context in the
+    history are remembered, because all labels need the same contexts.
     """
 
     __slots__ = ("_alphabet_size", "_counts_of_history", "_escape", "_history", "_order")
@@ -108,8 +116,7 @@ class _Reader:
         """Keep the history; its contexts are counted when they are needed.
 
         Args:
-            kernel: Has the length of the longest context (``order``) and the rule that keeps probability for characters
-                which did not follow a context before (``escape``).
+            kernel: Has the length of the longest context (``order``) and the escape method (``escape``).
             history: The text that the model has read.
             alphabet_size: The number of different characters that may follow.
         """
@@ -123,62 +130,73 @@ class _Reader:
     def log_probability(self, scored_text: str, text_before: str = "") -> float:
         """Return ``log P(scored_text | history + text_before)``; the model goes on learning from what it reads."""
         text = self._history + text_before + scored_text
-        scored_from = len(self._history) + len(text_before)
+        scored_start = len(self._history) + len(text_before)
         log_probabilities = []
         longest_context = self._order
-        for position in range(scored_from, len(text)):
-            probability, matched_length = self._predict(text, position, longest_context)
-            log_probabilities.append(math.log(probability))
+        for position in range(scored_start, len(text)):
+            prediction = self._predict(text, position, longest_context)
+            log_probabilities.append(math.log(prediction.probability))
             # A match that is longer by two or more would have been a longer match one character ago.
-            longest_context = min(self._order, matched_length + 1)
+            longest_context = min(self._order, prediction.matched_length + 1)
         return math.fsum(log_probabilities)
 
-    def _predict(self, text: str, position: int, longest_context: int) -> tuple[float, int]:
-        """Return ``P(text[position] | text[:position])``, and the length of the longest context that occurred before.
+    def _predict(self, text: str, position: int, longest_context: int) -> _Prediction:
+        """Return ``P(text[position] | text[:position])`` by prediction by partial matching.
 
-        The contexts are visited from the longest to the empty one, until one has been followed by the character::
+        The contexts are visited from the longest to the empty one, until one was followed by the character before::
 
-            P(character) = product of the escapes' shares in the contexts before it
+            P(character) = product of the shares of the escape in the contexts visited before
                            * share of the character in this context
+
+        A share is a weight divided by the sum of all weights in the context (:meth:`_total_weight`,
+        :meth:`_escape_weight`). Characters that followed a longer context are excluded from the shorter ones: the
+        character is none of them, or the longer context would have predicted it.
 
         Args:
             text: A text that begins with the history.
             position: The position of the predicted character.
             longest_context: The length of the longest context to visit. Longer ones are known not to occur before.
-
-        Returns:
-            The probability, and the length (-1 if not even the empty context has followers).
         """
         character = text[position]
         probability_of_escapes = 1.0
         excluded: set[str] = set()
         matched_length = -1
         for length in range(min(longest_context, position), -1, -1):
-            counts = self._counts(text, position, length)
-            if not counts:
+            all_counts = self._counts(text, position, length)
+            if not all_counts:
                 continue
             matched_length = max(matched_length, length)
-            kinds = len(counts)
+            counts = all_counts
             if excluded:
-                # The character is none of the excluded ones, or a longer context would have predicted it.
-                counts = {follower: count for follower, count in counts.items() if follower not in excluded}
-            # A share is a weight over the sum of all weights. A character that followed x times has the weight x, or
-            # 2x - 1 with method D; the escape has 1 with method A, or the number of kinds of followers.
-            total = sum(counts.values())
-            if self._escape == "D":
-                total = 2 * total - len(counts)
-            escape_weight = 1 if self._escape == "A" else kinds
+                counts = {follower: count for follower, count in all_counts.items() if follower not in excluded}
+            total_weight = self._total_weight(counts)
+            escape_weight = self._escape_weight(len(all_counts))
             if len(excluded) + len(counts) == self._alphabet_size:
                 escape_weight = 0  # no character is left that an escape could lead to
 
             count = counts.get(character, 0)
             if count > 0:
                 weight = 2 * count - 1 if self._escape == "D" else count
-                return probability_of_escapes * weight / (total + escape_weight), matched_length
-            probability_of_escapes *= escape_weight / (total + escape_weight)
+                probability = probability_of_escapes * weight / (total_weight + escape_weight)
+                return _Prediction(probability, matched_length)
+            probability_of_escapes *= escape_weight / (total_weight + escape_weight)
             excluded.update(counts)
         # No context predicts the character: all that are not excluded are equally likely.
-        return probability_of_escapes / (self._alphabet_size - len(excluded)), matched_length
+        probability = probability_of_escapes / (self._alphabet_size - len(excluded))
+        return _Prediction(probability, matched_length)
+
+    def _total_weight(self, counts: Mapping[str, int]) -> int:
+        """Return the sum of the weights of characters: one that followed x times has x, or 2x - 1 with method D."""
+        total_count = sum(counts.values())
+        if self._escape == "D":
+            return 2 * total_count - len(counts)
+        return total_count
+
+    def _escape_weight(self, distinct_followers: int) -> int:
+        """Return the weight of the escape: 1 with method A, or the number of distinct characters that followed."""
+        if self._escape == "A":
+            return 1
+        return distinct_followers
 
     def _counts(self, text: str, position: int, length: int) -> Mapping[str, int]:
         """Return how often each character followed the context: the last ``length`` characters of ``text[:position]``.

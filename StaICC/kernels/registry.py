@@ -450,14 +450,14 @@ def _read_factory(name: str, value: Any) -> KernelFactory:
 
 
 def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], argument: str) -> LoadedKernel:
-    """Return the kernel ``factory(text, **options)``; of a name of an inference function, that function.
+    """Return the kernel ``factory(text, **options)``; where the factory is an inference function, that function.
 
     For ``"hf:gpt2;dtype=float32"``, the name is ``"hf"``, the argument ``"gpt2"``, and the text
     ``"hf:gpt2;dtype=float32"``.
 
     Args:
         name: What the user wrote to name the factory, such as ``"hf"`` or ``"package.module:name"``.
-        factory: Makes the kernel. Where the user named an inference function, it is that function.
+        factory: Makes the kernel, or is an inference function that the user named.
         text: The text that the factory is called with.
         options: The options that it is called with.
         argument: What the user wrote after the name; empty for nothing. An inference function must have none.
@@ -496,12 +496,12 @@ def _check_recorded(kernel: LoadedKernel, name: str, options: Iterable[str]) -> 
     Raises:
         ArgumentError: The identity does not have an option.
     """
-    given = sorted(options)
-    if not given:
+    option_names = sorted(options)
+    if not option_names:
         return
     identity = identity_of(kernel)
     recorded = identity.who.keys() | identity.settings.keys()
-    for option in given:
+    for option in option_names:
         if option not in recorded:
             raise ArgumentError(
                 f"option {option} of {name}: its identity does not have it, so results with other values would look "
@@ -602,43 +602,67 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     """
     if not isinstance(spec, str):
         raise ArgumentError(f"a kernel is loaded by its name, such as 'ppm' or 'hf:gpt2', not from {spec!r:.80}")
-    name = spec.partition(";")[0]
+    name, _, _ = spec.partition(";")
     kind, colon, after_kind = name.partition(":")
+    if kind in KERNELS:
+        return _load_built_in(kind, spec, options)
 
-    if kind in KERNELS:  # built in: it reads its options itself, by their types
-        entry = KERNELS.find(kind)
-        rest_of_spec = spec.removeprefix(kind)  # with the mark ":" or ";" in front
-        text = entry.name + rest_of_spec
-        return _make(kind, entry.value, text=text, options=options, argument=rest_of_spec[1:])
-
-    # A kind that comes from a plug-in; a path is none.
     looks_like_path = any(mark in kind for mark in "/\\.")
-    if not looks_like_path and KERNELS.knows(kind):
+    if not looks_like_path and KERNELS.knows(kind):  # a plug-in has this kind
         entry = KERNELS.find(kind)
-        all_options = split_options(spec, {}, others=True, model=kind, given=options).options
         text = f"{entry.name}{colon}{after_kind}"
-        kernel = _make(kind, entry.value, text=text, options=all_options, argument=after_kind)
-        _check_recorded(kernel, kind, all_options.keys() - options.keys())
-        return kernel
+        return _load_custom(kind, entry.value, spec, text=text, options=options, argument=after_kind)
 
-    # package.module:name, with an argument behind it if need be: package.module:name:argument.
-    object_name, _, argument = after_kind.partition(":")
+    object_name, _, argument = after_kind.partition(
+        ":"
+    )  # such as "name" and "argument" of package.module:name:argument
     reference = f"{kind}{colon}{object_name}"
     if is_reference(reference):
-        all_options = split_options(spec, {}, others=True, model=reference, given=options).options
         factory = KERNELS.find(reference).value
-        kernel = _make(reference, factory, text=after_kind, options=all_options, argument=argument)
-        _check_recorded(kernel, reference, all_options.keys() - options.keys())
-        return kernel
+        return _load_custom(reference, factory, spec, text=after_kind, options=options, argument=argument)
 
-    # A file or a folder.
     if name.endswith(".py"):
         hint = f"For a function in this file, write '{Path(name).stem}:NAME', in the folder of the file."
         raise unknown_name(KERNELS.kind, name, KERNELS.names(), hint)
     has_folder_mark = "/" in name or "\\" in name
-    if has_folder_mark or name.endswith(".gguf") or Path(name).exists():
+    is_file_or_folder = has_folder_mark or name.endswith(".gguf") or Path(name).exists()
+    if is_file_or_folder:
         return cast("LoadedKernel", KERNELS["hf"](spec, **options))
     hint = KERNELS.hint
     if not colon:
         hint = hint.replace("hf:NAME", f"hf:{spec}")
     raise unknown_name(KERNELS.kind, kind, KERNELS.names(), hint)
+
+
+def _load_built_in(kind: str, spec: str, options: Mapping[str, Any]) -> LoadedKernel:
+    """Return a kernel of a built-in kind, which reads the options in its text itself.
+
+    Args:
+        kind: The kind as the user wrote it, with which ``spec`` begins.
+        spec: The text that names the kernel, with options, such as ``"hf:gpt2;label_scoring=full"``.
+        options: Further options, by name.
+    """
+    entry = KERNELS.find(kind)
+    rest_of_spec = spec.removeprefix(kind)  # such as ":gpt2;label_scoring=full"
+    argument = rest_of_spec[1:]  # without the mark ":" or ";" in front
+    return _make(kind, entry.value, text=entry.name + rest_of_spec, options=options, argument=argument)
+
+
+def _load_custom(
+    name: str, factory: KernelFactory, spec: str, text: str, options: Mapping[str, Any], argument: str
+) -> LoadedKernel:
+    """Return a kernel of a plug-in or of the user's own, whose identity must have the options in its text.
+
+    Args:
+        name: What the user wrote to name the factory, such as ``"package.module:name"``.
+        factory: Makes the kernel.
+        spec: The text that names the kernel, with options. They are read as JSON or as texts.
+        text: The text that the factory is called with.
+        options: Further options, by name.
+        argument: What the user wrote after the name; empty for nothing.
+    """
+    all_options = split_options(spec, {}, others=True, model=name, given=options).options
+    kernel = _make(name, factory, text=text, options=all_options, argument=argument)
+    options_in_text = all_options.keys() - options.keys()
+    _check_recorded(kernel, name, options_in_text)
+    return kernel

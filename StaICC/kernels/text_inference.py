@@ -23,7 +23,7 @@ from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
 from StaICC.kernels.registry import check_types, load_kernel, names_option
-from StaICC.kernels.server.tool_calls import choice_ending, tool_call_text
+from StaICC.kernels.server.tool_calls import finish_reason_of, tool_call_text
 from StaICC.kernels.server.transport import EndpointError, clip, only_choice, token_counts
 from StaICC.lazy_sequence import LazySequence
 from StaICC.prompting.prompt_text import parts_of
@@ -183,7 +183,7 @@ def reply(body: Mapping[str, Any]) -> Text:
         WithheldReplyError: The server withheld the text (a content filter).
     """
     choice = only_choice(body)
-    reason = choice_ending(choice)
+    reason = finish_reason_of(choice)
     if reason == "withheld":
         raise WithheldReplyError("the server withheld the reply (content filter)")
 
@@ -595,7 +595,8 @@ def load_for_text(
         options = {"scoring": "text", **options}
     kernel = load_kernel(spec, **options)
     capabilities = capabilities_of(kernel)
-    if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities:
+    returns_replies_itself = isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities
+    if returns_replies_itself:
         return _with_settings(kernel, max_tokens, stop)
     limit = NEW_TOKENS if max_tokens is None else max_tokens
     function = text_inference(kernel, limit, stop or ())

@@ -226,15 +226,16 @@ class VLLMKernel(EngineKernel):
         """Return what reads prompts: this kernel, or a reader with the engine's limit if no engine is started."""
         if self._engine is not None:
             return self
-        reader = self._source.load_reader()
+        model = self._source.load_reader()
         options = self.options
         longest_of_engine = self.engine_arguments.get("max_model_len")
         if isinstance(longest_of_engine, int):
-            limit = PromptReader(reader.tokenizer, reader.config, options).limit() or longest_of_engine
-            options = dataclasses.replace(options, max_length=min(limit, longest_of_engine))
-        return PromptReader(reader.tokenizer, reader.config, options, self._least_new_tokens)
+            limit_of_model = PromptReader(model.tokenizer, model.config, options).limit()
+            limit = min(limit_of_model or longest_of_engine, longest_of_engine)
+            options = dataclasses.replace(options, max_length=limit)
+        return PromptReader(model.tokenizer, model.config, options, self._least_new_tokens)
 
-    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+    def _tokens_to_read(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         """Return what the engine reads of sequences: for labels, each distinct beginning after which one is scored."""
         if labels:
             return list(_scored_tokens_by_beginning(sequences, starts))
@@ -261,7 +262,7 @@ class VLLMKernel(EngineKernel):
     def _next_token_logs(
         self, sequences: Sequence[Tokens], next_tokens: Sequence[Sequence[int]]
     ) -> list[dict[int, float]]:
-        """Return for each sequence the log-probabilities of some tokens after it, by token.
+        """Return for each token sequence the log-probabilities of some tokens to follow it, by token.
 
         A sequence needs several requests if more than :data:`TOKENS_PER_REQUEST` tokens are wanted after it. All
         requests name the same number of tokens: shorter lists are filled up with tokens that are not needed, since vLLM
@@ -277,20 +278,20 @@ class VLLMKernel(EngineKernel):
             for start in range(0, len(distinct_tokens), TOKENS_PER_REQUEST):
                 requests.append(_NextTokenRequest(index, distinct_tokens[start : start + TOKENS_PER_REQUEST]))
 
-        width = max(len(request.tokens) for request in requests)
+        most_tokens = max(len(request.tokens) for request in requests)
         prompts: list[Tokens] = []
         settings: list[dict[str, Any]] = []
         for request in requests:
             prompts.append(sequences[request.sequence_index])
-            settings.append({"max_tokens": 1, "logprob_token_ids": _filled_up(request.tokens, width)})
+            settings.append({"max_tokens": 1, "logprob_token_ids": _filled_up(request.tokens, most_tokens)})
         outputs = self._run(prompts, settings)
 
         log_probabilities: list[dict[int, float]] = [{} for _ in sequences]
         for request, setting, output in zip(requests, settings, outputs, strict=True):
             (logprob_by_token,) = output.outputs[0].logprobs  # of the one position that was generated
-            logs_of_sequence = log_probabilities[request.sequence_index]
+            of_sequence = log_probabilities[request.sequence_index]
             for token in setting["logprob_token_ids"]:
-                logs_of_sequence[token] = float(logprob_by_token[token].logprob)
+                of_sequence[token] = float(logprob_by_token[token].logprob)
         return log_probabilities
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
@@ -303,33 +304,44 @@ class VLLMKernel(EngineKernel):
         """
         if labels:
             return self._label_log_probabilities(sequences, starts)
-        outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))
-        logs = []
+        # "prompt_logprobs" is the number of other tokens whose log-probabilities are wanted at each position, too.
+        settings = {"max_tokens": 1, "prompt_logprobs": 0}
+        outputs = self._run(sequences, [settings] * len(sequences))
+        rows = []
         for output, sequence, start in zip(outputs, sequences, starts, strict=True):
             row = []
             for position in range(start + 1, len(sequence)):
                 token = sequence[position]
                 row.append(float(output.prompt_logprobs[position][token].logprob))
-            logs.append(row)
-        return logs
+            rows.append(row)
+        return rows
 
     def _label_log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int]) -> Logs:
-        """Return log-probabilities of labels' tokens, from one request for each distinct beginning of a sequence."""
+        """Return the log-probabilities of labels' tokens, with one request for each distinct text before such a token.
+
+        Args:
+            sequences: The tokens of prompts with their labels.
+            starts: For each sequence, the position before its first scored token.
+        """
         scored_tokens = _scored_tokens_by_beginning(sequences, starts)
         beginnings = list(scored_tokens)
-        next_token_logs = self._next_token_logs(beginnings, [sorted(tokens) for tokens in scored_tokens.values()])
-        logs_after = dict(zip(beginnings, next_token_logs, strict=True))
-        logs = []
+        next_tokens = [sorted(tokens) for tokens in scored_tokens.values()]
+        next_token_logs = self._next_token_logs(beginnings, next_tokens)
+        logs_by_beginning = dict(zip(beginnings, next_token_logs, strict=True))
+        rows = []
         for sequence, start in zip(sequences, starts, strict=True):
             row = []
             for position in range(start + 1, len(sequence)):
                 beginning = sequence[:position]
-                row.append(logs_after[beginning][sequence[position]])
-            logs.append(row)
-        return logs
+                row.append(logs_by_beginning[beginning][sequence[position]])
+            rows.append(row)
+        return rows
 
     def _run(self, sequences: Sequence[Tokens], settings: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Return the engine's output for each sequence; they are run in the order of their prefixes.
+        """Return the engine's output for each token sequence.
+
+        The engine gets them in sorted order, so that those that begin alike follow each other and share cached
+        prefixes.
 
         Args:
             sequences: The token sequences.
@@ -360,8 +372,8 @@ class _NextTokenRequest:
     tokens: list[int]
 
 
-def _filled_up(tokens: Sequence[int], width: int) -> list[int]:
-    """Return tokens, followed by as many of the smallest other ones as are missing to a width.
+def _filled_up(tokens: Sequence[int], count: int) -> list[int]:
+    """Return tokens, followed by the smallest other token ids, so that there are ``count`` of them.
 
     Example:
         >>> _filled_up([1, 7], 4)
@@ -369,7 +381,7 @@ def _filled_up(tokens: Sequence[int], width: int) -> list[int]:
     """
     filled = list(tokens)
     token = 0
-    while len(filled) < width:
+    while len(filled) < count:
         if token not in tokens:
             filled.append(token)
         token += 1

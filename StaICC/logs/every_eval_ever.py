@@ -16,11 +16,9 @@ from typing import Any
 
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, read_json, refuse_device
+from StaICC.logs.recognition import EVERY_EVAL_EVER_SAMPLES
 from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
 from StaICC.logs.shown_settings import shown_setting
-
-SAMPLES_ENDING = "_samples.jsonl"
-"""How the names of files of samples end."""
 
 _KNOWN_SCHEMAS = ("0.2.", "0.3.")
 """How the versions of the schemas begin that are read."""
@@ -89,7 +87,7 @@ def read_evaluation(path: Path) -> LogReading:
         raise SchemaError(f"{path}: this is no file of scores of Every Eval Ever")
     _check_schema_version(values.get("schema_version"), str(path))
     evaluation = _Evaluation(path, _text(values.get("evaluation_id"), f"{path}, evaluation_id"), values)
-    samples_path = path.with_name(f"{path.stem}{SAMPLES_ENDING}")
+    samples_path = path.with_name(f"{path.stem}{EVERY_EVAL_EVER_SAMPLES}")
     if not samples_path.is_file():
         raise SchemaError(f"{path}: it has scores only. The samples would be in {samples_path.name} next to it")
     return _read_tasks(evaluation, samples_path)
@@ -102,7 +100,7 @@ def read_samples_file(path: Path) -> LogReading:
         SchemaError: As for :func:`read_evaluation`; or the file of scores is not there.
         OSError: A file cannot be read.
     """
-    scores_path = path.with_name(f"{path.name.removesuffix(SAMPLES_ENDING)}.json")
+    scores_path = path.with_name(f"{path.name.removesuffix(EVERY_EVAL_EVER_SAMPLES)}.json")
     if not scores_path.is_file():
         raise SchemaError(
             f"{path}: the file of scores, {scores_path.name}, is not in the folder, so that the metrics of the samples "

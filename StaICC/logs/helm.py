@@ -24,12 +24,12 @@ from typing import Any
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.logs.metric_ranges import KnownMetric, known_metric
+from StaICC.logs.recognition import HELM_SCORES
 from StaICC.logs.reported_means import SampleGroup, can_be_mean, mean_of_scored
 from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
 from StaICC.logs.shown_settings import shortened_setting
 
 HARNESS = "HELM"
-STATS = "per_instance_stats.json"
 
 _RUN_SPEC = "run_spec.json"
 _INSTANCES = "instances.json"
@@ -101,7 +101,7 @@ def read_helm_run(path: Path) -> LogReading:
     """
     folder = path if path.is_dir() else path.parent
     spec = _read_spec(folder)
-    rows_of_slice = _read_rows(folder / STATS)
+    rows_of_slice = _read_rows(folder / HELM_SCORES)
     texts_of_slice = _read_texts(folder)
     reported = _read_reported(folder)
     splits = {a_slice.split for a_slice in rows_of_slice}
@@ -137,7 +137,7 @@ def _make_run(
     samples += missing
     known = _known_metrics(samples)
     return LoggedRun(
-        path=str(folder / STATS),
+        path=str(folder / HELM_SCORES),
         harness=HARNESS,
         model=str(adapter["model"]),
         task=_task_name(spec) + slice_name,
@@ -184,7 +184,7 @@ def _read_spec(folder: Path) -> Mapping[str, Any]:
     """
     path = folder / _RUN_SPEC
     if not path.is_file():
-        raise SchemaError(f"{path}: the file is missing. It names the model and the scenario of {STATS}")
+        raise SchemaError(f"{path}: the file is missing. It names the model and the scenario of {HELM_SCORES}")
     spec = _read_json(path)
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
         raise SchemaError(f"{path}: expected an object with the name of the run")
@@ -540,9 +540,10 @@ def _notes(n_missing: int, n_samples: int, texts: _Texts) -> list[str]:
     """Return sentences about what is unusual in the log."""
     notes = []
     if n_missing:
-        notes.append(f"{n_missing} of {n_samples} instances have no scores in {STATS}")
+        notes.append(f"{n_missing} of {n_samples} instances have no scores in {HELM_SCORES}")
     if not texts.digests:
         notes.append(
-            f"there is neither {_STATE} nor {_INSTANCES} next to {STATS}: rows are matched by the ids of instances only"
+            f"there is neither {_STATE} nor {_INSTANCES} next to {HELM_SCORES}: "
+            "rows are matched by the ids of instances only"
         )
     return notes

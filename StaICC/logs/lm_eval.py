@@ -25,14 +25,13 @@ from typing import Any, BinaryIO
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.logs.metric_ranges import bare_name, known_metric, why_no_mean
+from StaICC.logs.recognition import DATE_IN_NAME
 from StaICC.logs.reported_means import MEAN_TOLERANCE, SampleGroup, can_be_mean, mean_of_scored
 from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
 from StaICC.logs.shown_settings import name_without_credentials, shortened_setting, shown_options, shown_value
 
 HARNESS = "lm_eval"
 
-_DATE = re.compile(r"_([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}(?:\.[0-9]+)?)$")
-"""How the names of files end since version 0.4.3, before their suffix."""
 _LONGEST_LINE = 64 * MEGABYTE
 """Bytes of a sample that are read at most. A line without an end must not fill the memory."""
 _MOST_DOCUMENTS = 1_000_000
@@ -88,7 +87,7 @@ class _Evaluation:
     @property
     def date(self) -> str | None:
         """The date in the name of the file; ``None`` before version 0.4.3."""
-        match = _DATE.search(self.path.stem)
+        match = DATE_IN_NAME.search(self.path.stem)
         if match is None:
             return None
         return match[1]
@@ -111,11 +110,6 @@ def read_results_json(path: Path) -> Any:
     """
     refuse_device(path, "a file of results of lm_eval")
     return parse_json(path.read_bytes(), str(path), constants=True)
-
-
-def is_samples_name(path: Path) -> bool:
-    """Return whether a file has the name of samples of version 0.4.3 or later."""
-    return path.suffix == ".jsonl" and path.name.startswith("samples_") and _DATE.search(path.stem) is not None
 
 
 def read_results(path: Path, values: Mapping[str, Any] | None = None) -> LogReading:
@@ -174,7 +168,7 @@ def read_samples_file(path: Path) -> LogReading:
 
 def _evaluations_next_to(path: Path) -> Iterator[_Evaluation]:
     """Yield the evaluations whose file of results is in the folder of a file of samples and has the same date."""
-    match = _DATE.search(path.stem)
+    match = DATE_IN_NAME.search(path.stem)
     for file in sorted(path.parent.glob("*.json")):
         if match is not None and not file.stem.endswith(match[0]):
             continue

@@ -1,17 +1,17 @@
-"""Which logs there are at a path, read by the format that each has, as results by the name of the model."""
+"""Logs at a path, read by the format that each has, as results by the name of the model."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from StaICC.argument_syntax import in_each_syntax
-from StaICC.datasets.table_files import format_suffix, uncompressed_name
+from StaICC.datasets.table_files import uncompressed_name
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
-from StaICC.logs import every_eval_ever, helm, inspect_ai, lm_eval, score_tables
+from StaICC.logs import every_eval_ever, helm, inspect_ai, lm_eval, recognition, score_tables
+from StaICC.logs.recognition import LogFormat, logs_in_folder
 from StaICC.logs.result_of_scores import Range, StatedMetrics, result_of_runs
 from StaICC.logs.samples import LoggedRun, LogReading
 from StaICC.results.details import name_without_no_filter
@@ -20,116 +20,20 @@ from StaICC.safe_text import logger, one_line
 
 _log = logger(__name__)
 
-_BEGINNING = 4096
-"""Bytes of a file from which its format is recognised."""
-_LM_EVAL_RESULTS = re.compile(rb'\s*\{\s*"results"\s*:\s*\{')
-"""How a file of results of lm_eval begins."""
-_LM_EVAL_SAMPLE = re.compile(rb'\s*(?:\[\s*)?\{\s*"doc_id"\s*:')
-"""How a file of samples of lm_eval begins: in JSON Lines, or in the JSON array of versions before 0.4.3."""
-_INSPECT_LOG = re.compile(rb'\s*\{\s*(?:"version"\s*:\s*[^,]{1,20},\s*)?"status"\s*:')
-"""How a log of inspect_ai in one JSON file begins."""
-
-_EVERY_EVAL_EVER = re.compile(rb'\s*\{\s*"schema_version"\s*:\s*"0\.')
-"""How files of Every Eval Ever begin, those of scores and those of samples."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Format:
-    """A format of logs."""
-
-    name: str
-    recognises: Callable[[Path, bytes], bool]
-    """Whether a file has this format, by its path and its beginning."""
-    read: Callable[[Path], LogReading]
-    in_folders: bool
-    """Whether such files are read if they are in a folder that was given, not only if they are named."""
-
-
-def _is_lm_eval_results(path: Path, beginning: bytes) -> bool:
-    return path.suffix == ".json" and _LM_EVAL_RESULTS.match(beginning) is not None
-
-
-def _is_lm_eval_samples(path: Path, beginning: bytes) -> bool:
-    return lm_eval.is_samples_name(path) or _LM_EVAL_SAMPLE.match(beginning) is not None
-
-
-def _is_inspect_archive(path: Path, beginning: bytes) -> bool:
-    return path.suffix == ".eval"
-
-
-def _is_inspect_json(path: Path, beginning: bytes) -> bool:
-    return path.suffix == ".json" and _INSPECT_LOG.match(beginning) is not None
-
-
-def _is_helm_run(path: Path, beginning: bytes) -> bool:
-    return path.name == helm.STATS
-
-
-def _is_every_eval_ever_scores(path: Path, beginning: bytes) -> bool:
-    return path.suffix == ".json" and _EVERY_EVAL_EVER.match(beginning) is not None
-
-
-def _is_every_eval_ever_samples(path: Path, beginning: bytes) -> bool:
-    has_name = path.name.endswith(every_eval_ever.SAMPLES_ENDING)
-    return has_name and _EVERY_EVAL_EVER.match(beginning) is not None
-
-
-def _is_score_table(path: Path, beginning: bytes) -> bool:
-    return format_suffix(path) in score_tables.SUFFIXES
-
-
-_FORMATS = (
-    _Format("results of lm_eval", _is_lm_eval_results, lm_eval.read_results, in_folders=True),
-    # The samples in a folder are read with their file of results.
-    _Format("samples of lm_eval", _is_lm_eval_samples, lm_eval.read_samples_file, in_folders=False),
-    _Format("log of inspect_ai (.eval)", _is_inspect_archive, inspect_ai.read_archive, in_folders=True),
-    _Format("log of inspect_ai (JSON)", _is_inspect_json, inspect_ai.read_json_log, in_folders=True),
-    _Format("scores of HELM", _is_helm_run, helm.read_helm_run, in_folders=True),
-    _Format("scores of Every Eval Ever", _is_every_eval_ever_scores, every_eval_ever.read_evaluation, in_folders=True),
-    # The samples in a folder are read with their file of scores.
-    _Format(
-        "samples of Every Eval Ever", _is_every_eval_ever_samples, every_eval_ever.read_samples_file, in_folders=False
-    ),
-    _Format("table of scores", _is_score_table, score_tables.read_table, in_folders=False),
-)
-"""The formats, in the order in which they are tried."""
+_READERS: Mapping[LogFormat, Callable[[Path], LogReading]] = {
+    recognition.LM_EVAL_RESULTS: lm_eval.read_results,
+    recognition.LM_EVAL_SAMPLES: lm_eval.read_samples_file,
+    recognition.INSPECT_ARCHIVE: inspect_ai.read_archive,
+    recognition.INSPECT_JSON: inspect_ai.read_json_log,
+    recognition.HELM: helm.read_helm_run,
+    recognition.EVERY_EVAL_EVER: every_eval_ever.read_evaluation,
+    recognition.EVERY_EVAL_EVER_WITH_SAMPLES: every_eval_ever.read_samples_file,
+    recognition.SCORE_TABLE: score_tables.read_table,
+}
+"""The function that reads a file of each format."""
 
 
 # -- what there is at a path
-
-
-def _format_of(path: Path) -> _Format | None:
-    """Return the format of a log; ``None`` for other files, and for those that cannot be read."""
-    if not path.is_file():
-        return None
-    try:
-        with path.open("rb") as file:
-            beginning = file.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf")
-    except OSError:
-        return None
-    for log_format in _FORMATS:
-        if log_format.recognises(path, beginning):
-            return log_format
-    return None
-
-
-def is_log(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is a log that :func:`read_log` reads, by its name and its beginning."""
-    return _format_of(Path(path)) is not None
-
-
-def logs_in_folder(folder: str | os.PathLike[str]) -> list[Path]:
-    """Return the logs in a folder and its subfolders, sorted, without hidden files, and without tables of scores."""
-    root = Path(folder)
-    logs = []
-    for path in sorted(root.rglob("*")):
-        is_hidden = any(name.startswith(".") for name in path.relative_to(root).parts)
-        if is_hidden:
-            continue
-        log_format = _format_of(path)
-        if log_format is not None and log_format.in_folders:
-            logs.append(path)
-    return logs
 
 
 def read_log(path: str | os.PathLike[str]) -> LogReading:
@@ -171,12 +75,13 @@ def _read_file(path: Path) -> LogReading:
     Raises:
         StaICCError: It is no log, or cannot be read.
     """
-    log_format = _format_of(path)
+    log_format = recognition.format_of(path)
     if log_format is not None:
-        return _with_one_digest_per_document(log_format.read(path))
+        read = _READERS[log_format]
+        return _with_one_digest_per_document(read(path))
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file")
-    names = ", ".join(log_format.name for log_format in _FORMATS)
+    names = ", ".join(log_format.name for log_format in recognition.FORMATS)
     raise SchemaError(f"{path}: this is no log that can be read, expected one of: {names}")
 
 

@@ -30,8 +30,6 @@ from StaICC.logs.samples import LoggedRun, LogReading, SampleScore
 HARNESS = "score table"
 TASK = "scores"
 """Name of the task of a table without a column of tasks."""
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-"""The formats of tables of scores, compressed with gzip or not."""
 
 _ROW = "row"
 _REPEAT = "repeat"

@@ -24,8 +24,8 @@ from StaICC.methods.features import FeatureCache, text_count
 from StaICC.methods.kernel_functions import KernelFunction, of_kernel
 from StaICC.methods.requests import MODEL_ITSELF, Request, Role, is_named
 from StaICC.methods.unlabelled_queries import UnlabelledQuery
-from StaICC.prompting.prompt_text import PromptParts
-from StaICC.prompting.prompt_writer import Prompt, Query, parts_of_prompt
+from StaICC.prompting.prompt_text import Prompt, PromptParts
+from StaICC.prompting.prompt_writer import Query, parts_of_prompt
 from StaICC.results.signature import digest
 
 

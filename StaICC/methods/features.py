@@ -33,7 +33,8 @@ from StaICC.methods.kernel_functions import FeatureFunction, KernelFunction, of_
 from StaICC.methods.packed_features import unpacked_row
 from StaICC.methods.present_rows import apply_present
 from StaICC.methods.requests import MODEL_ITSELF, Request, is_named
-from StaICC.prompting.prompt_writer import Prompt, Query
+from StaICC.prompting.prompt_text import Prompt
+from StaICC.prompting.prompt_writer import Query
 
 AT_ONCE = 256
 """Maximum number of prompts whose features are in memory: full-vocabulary logits are large."""

@@ -29,7 +29,8 @@ from StaICC.methods.packed_features import packed_row
 from StaICC.methods.requests import VECTORS, Feature
 from StaICC.methods.run import Method, check_benchmark, chosen_methods, log_skipped
 from StaICC.methods.shared_features import SharedFeatures
-from StaICC.prompting.prompt_writer import Prompt, Query
+from StaICC.prompting.prompt_text import Prompt
+from StaICC.prompting.prompt_writer import Query
 
 _WIDTH = 8
 """Of made-up hidden states and logits of the full vocabulary."""

@@ -22,8 +22,7 @@ from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.requests import Request
 from StaICC.methods.unlabelled_queries import UnlabelledQuery
-from StaICC.prompting.prompt_text import extended, prefixes_of
-from StaICC.prompting.prompt_writer import Prompt
+from StaICC.prompting.prompt_text import Prompt, extended, prefixes_of
 
 REASONING = "Let's think step by step."
 ANSWER = "\nTherefore, among {labels}, the answer is"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NoReturn, overload
 
 from StaICC.errors import ArgumentError
-from StaICC.prompting.prompt_text import PromptParts
-from StaICC.prompting.prompt_writer import Prompt, Query, parts_of_prompt
+from StaICC.prompting.prompt_text import Prompt, PromptParts
+from StaICC.prompting.prompt_writer import Query, parts_of_prompt
 
 
 @dataclass(frozen=True, slots=True)

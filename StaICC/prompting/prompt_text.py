@@ -11,6 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from StaICC.errors import PromptError
 
+Prompt = str | tuple[str, ...]
+"""The prompt of one query: a text, or in the noisy channel one text for each label of the label space. The prompts of
+benchmarks know their parts (:class:`PromptText`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:

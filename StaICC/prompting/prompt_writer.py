@@ -32,14 +32,10 @@ from StaICC.datasets.catalogue import Card, Template
 from StaICC.errors import ArgumentError
 from StaICC.frozen import FixedAttributes, FrozenList
 from StaICC.layout import TextTable, html
-from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText
+from StaICC.prompting.prompt_text import Demonstration, Prompt, PromptParts, PromptText
 from StaICC.prompting.stable_random import StableRandom
 from StaICC.prompting.views import TripletSplit
 from StaICC.safe_text import one_line
-
-Prompt = str | tuple[str, ...]
-"""The prompt of one query: a text, or in the noisy channel one text for each label of the label space. The prompts of
-benchmarks know their parts (:class:`~StaICC.prompting.prompt_text.PromptText`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +123,8 @@ class PromptRenderer:
         """Keep the settings and the demonstration set; nothing is written yet."""
         self.settings = settings
         self._demonstration_set = split.demonstration
-        # The demonstrations of earlier prompts, by position in the demonstration set and index of the shown label.
-        self._written: dict[tuple[int, int], Demonstration] = {}
+        # The demonstrations of earlier prompts: by position, with the true label or a falsified one.
+        self._written: dict[tuple[int, bool], Demonstration] = {}
 
     def input_text(self, texts: Sequence[str]) -> str:
         """Return input texts between their prefixes and affixes."""
@@ -138,21 +134,24 @@ class PromptRenderer:
             joined += prefix + text + affix
         return joined
 
-    def demonstration(self, texts: Sequence[str], label: int) -> Demonstration:
+    def demonstration(self, texts: Sequence[str], label: int, position: int | None = None) -> Demonstration:
         """Return a demonstration as prompts show it; in the noisy channel the label comes first.
 
         Args:
             texts: Its input texts.
             label: The label index to show.
+            position: Its row of the demonstration set, if it is one.
         """
         template = self.settings.template
         input_text = self.input_text(texts)
         label_name = self.settings.label_space[label]
         if self.settings.noisy_channel:
-            return Demonstration(
-                before=template.label_prefix, label=label_name, after=template.label_affix + input_text
-            )
-        return Demonstration(before=input_text + template.label_prefix, label=label_name, after=template.label_affix)
+            before = template.label_prefix
+            after = template.label_affix + input_text
+        else:
+            before = input_text + template.label_prefix
+            after = template.label_affix
+        return Demonstration(before, label_name, after, position)
 
     def assemble(self, demonstrations: Sequence[Demonstration], query: Sequence[str]) -> Prompt:
         """Return the prompt of a query: instruction, demonstrations and question.
@@ -212,15 +211,20 @@ class PromptRenderer:
             falsified_positions = noise.sample(positions, falsified_count)
         demonstrations = []
         for position in positions:
-            texts, label = self._demonstration_set.row(position)
-            if position in falsified_positions:
-                label = (label + 1) % len(self.settings.label_space)
-            demonstration = self._written.get((position, label))
+            is_falsified = position in falsified_positions
+            demonstration = self._written.get((position, is_falsified))
             if demonstration is None:
-                demonstration = dataclasses.replace(self.demonstration(texts, label), position=position)
-                self._written[position, label] = demonstration
+                demonstration = self._demonstration_at(position, is_falsified)
+                self._written[position, is_falsified] = demonstration
             demonstrations.append(demonstration)
         return self.assemble(demonstrations, query)
+
+    def _demonstration_at(self, position: int, is_falsified: bool) -> Demonstration:
+        """Return a row of the demonstration set as prompts show it; a falsified label is the next one."""
+        texts, label = self._demonstration_set.row(position)
+        if is_falsified:
+            label = (label + 1) % len(self.settings.label_space)
+        return self.demonstration(texts, label, position)
 
 
 NOISY_LABEL_AFFIX = " "

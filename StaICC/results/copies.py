@@ -219,6 +219,10 @@ def _places_of_equal_labels(results: Mapping[str, Result]) -> list[Place]:
     Args:
         results: The results, by the name of their run.
     """
+    if len(results) == 1:
+        (run, result), *_ = results.items()
+        return [Place(result.benchmark, shown=run, holders={run: result})]
+
     places: list[Place] = []
     for run in sorted(results, key=lambda run: least_favourable_first(results[run])):
         place = _place_with_same_scores(places, results[run])

@@ -10,7 +10,6 @@ import base64
 import math
 import struct
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -222,11 +221,12 @@ def query_positions(rows: Sequence[int]) -> list[QueryPosition]:
     Args:
         rows: The test row of each query.
     """
-    queries_of_row: Counter[int] = Counter()
+    count_of_row: dict[int, int] = {}
     positions = []
     for row in rows:
-        positions.append((row, queries_of_row[row]))
-        queries_of_row[row] += 1
+        earlier_queries = count_of_row.get(row, 0)
+        positions.append((row, earlier_queries))
+        count_of_row[row] = earlier_queries + 1
     return positions
 
 

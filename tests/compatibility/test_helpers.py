@@ -16,16 +16,28 @@ from StaICC.metrics import released
 from StaICC.metrics.metric_set import metric_set
 from StaICC.util import dataset_interface, experimentor, functional, hgf_dataset_loader, stable_random
 
+LOADERS = {
+    "glue_sst2": "GLUE-SST2",
+    "rotten_tomatoes": "rotten_tomatoes",
+    "financial_phrasebank": "financial_phrasebank",
+    "sst5": "SST5",
+    "trec": "TREC",
+    "agnews": "AGNews",
+    "subjective": "Subjective",
+    "tweet_eval_emotion": "tweet_eval_emotion",
+    "tweet_eval_hate": "tweet_eval_hate",
+    "hate_speech_18": "hate_speech_18",
+}
+"""The data set of each loader of 0.1.1."""
 
-def test_every_loader_is_its_data_set() -> None:
-    names = {
-        **{"glue_sst2": "GLUE-SST2", "rotten_tomatoes": "rotten_tomatoes", "sst5": "SST5", "trec": "TREC"},
-        **{"financial_phrasebank": "financial_phrasebank", "agnews": "AGNews", "subjective": "Subjective"},
-        **{"tweet_eval_emotion": "tweet_eval_emotion", "tweet_eval_hate": "tweet_eval_hate"},
-        "hate_speech_18": "hate_speech_18",
-    }
-    assert {loader: getattr(hgf_dataset_loader, loader) for loader in names} == names
-    assert set(names.values()) == set(StaICC.Normal().dataset_names)
+
+@pytest.mark.parametrize(("loader", "dataset"), LOADERS.items())
+def test_a_loader_is_the_name_of_its_data_set(loader: str, dataset: str) -> None:
+    assert getattr(hgf_dataset_loader, loader) == dataset
+
+
+def test_there_is_a_loader_of_each_data_set() -> None:
+    assert set(LOADERS.values()) == set(StaICC.Normal().dataset_names)
 
 
 def test_benchmarks_of_the_modules_are_those_of_the_package() -> None:
@@ -34,14 +46,20 @@ def test_benchmarks_of_the_modules_are_those_of_the_package() -> None:
     assert StaICC.normal.Normal is StaICC.Normal
 
 
-def test_single_experimentor_uses_its_arguments() -> None:
-    single = experimentor.single_experimentor
+def test_single_experimentor_takes_a_data_set_and_metrics() -> None:
     metrics: dict[str, Any] = {"mine": lambda truth, rows: 0.25}
-    made = single(original_dataset="mini", dividing=[10, 20, 30], metrics=metrics)
-    assert made(lambda prompt, label_space: 0)[0] == {"mine": 0.25}
+    made = experimentor.single_experimentor(original_dataset="mini", dividing=[10, 20, 30], metrics=metrics)
+
+    scores, *_ = made(lambda prompt, label_space: 0)
+
+    assert scores == {"mine": 0.25}
+
+
+def test_single_experimentor_takes_a_split_that_was_cut() -> None:
     split = StaICC.Normal(datasets=["mini"])[0].triplet_dataset
     split.test.cut_by_index(3)
-    assert len(single(split).test_set()) == 3
+
+    assert len(experimentor.single_experimentor(split).test_set()) == 3
 
 
 @pytest.mark.parametrize(
@@ -62,12 +80,25 @@ def test_wrong_arguments_of_single_experimentor_are_named(arguments: dict[str, A
         experimentor.single_experimentor(**arguments)
 
 
-def test_splits_and_prompt_writers_use_their_arguments() -> None:
+def test_a_split_has_the_given_sizes() -> None:
+    assert dataset_interface.triplet_dataset("mini", 10, 20, 30).sizes == (10, 20, 30)
+
+
+def test_a_prompt_writer_takes_the_noisy_channel() -> None:
+    """A prompt is a list of texts then, one for each label."""
     split = dataset_interface.triplet_dataset("mini", 10, 20, 30)
-    assert split.sizes == (10, 20, 30)
-    assert isinstance(dataset_interface.prompt_writter(split, True).write_prompt([0], 1), list)
+
+    prompt = dataset_interface.prompt_writter(split, True).write_prompt([0], 1)
+
+    assert isinstance(prompt, list)
+
+
+def test_a_split_of_another_seed_is_refused() -> None:
     with pytest.raises(ArgumentError, match="random_seed: got 7, expected 42"):
         dataset_interface.triplet_dataset("mini", 10, 20, 30, random_seed=7)
+
+
+def test_a_distance_of_vectors_of_different_lengths_is_refused() -> None:
     with pytest.raises(ArgumentError, match="the vectors have 1 and 2 components"):
         functional.L2_dist([1.0], [1.0, 2.0])
 
@@ -78,36 +109,61 @@ def test_the_end_of_a_range_is_never_drawn() -> None:
     assert drawn == {3, 4, 5}
 
 
-def test_samplers_of_experimentors_are_samplers() -> None:
-    assert isinstance(
-        StaICC.Normal(datasets=["mini"])[0].demonstration_sampler, dataset_interface.demonstration_sampler
-    )
+def test_demonstrations_of_an_experimentor_are_an_instance_of_the_released_sampler() -> None:
+    sampler = StaICC.Normal(datasets=["mini"])[0].demonstration_sampler
+
+    assert isinstance(sampler, dataset_interface.demonstration_sampler)
     assert not isinstance([[0]], dataset_interface.demonstration_sampler)
 
 
 def test_a_cut_set_reaches_methods_that_saw_the_whole_one() -> None:
-    own = StaICC.Normal(datasets=["mini"])[0]
-    whole = len(own.without_labels().test_set())
-    own.test_set().cut_by_index(8)
-    assert (whole > 8, len(own.without_labels().test_set())) == (True, 8)
+    original = StaICC.Normal(datasets=["mini"])[0]
+    assert len(original.without_labels().test_set()) > 8
+
+    original.test_set().cut_by_index(8)
+
+    assert len(original.without_labels().test_set()) == 8
 
 
-def test_metrics_of_the_release_get_what_the_function_returned_in_any_order() -> None:
-    def first(truth: list[int], rows: list[list[float]]) -> float:
-        return rows[0][0]
+def first_output(truth: list[int], rows: list[list[float]]) -> float:
+    """A metric of the user: the first number that the model returned."""
+    return rows[0][0]
 
-    together = StaICC.Normal(datasets=["mini"], limit=4, metrics={"first": first, "old": functional.accuracy})
-    added = StaICC.Normal(datasets=["mini"], limit=4, metrics={"first": first})
+
+def logits(prompt: str, label_space: list[str]) -> list[float]:
+    return [-3.0, *range(1, len(label_space))]
+
+
+def test_metrics_of_the_release_get_what_the_model_returned() -> None:
+    """Standard metrics would get probabilities."""
+    metrics = {"first": first_output, "old": functional.accuracy}
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4, metrics=metrics)
+
+    assert benchmark(logits).averaged["first"] == -3.0
+
+
+def test_a_metric_of_the_release_that_is_added_is_as_one_that_is_passed() -> None:
+    passed = StaICC.Normal(datasets=["mini"], limit=4, metrics={"first": first_output, "old": functional.accuracy})
+    added = StaICC.Normal(datasets=["mini"], limit=4, metrics={"first": first_output})
     added[0].add_metric("old", functional.accuracy)
-    scores = [own(lambda prompt, label_space: [-3.0, *range(1, len(label_space))]) for own in (together, added)]
-    assert scores[0] == scores[1]
-    assert scores[0]["Averaged results"]["first"] == -3.0
-    mixed = metric_set({"old": functional.accuracy, "new": StaICC.accuracy})
-    assert not mixed.as_released  # the standard metric needs probabilities
-    assert metric_set({"new": StaICC.accuracy, "old": functional.accuracy}).as_released is mixed.as_released
+
+    assert added(logits) == passed(logits)
+
+
+def test_a_set_with_a_standard_metric_gets_probabilities_in_any_order() -> None:
+    old_first = metric_set({"old": functional.accuracy, "new": StaICC.accuracy})
+    new_first = metric_set({"new": StaICC.accuracy, "old": functional.accuracy})
+
     assert metric_set("0.1.1").as_released
-    record = metric_set({"old": functional.accuracy}).metrics[0]
-    assert (record.requires_probabilities, record.higher_is_better) == (False, True)
+    assert not old_first.as_released
+    assert not new_first.as_released
+
+
+def test_a_metric_of_the_release_has_the_facts_of_its_standard_one() -> None:
+    (accuracy,) = metric_set({"old": functional.accuracy}).metrics
+
+    assert accuracy.higher_is_better
+    assert not accuracy.requires_probabilities
     assert functional.macro_F1 is released.macro_F1
 
 
@@ -119,36 +175,53 @@ def test_a_replaced_metric_warns_where_the_user_wrote_it() -> None:
     assert [warning.filename for warning in recorded] == [__file__]
 
 
-def test_assigning_the_usual_number_of_repeats_changes_nothing() -> None:
-    own = StaICC.Normal(datasets=["mini"])[0]
-    own._repeat_times = 2
-    assert own.arguments()["changed"] == []
-    own._repeat_times = 1
-    own.set_demonstration_sampler([[0, 1, 2, 3]] * len(own.test_set()))
-    own.reset_demonstration_sampler()
-    assert own.arguments()["changed"] == []
+def test_assigning_the_default_number_of_repeats_changes_nothing() -> None:
+    experimentor_on_mini = StaICC.Normal(datasets=["mini"])[0]
+
+    experimentor_on_mini._repeat_times = 2
+
+    assert experimentor_on_mini.arguments()["changed"] == []
 
 
-def test_the_lines_to_write_instead_compute_what_they_say() -> None:
-    """Each line that a removed function of lists names is evaluated."""
-    prediction, matrix, values = [2, 0, 2], [[0.25, 0.75], [0.5, 0.5]], [1, 2, 2]
-    names = {
-        **{"prediction": prediction, "matrix": matrix, "values": values, "row": [0.5, 0.5], "n_labels": 3},
-        **{"start": 0, "end": 1, "num": 5, "x": [1, 2, 3], "y": [2, 4, 6], "math": math, "statistics": statistics},
-    }
-    expected = {
-        "exp_to_list": [math.e, math.e**2, math.e**2],
-        "extend_onehot_prediction_to_logits": [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]],
-        "linspace": [0, 0.25, 0.5, 0.75, 1],
-        "probability_matrix_check": True,
-        "probability_vector_check": True,
-        "single_consistency": 2 / 3,
-        "two_dimensional_list_mean": [0.375, 0.625],
-        "unique_check": False,
-    }
-    for name, value in expected.items():
-        line = repr(getattr(functional, name)).split("; write ")[1].rstrip(">")
-        computed = eval(line, names)
-        assert computed == value or computed == pytest.approx(value), name
-    line = repr(functional.compress_logits_prediction_to_onehot).split("; write ")[1].rstrip(">")  # type: ignore[attr-defined]
-    assert eval(line, {"prediction": matrix}) == [1, 0]
+def test_resetting_the_demonstrations_also_resets_the_number_of_repeats() -> None:
+    experimentor_on_mini = StaICC.Normal(datasets=["mini"])[0]
+    experimentor_on_mini._repeat_times = 1
+    experimentor_on_mini.set_demonstration_sampler([[0, 1, 2, 3]] * len(experimentor_on_mini.test_set()))
+
+    experimentor_on_mini.reset_demonstration_sampler()
+
+    assert experimentor_on_mini.arguments()["changed"] == []
+
+
+def line_to_write_instead(name: str) -> str:
+    """Return the Python expression that a removed function names: "<... is gone; write EXPRESSION>"."""
+    _, _, expression = repr(getattr(functional, name)).partition("; write ")
+    return expression.removesuffix(">")
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "expected"),
+    [
+        ("exp_to_list", {"values": [1, 2, 2]}, [math.e, math.e**2, math.e**2]),
+        (
+            "extend_onehot_prediction_to_logits",
+            {"prediction": [2, 0, 2], "n_labels": 3},
+            [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]],
+        ),
+        ("compress_logits_prediction_to_onehot", {"prediction": [[0.25, 0.75], [0.5, 0.5]]}, [1, 0]),
+        ("linspace", {"start": 0, "end": 1, "num": 5}, [0, 0.25, 0.5, 0.75, 1]),
+        ("probability_matrix_check", {"matrix": [[0.25, 0.75], [0.5, 0.5]]}, True),
+        ("probability_vector_check", {"row": [0.5, 0.5]}, True),
+        ("single_consistency", {"prediction": [2, 0, 2]}, 2 / 3),
+        ("two_dimensional_list_mean", {"matrix": [[0.25, 0.75], [0.5, 0.5]]}, [0.375, 0.625]),
+        ("unique_check", {"values": [1, 2, 2]}, False),
+    ],
+)
+def test_the_line_to_write_instead_of_a_removed_function_computes_its_value(
+    name: str, variables: dict[str, Any], expected: Any
+) -> None:
+    modules = {"math": math, "statistics": statistics}
+
+    computed = eval(line_to_write_instead(name), modules | variables)
+
+    assert computed == expected or computed == pytest.approx(expected)

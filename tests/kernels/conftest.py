@@ -14,7 +14,7 @@ from tests.kernels.server import endpoint_server
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[endpoint_server.Server]:
-    monkeypatch.setattr(transport, "_READ", set())
+    monkeypatch.setattr(transport, "_SENT_KEYS", set())
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     running = endpoint_server.Server()

@@ -42,7 +42,7 @@ def test_all_features_of_one_run(parts: tuple[Any, Any], scoring: str, mass: boo
     wanted = kernel.joint_features
     assert wanted == {"probabilities", "log_probabilities", "hidden", "vocabulary"}
     result = kernel.features(PROMPTS, LABELS, wanted)
-    tokens = kernel.format.deciding(LABELS)[0]
+    tokens = kernel.format.scoring_tokens(LABELS)[0]
     for number, prompt in enumerate(PROMPTS):
         logs = token_logs(parts, prompt)
         assert result["log_probabilities"][number] == pytest.approx(logs[tokens].tolist(), abs=1e-5)

@@ -55,6 +55,8 @@ class Pair:
     repeats: int = 2
     gains: tuple[float, float] = (1.5, 1.5)
     bias: float = 0.0
+    """How much the first run prefers the first label to the second one; the second run prefers the second label."""
+    only_first_is_biased: bool = False
     scale: float = 1.5
     noise: float = 0.7
 
@@ -68,7 +70,8 @@ class Pair:
         """True label of each row, and for each run probabilities by row, repeat and label."""
         truth, right, shared = self.rows(draw, rows)
         made = []
-        for gain, tilt in zip(self.gains, (self.bias, -self.bias), strict=True):
+        bias_of_second = 0.0 if self.only_first_is_biased else -self.bias
+        for gain, tilt in zip(self.gains, (self.bias, bias_of_second), strict=True):
             own = draw.normal(size=(rows, 1, self.labels)) * self.noise
             own = own + draw.normal(size=(rows, self.repeats, self.labels)) * 0.5
             lean = np.zeros(self.labels)

@@ -28,13 +28,15 @@ def parts(kernel: Any) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
     """Contexts in which a part of the kernel is off, by its name."""
 
     def without(capability: str, value: Any = False) -> AbstractContextManager[Any]:
-        return mock.patch.object(kernel.runner().forward.can, capability, value)
+        return mock.patch.object(kernel.runner().forward.capabilities, capability, value)
 
     return {
         "all parts": nullcontext,
         "segmented attention": lambda: without("flat"),
         "oneDNN": lambda: without("onednn"),
-        "packed rows": lambda: mock.patch.object(batching, "joined", lambda pool, *_: [[one] for one in pool]),
+        "packed rows": lambda: mock.patch.object(
+            batching, "grouped_into_rows", lambda pool, *_: [[one] for one in pool]
+        ),
         "cached prefixes": lambda: mock.patch.object(kernel.runner(), "cache_from", math.inf),
         "costs of attention": lambda: without("attention_weight", 0.0),
         "shared encoding": lambda: mock.patch.object(shared_encoding, "LEAST_SAVING", 1 << 60),

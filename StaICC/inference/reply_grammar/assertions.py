@@ -368,7 +368,7 @@ class StatementReader:
             rest: The text that follows X and its noun.
 
         Returns:
-            The reading; ``None`` if no reason follows.
+            The reading; ``None`` if no reason follows, or only a number or "no" as the reason, which may deny X.
         """
         rest = _without_separator(rest)
         reason = self._phrases.reason.match(rest)

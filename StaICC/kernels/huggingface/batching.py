@@ -1,9 +1,9 @@
 """Driving a model over many token sequences: which rows run together, what is read off their hidden states.
 
 A run computes for each token sequence the hidden states at some of its last positions. The rest (label logits, whole
-distributions, log-probabilities of continuations) is read off them by a function ``read(hidden, picks)``, which is
-called for each batch as soon as it is computed, so that nothing large is kept. Results are written by sequence number,
-so reading a sequence twice changes nothing.
+distributions, log-probabilities of continuations) is computed from them by a callback, which is called for each batch
+as soon as it is computed, so that nothing large is kept. Results are stored by the index of the sequence, so a sequence
+that is computed twice changes nothing.
 
 Memory is a budget of positions in one call of the model. When memory runs out, the budget is halved, what is not
 computed yet is planned anew, and the run goes on. Plans change the order of the work and the order of additions inside
@@ -26,9 +26,9 @@ from StaICC.kernels.huggingface.forward import (
     is_out_of_memory,
 )
 from StaICC.kernels.huggingface.token_trie import (
-    Picks,
+    IndexesBySequence,
     TrieRow,
-    joined,
+    grouped_into_rows,
     lay_out,
     shared_length,
     without_last,
@@ -58,8 +58,9 @@ HALF_ROUNDING = 3e-2
 Tokens = tuple[int, ...]
 _log = logger(__name__)
 
-ReadStates = Callable[[Any, Picks], None]
-"""Reads results off a batch: its states (states, width), and by the number of a sequence the indexes of its states."""
+BatchCallback = Callable[[Any, IndexesBySequence], None]
+"""A function that is called for each batch as soon as it is computed. Its arguments are the wanted hidden states of the
+batch, (states, width), and for each sequence of the batch, by its index in the run, the indexes of its states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +88,15 @@ class _ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class _WantedStates:
-    """The hidden states of a batch from which results are read.
+    """The hidden states of a batch that are wanted.
 
     Attributes:
-        picks: By the number of a sequence, the indexes of its states among these, in order.
         states: The states, a tensor (states, width).
+        indexes: For each sequence of the batch, by its index in the run, the indexes of its states, in order.
     """
 
-    picks: Picks
     states: Any
+    indexes: IndexesBySequence
 
 
 class BatchRunner:
@@ -111,7 +112,9 @@ class BatchRunner:
         """Make a runner with an empty cache; the description of the class explains the arguments."""
         self.forward = forward
         self.budget = token_budget
+        """Maximum number of positions in one call. It is halved when memory runs out."""
         self.cache_from: float = CACHE_FROM
+        """Least number of tokens by which a cached prefix is made longer."""
         self.prefix_reuse = prefix_reuse
         self.computed = 0
         """Positions that were computed so far, without padding and those of generated texts."""
@@ -124,36 +127,34 @@ class BatchRunner:
         self._cache: Any = None
         """The keys and values, an object of transformers; ``None`` before the first cached prefix."""
 
-    def run(self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates) -> None:
-        """Compute the hidden states at the last positions of each sequence, and check them on the first batch of a run.
+    def run(self, sequences: Sequence[Tokens], first_wanted: Sequence[int], on_batch: BatchCallback) -> None:
+        """Compute hidden states of token sequences batch by batch, and check the first batch of a benchmark run.
 
-        The first batch is compared with a plain call of the model (:meth:`_compute_and_compare`). If the two differ by
-        more than rounding, each prompt is run alone from then on. A single prompt is no batch, so the first batch after
-        it is compared, too.
+        The first batch is compared with a plain call of the model (:meth:`_run_and_compare`). If the two differ by more
+        than rounding, each sequence is run alone from then on.
 
         Args:
             sequences: Token sequences, none empty.
-            wanted_from: For each sequence, the first position whose hidden state is wanted. Those of all later
+            first_wanted: For each sequence, the first position whose hidden state is wanted. Those of all later
                 positions are wanted, too, except for the last one: it predicts no token of the sequence. (It is wanted
                 if it is the first wanted one.)
-            read: Reads the results off each batch. It may be called again for a sequence.
+            on_batch: Gets the wanted states of each batch. It may get those of a sequence more than once.
 
         Raises:
             OutputError: Memory runs out even for one sequence at a time.
             RunEndingError: Compiled layers differ from the plain model.
         """
-        can = self.forward.can
-        if can.runs_alone:
-            self.compute(sequences, wanted_from, read)
+        capabilities = self.forward.capabilities
+        if capabilities.runs_alone:
+            self.run_unchecked(sequences, first_wanted, on_batch)
             return
-        needed = without_last(sequences, wanted_from)
-        kind_of_check = min(len(sequences), 2)  # 1 for a prompt alone, 2 for a batch
-        if can.checked >= kind_of_check:
-            self.compute(needed, wanted_from, read)
+        shortened_sequences = without_last(sequences, first_wanted)
+        if not capabilities.needs_check(len(sequences)):
+            self.run_unchecked(shortened_sequences, first_wanted, on_batch)
             return
 
-        deviation = self._compute_and_compare(needed, wanted_from, read)
-        can.checked = kind_of_check
+        deviation = self._run_and_compare(shortened_sequences, first_wanted, on_batch)
+        capabilities.note_check(len(sequences))
         differs_by_rounding_only = deviation <= 1.0
         if differs_by_rounding_only:
             return
@@ -161,125 +162,135 @@ class BatchRunner:
         problem = f"batches differ from single calls of the model ({deviation:.1f} times what rounding may do)"
         if self.forward.compiled is not None:
             # The identity says that compiled layers are used, so the run cannot go on without them.
-            can.checked = 0
+            capabilities.forget_checks()
             raise RunEndingError(
                 f"got compile=True, but with compiled layers of {name} {problem}. Leave the option out"
             )
         _log.warning("%s: %s; each prompt is run alone", name, problem)
-        can.run_alone(problem)
+        capabilities.run_alone(problem)
         self.release()
-        self.run(sequences, wanted_from, read)
+        self.run(sequences, first_wanted, on_batch)
 
-    def _compute_and_compare(self, needed: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates) -> float:
-        """Compute and read sequences, and compare the state at the end of a short one with a plain call of the model.
+    def _run_and_compare(
+        self, sequences: Sequence[Tokens], first_wanted: Sequence[int], on_batch: BatchCallback
+    ) -> float:
+        """Run token sequences, and return how much one of them differs from a plain call of the model.
 
-        Args:
-            needed: Token sequences, none empty.
-            wanted_from: For each sequence, the first position whose hidden state is wanted.
-            read: Reads the results off each batch.
-
-        Returns:
-            The difference of the log-probabilities after its last token, in units of what rounding may do.
-        """
-        compared_number = _number_to_compare(needed)
-        compared_sequence = needed[compared_number]
-        state_in_batch: Any = None
-
-        def read_and_keep(hidden: Any, picks: Picks) -> None:
-            """Read a batch, and keep the last state of the compared sequence if it is in this batch."""
-            nonlocal state_in_batch
-            read(hidden, picks)
-            if compared_number in picks:
-                last_index = picks[compared_number][-1]
-                state_in_batch = hidden[[last_index]]
-
-        computed_before = self.computed
-        self.compute(needed, wanted_from, read_and_keep)
-        newly_computed = self.computed - computed_before
-
-        # The plain call must neither take much longer than the run itself nor give more logits than fit into memory.
-        affordable_positions = max(LONG, newly_computed / 10)
-        longest_compared = min(affordable_positions, LOGITS // self.forward.can.vocabulary)
-        if len(compared_sequence) > longest_compared:
-            # Even the shortest prompt is too long: the ends of some prompts are computed in a batch of their own, and
-            # one of these is compared.
-            ends = sorted(sequence[-TAIL:] for sequence in needed[:3])
-            compared_sequence = ends[-1]
-            state_in_batch = self.last(ends, self.compute)[-1:]
-        plain_logits = self.forward.plain_logits(compared_sequence)[-1]
-        return _deviation(self.forward, state_in_batch, plain_logits)
-
-    def compute(
-        self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates, alone: bool = False
-    ) -> None:
-        """Compute the hidden states of sequences, and read them batch by batch; nothing is compared.
+        The plain call must neither take much longer than the run itself nor compute more logits than fit into memory.
+        So a short sequence is compared, at its last position.
 
         Args:
             sequences: Token sequences, none empty.
-            wanted_from: For each, the first position whose hidden state is wanted.
-            read: Reads the results off each batch.
-            alone: Whether each sequence is in a row of its own, in plain batches.
+            first_wanted: For each sequence, the first position whose hidden state is wanted.
+            on_batch: Gets the wanted states of each batch.
+
+        Returns:
+            The difference of log-probabilities, in units of what rounding may do (:func:`_deviation`).
         """
-        may_share = self.prefix_reuse and self.forward.can.sharing and not alone
-        longest_sharing = self.forward.limits.sharing  # in longer rows, windows of attention would be counted wrongly
+        compared_index = _index_to_compare(sequences)
+        compared_sequence = sequences[compared_index]
+        compared_state: Any = None  # set when the sequence is computed
 
-        def attempt(remaining: list[int]) -> Iterator[int]:
-            """Compute the sequences with these numbers, and yield the number of each one that was read."""
-            sharing: list[int] = []
-            separate: list[int] = []
-            for number in remaining:
-                if may_share and len(sequences[number]) <= longest_sharing:
-                    sharing.append(number)
-                else:
-                    separate.append(number)
-            yield from self._compute_and_read(sequences, wanted_from, read, sharing, share=True)
-            yield from self._compute_and_read(sequences, wanted_from, read, separate, share=False)
+        def pass_on_and_keep(states: Any, indexes: IndexesBySequence) -> None:
+            """Pass the states of a batch on, and keep the last state of the compared sequence if the batch has it."""
+            nonlocal compared_state
+            on_batch(states, indexes)
+            if compared_index in indexes:
+                last_index = indexes[compared_index][-1]
+                compared_state = states[[last_index]]
 
-        # If memory runs out during an attempt, another one computes the sequences that were not read yet.
-        self.persist(len(sequences), attempt)
+        computed_before = self.computed
+        self.run_unchecked(sequences, first_wanted, pass_on_and_keep)
+        newly_computed = self.computed - computed_before
 
-    def _compute_and_read(
+        affordable_positions = max(LONG, newly_computed / 10)
+        longest_compared = min(affordable_positions, LOGITS // self.forward.capabilities.vocabulary)
+        if len(compared_sequence) > longest_compared:
+            # Even the shortest sequence is too long: the ends of up to three sequences are computed in a batch of their
+            # own, and the last one is compared.
+            ends = sorted(sequence[-TAIL:] for sequence in sequences[:3])
+            compared_sequence = ends[-1]
+            compared_state = self.last_states(ends, self.run_unchecked)[-1:]
+        plain_logits = self.forward.plain_logits(compared_sequence)[-1]
+        return _deviation(self.forward, compared_state, plain_logits)
+
+    def run_unchecked(
         self,
         sequences: Sequence[Tokens],
-        wanted_from: Sequence[int],
-        read: ReadStates,
-        numbers: list[int],
+        first_wanted: Sequence[int],
+        on_batch: BatchCallback,
+        alone: bool = False,
+    ) -> None:
+        """Compute hidden states of token sequences batch by batch; nothing is compared with a plain call of the model.
+
+        Args:
+            sequences: Token sequences, none empty.
+            first_wanted: For each, the first position whose hidden state is wanted.
+            on_batch: Gets the wanted states of each batch.
+            alone: Whether each sequence is in a row of its own, in batches with padding.
+        """
+        may_share = self.prefix_reuse and self.forward.capabilities.sharing and not alone
+        longest_sharing = self.forward.limits.sharing  # in longer rows, windows of attention would be counted wrongly
+
+        def compute_remaining(remaining: list[int]) -> Iterator[int]:
+            """Compute the sequences with these indexes, and yield the index of each one as soon as it is computed."""
+            sharing = []  # indexes of sequences that may share positions with others
+            separate = []
+            for index in remaining:
+                if may_share and len(sequences[index]) <= longest_sharing:
+                    sharing.append(index)
+                else:
+                    separate.append(index)
+            yield from self._run_batches(sequences, first_wanted, on_batch, sharing, share=True)
+            yield from self._run_batches(sequences, first_wanted, on_batch, separate, share=False)
+
+        self.retry_when_out_of_memory(len(sequences), compute_remaining)
+
+    def _run_batches(
+        self,
+        sequences: Sequence[Tokens],
+        first_wanted: Sequence[int],
+        on_batch: BatchCallback,
+        indexes: list[int],
         share: bool,
     ) -> Iterator[int]:
-        """Compute and read some of the sequences, and yield the number of each one that was read.
+        """Compute some of the token sequences in batches, and yield the index of each one after its batch.
 
         Args:
             sequences: All token sequences.
-            wanted_from: For each, the first position whose hidden state is wanted.
-            read: Reads the results off each batch.
-            numbers: The numbers of the sequences that are computed: their indexes among all.
+            first_wanted: For each of all, the first position whose hidden state is wanted.
+            on_batch: Gets the wanted states of each batch.
+            indexes: The indexes of the sequences to compute.
             share: Whether sequences that begin alike share positions.
         """
-        rows = self.plan(sequences, wanted_from, numbers, share)
-        for call in self._calls(rows, share):
+        rows = self.plan_rows(sequences, first_wanted, indexes, share)
+        for call in self._model_calls(rows, share):
             hidden = call.compute(call.rows)
             self.computed += sum(len(row.tokens) for row in call.rows)
-            wanted = self._select(call.rows, hidden)
-            read(wanted.states, wanted.picks)
-            yield from wanted.picks  # its keys, the numbers of the sequences that were read
+            wanted = _wanted_states(call.rows, hidden)
+            on_batch(wanted.states, wanted.indexes)
+            computed_indexes = wanted.indexes.keys()
+            yield from computed_indexes
 
-    def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]]) -> None:
-        """Compute sequences by repeated attempts, with half the budget of positions each time that memory runs out.
+    def retry_when_out_of_memory(
+        self, sequence_count: int, compute_remaining: Callable[[list[int]], Iterator[int]]
+    ) -> None:
+        """Compute sequences; each time that memory runs out, go on with half the budget of positions.
 
         Args:
-            count: The number of sequences; they have the numbers from 0 on.
-            attempt: Gets the numbers of the sequences that remain, computes them one after the other, and yields the
-                number of each one as soon as it is computed. These are not computed again if it then raises an error.
+            sequence_count: The number of sequences. Their indexes are counted from 0.
+            compute_remaining: Gets the indexes of the sequences that are not computed yet. It yields the index of each
+                one as soon as that sequence is computed, so that it is not computed again if memory runs out later.
 
         Raises:
             OutputError: Memory runs out even with the least budget.
         """
-        remaining = dict.fromkeys(range(count))  # an ordered set
+        remaining = set(range(sequence_count))
         while remaining:
             memory_error = ""
             try:
-                for number in attempt(list(remaining)):
-                    del remaining[number]
+                for index in compute_remaining(sorted(remaining)):
+                    remaining.remove(index)
             except BaseException as error:
                 # Also after an interrupt: the cache may have more positions than it is known to have.
                 self.release()
@@ -306,121 +317,140 @@ class BatchRunner:
         if self.forward.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def plan(
-        self, sequences: Sequence[Tokens], wanted_from: Sequence[int], todo: list[int], share: bool, cost: float = 0.0
+    def plan_rows(
+        self,
+        sequences: Sequence[Tokens],
+        first_wanted: Sequence[int],
+        indexes: Sequence[int],
+        share: bool,
+        row_cost: float = 0.0,
     ) -> list[TrieRow]:
-        """Return the rows in which sequences are computed: sequences that begin alike share a row, or a cached prefix.
+        """Return the rows in which token sequences are computed: those that begin alike share a row or a cached prefix.
 
         Args:
             sequences: Token sequences, none empty; equal ones are computed once.
-            wanted_from: For each sequence, the first position whose hidden state is wanted. A cached prefix ends before
-                it.
-            todo: The numbers of the sequences that are computed: their indexes.
+            first_wanted: For each sequence, the first position whose hidden state is wanted. A cached prefix ends
+                before it.
+            indexes: The indexes of the sequences that are computed.
             share: Whether sequences share what they begin with. If not, each one has a row of its own.
-            cost: Cost of one more row, in positions, where rows cannot be batched.
+            row_cost: Cost of one more row, in positions, where rows cannot be batched.
 
         Returns:
             Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
-            one of these numbers occurs in exactly one row.
+            one of the indexes occurs in exactly one row.
         """
         if share:
             row_tokens = self.budget
-            cache_from = self.cache_from
+            least_growth = self.cache_from
         else:
             row_tokens = 0  # no row has room for two sequences
-            cache_from = math.inf  # no prefix is long enough for the cache
-        numbers_by_sequence: dict[Tokens, list[int]] = {}
-        for number in todo:
-            numbers_by_sequence.setdefault(sequences[number], []).append(number)
-        first_wanted = {}
-        for sequence, numbers in numbers_by_sequence.items():
-            first_wanted[sequence] = min(wanted_from[number] for number in numbers)
+            least_growth = math.inf  # no prefix is long enough for the cache
+        indexes_by_sequence: dict[Tokens, list[int]] = {}
+        for index in indexes:
+            indexes_by_sequence.setdefault(sequences[index], []).append(index)
+        first_wanted_by_sequence = {}
+        for sequence, equal_ones in indexes_by_sequence.items():
+            first_wanted_by_sequence[sequence] = min(first_wanted[index] for index in equal_ones)
 
-        sequences_by_prefix = self._by_cached_prefix(first_wanted, row_tokens, cache_from)
-        attention_weight = self.forward.can.attention_weight
+        sequences_by_prefix = self._sequences_by_prefix(first_wanted_by_sequence, row_tokens, least_growth)
+        attention_weight = self.forward.capabilities.attention_weight
         rows = []
         for prefix, members in sorted(sequences_by_prefix.items()):
-            for row_members in joined(members, len(prefix), row_tokens, attention_weight, cost):
-                rows.append(lay_out(row_members, numbers_by_sequence, wanted_from, prefix))
+            for sequences_of_row in grouped_into_rows(members, len(prefix), row_tokens, attention_weight, row_cost):
+                rows.append(lay_out(sequences_of_row, indexes_by_sequence, first_wanted, prefix))
         return rows
 
-    def _by_cached_prefix(
-        self, first_wanted: Mapping[Tokens, int], row_tokens: int, cache_from: float
+    def _sequences_by_prefix(
+        self, first_wanted: Mapping[Tokens, int], row_tokens: int, least_growth: float
     ) -> dict[Tokens, list[Tokens]]:
-        """Return sequences by the prefix that is cached for them; of sequences without one, it is empty.
+        """Decide which prefix is cached for each token sequence, and return the sequences by their cached prefix.
 
-        In sorted order, sequences that begin alike are neighbours. At first, all of them are one group with the empty
-        prefix. A group is treated by the first rule that applies:
+        Sequences without a cached prefix are those of the empty one. In sorted order, sequences that begin alike are
+        neighbours. At first, all of them are one group without a prefix. For each group:
 
-        1. It does not fit in one row, and shares at least ``cache_from`` more tokens: its prefix grows by these.
-        2. At least ``cache_from`` more tokens are in the cache already: its prefix grows by these.
-        3. It fits in one row, or nothing may be cached: its prefix is final.
-        4. Otherwise it is divided where its sequences share least, and each part is a group.
+        1. Its prefix is made longer if that pays (:meth:`_grown_prefix`).
+        2. Otherwise, if the group fits in one row, or nothing may be cached, its prefix is final.
+        3. Otherwise it is divided into smaller groups, where neighbours share least.
 
         Args:
             first_wanted: By sequence, the first position whose hidden state is wanted: a cached prefix ends before it.
             row_tokens: Maximum number of positions of a row.
-            cache_from: Least number of tokens by which a cached prefix grows.
+            least_growth: Least number of tokens by which a cached prefix is made longer; infinite if nothing is cached.
         """
         ordered = sorted(first_wanted)
         sequences_by_prefix: dict[Tokens, list[Tokens]] = {}
         if not ordered:
             return sequences_by_prefix
         # For each sequence, how many tokens it shares with the one before it; for the first one 0.
-        shared_with_previous = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
-        # A stack: the group that was added last is treated first.
-        groups = [_Neighbours(first=0, end=len(ordered), prefix=())]
-        while groups:
-            group = groups.pop()
+        shared_with_previous = [0]
+        for previous, sequence in pairwise(ordered):
+            shared_with_previous.append(shared_length(previous, sequence))
+
+        unfinished = [_Neighbours(first=0, end=len(ordered), prefix=())]  # the last group is the next one
+        while unfinished:
+            group = unfinished.pop()
             members = ordered[group.first : group.end]
             shared_inside = shared_with_previous[group.first + 1 : group.end]
             shared_by_all = min(shared_inside, default=len(members[0]))
-            prefix_length = len(group.prefix)
-
             row_size = _positions_after(group.prefix, members, shared_inside)
             fits_in_row = row_size <= row_tokens or len(members) == 1
-            longest_prefix = min(shared_by_all, *(first_wanted[member] for member in members))
-            length_in_cache = min(shared_length(self.prefix_in_cache, members[0]), longest_prefix)
 
-            longest_growth = longest_prefix - prefix_length
-            growth_in_cache = length_in_cache - prefix_length
-            if not fits_in_row and longest_growth >= cache_from:  # rule 1
-                groups.append(_Neighbours(group.first, group.end, prefix=members[0][:longest_prefix]))
-            elif growth_in_cache >= cache_from:  # rule 2
-                # What is in the cache already costs nothing, so it is used even where all members fit in one row.
-                groups.append(_Neighbours(group.first, group.end, prefix=members[0][:length_in_cache]))
-            elif fits_in_row or cache_from == math.inf:  # rule 3
-                sequences_by_prefix.setdefault(group.prefix, []).extend(members)
-            else:  # rule 4
-                parts = _divided(group, shared_with_previous, shared_by_all)
-                groups += reversed(parts)  # the first part is treated first
+            longest_prefix = min(shared_by_all, *(first_wanted[member] for member in members))
+            prefix = self._grown_prefix(group.prefix, members[0][:longest_prefix], fits_in_row, least_growth)
+            if len(prefix) > len(group.prefix):
+                unfinished.append(_Neighbours(group.first, group.end, prefix))
+            elif fits_in_row or least_growth == math.inf:
+                sequences_by_prefix.setdefault(prefix, []).extend(members)
+            else:
+                smaller_groups = _divided(group, shared_with_previous, shared_by_all)
+                unfinished += reversed(smaller_groups)
         return sequences_by_prefix
 
-    def _calls(self, rows: Sequence[TrieRow], share: bool) -> Iterator[_ModelCall]:
-        """Yield the calls of the model that compute rows: first batches of rows without a cached prefix, then the rest.
+    def _grown_prefix(self, prefix: Tokens, longest: Tokens, fits_in_row: bool, least_growth: float) -> Tokens:
+        """Return a longer prefix to cache for a group of sequences, or the same one if a longer one does not pay.
+
+        A group that does not fit in one row takes the longest prefix that is possible. Otherwise, what is in the cache
+        already costs nothing, so it is used even where the group fits in one row.
+
+        Args:
+            prefix: The prefix of the group so far.
+            longest: The longest prefix that can be cached for the group. It begins with ``prefix``.
+            fits_in_row: Whether one row has room for the group after ``prefix``.
+            least_growth: Least number of tokens by which the prefix is made longer.
+        """
+        if not fits_in_row and len(longest) - len(prefix) >= least_growth:
+            return longest
+        in_cache = longest[: shared_length(self.prefix_in_cache, longest)]
+        if len(in_cache) - len(prefix) >= least_growth:
+            return in_cache
+        return prefix
+
+    def _model_calls(self, rows: Sequence[TrieRow], share: bool) -> Iterator[_ModelCall]:
+        """Yield the calls of the model that compute rows: batches of rows without a cached prefix, then the other rows.
 
         Args:
             rows: The rows; those without a prefix come first.
             share: Whether sequences share positions in a row.
         """
         rows_without_prefix = [row for row in rows if not row.prefix]
-        rows_over_prefix = rows[len(rows_without_prefix) :]
-        if share and self.forward.can.flat:
+        rows_with_prefix = rows[len(rows_without_prefix) :]
+        if share and self.forward.capabilities.flat:
             for batch in self.batches(rows_without_prefix, flat=True):
                 yield _ModelCall(batch, self.forward.flat)
         else:
-            # Plain sequences need no mask, so they are not mixed with trees.
-            chains = [row for row in rows_without_prefix if row.is_chain]
-            trees = [row for row in rows_without_prefix if not row.is_chain]
-            for batch in [*self.batches(chains, flat=False), *self.batches(trees, flat=False)]:
-                yield _ModelCall(batch, self.forward.padded)
-        # The cache has one prefix at a time, and grows by the row that continues it: one row is a call.
-        for row in rows_over_prefix:
-            yield _ModelCall([row], self._over_prefix)
+            # A batch of plain sequences needs no mask of attention, so rows with branches are not mixed with them.
+            plain_rows = [row for row in rows_without_prefix if row.is_unbranched]
+            branched_rows = [row for row in rows_without_prefix if not row.is_unbranched]
+            for rows_of_a_kind in (plain_rows, branched_rows):
+                for batch in self.batches(rows_of_a_kind, flat=False):
+                    yield _ModelCall(batch, self.forward.padded)
+        # The cache has one prefix at a time, and grows by the row that continues it. So each row is a call of its own.
+        for row in rows_with_prefix:
+            yield _ModelCall([row], self._after_prefix)
 
-    def _over_prefix(self, rows: Sequence[TrieRow]) -> Any:
+    def _after_prefix(self, rows: Sequence[TrieRow]) -> Any:
         """Return the hidden states of rows that follow the same cached prefix."""
-        return self.forward.padded(rows, self.cached(rows[0].prefix))
+        return self.forward.padded(rows, self.cache_of_prefix(rows[0].prefix))
 
     def batches(self, rows: Sequence[TrieRow], flat: bool) -> Iterator[list[TrieRow]]:
         """Yield batches of rows of about the same length, longest first, each batch within the budget of positions.
@@ -428,19 +458,18 @@ class BatchRunner:
         Args:
             rows: The rows.
             flat: Whether the rows of a batch follow each other in one sequence. Otherwise they are one below the other,
-                and padded to the longest one. Once such a batch is large enough to keep the machine busy, it is closed
-                rather than padded.
+                and padded to the longest one.
         """
         batch: list[TrieRow] = []
         for row in sorted(rows, key=lambda row: -len(row.tokens)):
-            if batch and self._must_close(batch, len(row.tokens), flat):
+            if batch and self._is_complete_batch(batch, len(row.tokens), flat):
                 yield batch
                 batch = []
             batch.append(row)
         if batch:
             yield batch
 
-    def _must_close(self, batch: Sequence[TrieRow], next_size: int, flat: bool) -> bool:
+    def _is_complete_batch(self, batch: Sequence[TrieRow], next_size: int, flat: bool) -> bool:
         """Return whether the next row must not be added to a batch.
 
         Args:
@@ -448,10 +477,11 @@ class BatchRunner:
             next_size: Number of positions of the next row, which is not longer than those of the batch.
             flat: Whether the rows follow each other in one sequence, without padding.
         """
-        if self.forward.can.runs_alone:
+        if self.forward.capabilities.runs_alone:
             return True
         longest = len(batch[0].tokens)
-        # Models that stretch their positions for long input do so for the whole batch, by its longest row.
+        # Some models stretch the position numbers of long inputs, for the whole batch by its longest row. There, only
+        # rows of the same length are batched.
         is_stretched = longest > self.forward.limits.batching
         if is_stretched and next_size != longest:
             return True
@@ -466,10 +496,11 @@ class BatchRunner:
         needs_padding = next_size < longest * LEAST_FILL
         return is_busy and needs_padding
 
-    def cached(self, prefix: Tokens) -> Any:
+    def cache_of_prefix(self, prefix: Tokens) -> Any:
         """Return the keys and values of a prefix, as a cache of transformers that has no other positions.
 
-        There is one cache. What the prefix shares with the tokens that are in it stays there; the rest is computed.
+        This object has one cache. The beginning that the prefix shares with the tokens in it is kept; the rest is
+        computed.
 
         Args:
             prefix: The tokens.
@@ -482,105 +513,70 @@ class BatchRunner:
         if superfluous_positions > 0:
             self._cache.crop(-superfluous_positions)
         while len(self.prefix_in_cache) < len(prefix):
-            piece = prefix[len(self.prefix_in_cache) : len(self.prefix_in_cache) + self.budget]
-            self.forward.call([piece], cache=self._cache)
-            self.prefix_in_cache += piece
-            self.computed += len(piece)
+            start = len(self.prefix_in_cache)
+            tokens = prefix[start : start + self.budget]
+            self.forward.call([tokens], cache=self._cache)
+            self.prefix_in_cache += tokens
+            self.computed += len(tokens)
         return self._cache
-
-    def _select(self, rows: Sequence[TrieRow], hidden: Any) -> _WantedStates:
-        """Return the states at the wanted positions of a batch; of a position that sequences share, the state is once.
-
-        Args:
-            rows: The rows of the batch.
-            hidden: Its hidden states: (1, positions of all rows, width) if the rows follow each other, or (rows,
-                positions with padding, width) if they are one below the other.
-        """
-        rows_follow_each_other = len(hidden) == 1
-        padded_size = hidden.shape[1]
-        # Positions are counted over all rows of the batch. By position, the index of its state among those returned.
-        index_by_position: dict[int, int] = {}
-        picks: dict[int, tuple[int, ...]] = {}
-        row_start = 0
-        for row in rows:
-            for number, positions_in_row in row.picks.items():
-                indexes = []
-                for position_in_row in positions_in_row:
-                    position = row_start + position_in_row
-                    # The next free index, unless another sequence has the position, too.
-                    index = index_by_position.setdefault(position, len(index_by_position))
-                    indexes.append(index)
-                picks[number] = tuple(indexes)
-            row_start += len(row.tokens) if rows_follow_each_other else padded_size
-        with torch.inference_mode():
-            wanted_positions = torch.tensor(list(index_by_position), device=hidden.device)
-            state_by_position = hidden.flatten(0, 1)
-            return _WantedStates(picks, states=state_by_position[wanted_positions])
 
     # Results
 
-    def last(self, sequences: Sequence[Tokens], run: Callable[..., None] | None = None) -> Any:
-        """Return what is computed at the last position of each sequence, a tensor (sequences, numbers).
+    def last_states(self, sequences: Sequence[Tokens], run: Callable[..., None] | None = None) -> Any:
+        """Return the hidden state at the last position of each token sequence, a tensor (sequences, width).
 
-        These are the hidden state, followed by the logits if the model applies its output matrix itself (``can.head``).
-        The caller applies the output matrix to all of them together: reading a matrix of the size of the vocabulary for
-        a few positions costs as much as for many.
+        If the whole model is called (``capabilities.head`` is ``"model"``), each state is followed by the logits.
+        Otherwise the caller multiplies all states with the output matrix at once: reading a matrix of the size of the
+        vocabulary for a few positions costs as much as for many.
 
         Args:
             sequences: The token sequences, none empty.
-            run: Computes and reads the sequences: :meth:`run` by default, or :meth:`compute` for no comparison.
+            run: :meth:`run` by default, or :meth:`run_unchecked`.
         """
-        state_by_number: dict[int, Any] = {}  # by the index of a sequence
+        state_by_index: dict[int, Any] = {}  # by the index of the sequence
 
-        def read(hidden: Any, picks: Picks) -> None:
+        def keep_last_states(states: Any, indexes: IndexesBySequence) -> None:
             """Keep the last state of each sequence of a batch."""
-            for number, indexes in picks.items():
-                last_index = indexes[-1]
-                state_by_number[number] = hidden[last_index]
+            for sequence_index, state_indexes in indexes.items():
+                state_by_index[sequence_index] = states[state_indexes[-1]]
 
         if run is None:
             run = self.run
         last_positions = [len(sequence) - 1 for sequence in sequences]
-        run(sequences, last_positions, read)
-        return torch.stack([state_by_number[number] for number in range(len(sequences))])
+        run(sequences, last_positions, keep_last_states)
+        return torch.stack([state_by_index[index] for index in range(len(sequences))])
 
-    def log_probabilities(self, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> list[list[float]]:
-        """Return for each sequence the log-probability of each of its scored tokens, given the tokens before it.
+    def log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int]) -> list[list[float]]:
+        """Return for each token sequence the log-probability of each scored token, given all tokens before it.
 
         Args:
             sequences: The token sequences, none empty.
-            wanted_from: For each sequence, the position before its first scored token. All that follow are scored.
+            starts: For each sequence, the position before its first scored token. All tokens that follow are scored.
         """
         scored_tokens = []
-        for sequence, start in zip(sequences, wanted_from, strict=True):
+        for sequence, start in zip(sequences, starts, strict=True):
             scored_tokens.append(sequence[start + 1 :])
-        logs_by_number: dict[int, list[float]] = {}
+        log_probabilities: list[list[float]] = [[] for _ in sequences]
 
-        def read(hidden: Any, picks: Picks) -> None:
-            """Compute the log-probabilities of the scored tokens of all sequences of a batch.
-
-            Args:
-                hidden: The states of a batch, (states, width).
-                picks: By the number of a sequence, the indexes of its states among them, in order.
-            """
-            # A pair is the index of a state and the token that follows there. Sequences that begin alike have pairs in
-            # common, which are computed once.
-            pairs_by_number: dict[int, list[tuple[int, int]]] = {}
-            distinct_pairs: set[tuple[int, int]] = set()
-            for number, indexes in picks.items():
+        def score_batch(states: Any, indexes: IndexesBySequence) -> None:
+            """Set the log-probabilities of the sequences of a batch, from its hidden states (states, width)."""
+            # A pair is the index of a state and the token that is scored there. Sequences that begin alike have pairs
+            # in common, each of which is computed once.
+            pairs_by_sequence: dict[int, list[tuple[int, int]]] = {}
+            for sequence_index, state_indexes in indexes.items():
                 # If there is one state more than tokens, it predicts what follows the sequence, which is not needed.
-                pairs = list(zip(indexes, scored_tokens[number], strict=False))
-                pairs_by_number[number] = pairs
-                distinct_pairs.update(pairs)
-            log_by_pair = self._token_logs(hidden, sorted(distinct_pairs))
-            for number, pairs in pairs_by_number.items():
-                logs_by_number[number] = [log_by_pair[pair] for pair in pairs]
+                pairs = list(zip(state_indexes, scored_tokens[sequence_index], strict=False))
+                pairs_by_sequence[sequence_index] = pairs
+            distinct_pairs = set().union(*pairs_by_sequence.values())
+            log_probability_by_pair = self._log_probability_by_pair(states, sorted(distinct_pairs))
+            for sequence_index, pairs in pairs_by_sequence.items():
+                log_probabilities[sequence_index] = [log_probability_by_pair[pair] for pair in pairs]
 
-        self.run(sequences, wanted_from, read)
-        return [logs_by_number[number] for number in range(len(sequences))]
+        self.run(sequences, starts, score_batch)
+        return log_probabilities
 
-    def _token_logs(self, hidden: Any, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
-        """Return the log-probability of each pair of a hidden state and a token that follows it.
+    def _log_probability_by_pair(self, hidden: Any, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
+        """Return for each pair of a hidden state and a token the log-probability that the token follows the state.
 
         It is the logit of the token minus the logarithm of the sum of ``exp(logit)`` over the vocabulary.
 
@@ -588,49 +584,78 @@ class BatchRunner:
             hidden: The states, (states, width).
             pairs: Pairs of the index of a state and a token, sorted, so that the indexes ascend.
         """
-        check_range([token for _, token in pairs], self.forward.can.vocabulary)
+        check_range([token for _, token in pairs], self.forward.capabilities.vocabulary)
         states = torch.tensor([state for state, _ in pairs], dtype=torch.long, device=hidden.device)
         tokens = torch.tensor([token for _, token in pairs], dtype=torch.long, device=hidden.device)
-        # The logits of all states at once would take too much memory, so those of some states at a time are computed.
-        # The states come in ascending order, so the log-probabilities come in the order of the pairs.
+        # The logits of all states at once would take too much memory, so those of a chunk of states are computed at a
+        # time. The indexes ascend over the chunks, so the log-probabilities come in the order of the pairs.
         log_probabilities: list[float] = []
         with torch.inference_mode():
-            for first_state, logits in self.forward.pieces(hidden):
-                end_state = first_state + len(logits)
-                is_in_piece = (states >= first_state) & (states < end_state)
-                rows = states[is_in_piece] - first_state
-                token_logits = logits[rows, tokens[is_in_piece]]
+            for chunk_start, logits in self.forward.logits_in_chunks(hidden):
+                chunk_end = chunk_start + len(logits)
+                is_in_chunk = (states >= chunk_start) & (states < chunk_end)
+                rows = states[is_in_chunk] - chunk_start
+                token_logits = logits[rows, tokens[is_in_chunk]]
                 log_totals = logits.logsumexp(-1)[rows]
                 log_probabilities += (token_logits - log_totals).double().tolist()
         return dict(zip(pairs, log_probabilities, strict=True))
 
 
+def _wanted_states(rows: Sequence[TrieRow], hidden: Any) -> _WantedStates:
+    """Return the hidden states of a batch at the wanted positions; a position that sequences share is in it once.
+
+    Args:
+        rows: The rows of the batch, which say what positions each sequence wants.
+        hidden: Its hidden states: (1, positions of all rows, width) if the rows follow each other, or (rows, positions
+            with padding, width) if they are one below the other.
+    """
+    rows_follow_each_other = len(hidden) == 1
+    padded_size = hidden.shape[1]
+    state_index_by_position: dict[int, int] = {}  # positions are counted over all rows of the batch
+    indexes: dict[int, tuple[int, ...]] = {}
+    row_start = 0
+    for row in rows:
+        for sequence_index, positions_in_row in row.wanted_positions.items():
+            state_indexes = []
+            for position_in_row in positions_in_row:
+                position = row_start + position_in_row
+                # The next free index, unless another sequence has the position, too.
+                state_index = state_index_by_position.setdefault(position, len(state_index_by_position))
+                state_indexes.append(state_index)
+            indexes[sequence_index] = tuple(state_indexes)
+        row_start += len(row.tokens) if rows_follow_each_other else padded_size
+    with torch.inference_mode():
+        positions = torch.tensor(list(state_index_by_position), device=hidden.device)
+        state_by_position = hidden.flatten(0, 1)
+        return _WantedStates(state_by_position[positions], indexes)
+
+
 def _divided(group: _Neighbours, shared_with_previous: Sequence[int], shared_by_all: int) -> list[_Neighbours]:
-    """Return the parts of a group of neighbours, divided where two of them share least.
+    """Divide a group of neighbours before each sequence that shares least with the one before, and return the groups.
 
     Args:
         group: The group.
         shared_with_previous: By the index of a sequence, how many tokens it shares with the one before it.
         shared_by_all: How many tokens all sequences of the group share: the smallest of these numbers inside it.
     """
-    part_starts = [group.first]
+    starts = [group.first]
     for index in range(group.first + 1, group.end):
         if shared_with_previous[index] == shared_by_all:
-            part_starts.append(index)
-    parts = []
-    for part_first, part_end in pairwise([*part_starts, group.end]):
-        parts.append(_Neighbours(part_first, part_end, group.prefix))
-    return parts
+            starts.append(index)
+    smaller_groups = []
+    for first, end in pairwise([*starts, group.end]):
+        smaller_groups.append(_Neighbours(first, end, group.prefix))
+    return smaller_groups
 
 
-def _number_to_compare(sequences: Sequence[Tokens]) -> int:
-    """Return the number of the sequence that is compared with a plain call: of the shortest, the last in sorted order.
+def _index_to_compare(sequences: Sequence[Tokens]) -> int:
+    """Return the index of the sequence that is compared with a plain call: of the shortest, the last in sorted order.
 
     It is the last one of its batch, so a fault that grows with the number of positions before it is largest there.
     """
     shortest_length = min(len(sequence) for sequence in sequences)
-    shortest = [number for number, sequence in enumerate(sequences) if len(sequence) == shortest_length]
-    return max(shortest, key=lambda number: sequences[number])
+    shortest = [index for index, sequence in enumerate(sequences) if len(sequence) == shortest_length]
+    return max(shortest, key=lambda index: sequences[index])
 
 
 def _positions_after(prefix: Tokens, members: Sequence[Tokens], shared: Sequence[int]) -> int:
@@ -647,10 +672,10 @@ def _positions_after(prefix: Tokens, members: Sequence[Tokens], shared: Sequence
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
-    """Return how much log-probabilities computed in a batch differ from those of a plain call, after one position.
+    """Return how much log-probabilities from a batch differ from those of a plain call, in units of rounding.
 
-    The 16 likeliest tokens are compared in the two ways in which logits are used: normalised over the whole vocabulary,
-    and normalised among themselves, as the logits of labels are. The result is::
+    The 16 likeliest tokens after one position are compared, in the two ways in which logits are used: normalised over
+    the whole vocabulary, and normalised among these tokens, as the logits of labels are. The result is::
 
         largest difference / (rounding * max(1, spread))
 
@@ -666,12 +691,14 @@ def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
     if not math.isfinite(spread):
         return 0.0  # scores that are not finite are an error later, which says why
     top_tokens = plain.topk(min(16, len(plain))).indices
+    expected_over_vocabulary = plain.log_softmax(-1)[top_tokens]
+    expected_among_top = plain[top_tokens].log_softmax(-1)
     with torch.inference_mode():
         over_vocabulary = forward.logits(hidden)[0].log_softmax(-1)[top_tokens]
         among_top = forward.logits(hidden, top_tokens.tolist())[0].log_softmax(-1)
     difference = max(
-        _largest_difference(over_vocabulary, plain.log_softmax(-1)[top_tokens]),
-        _largest_difference(among_top, plain[top_tokens].log_softmax(-1)),
+        _largest_difference(over_vocabulary, expected_over_vocabulary),
+        _largest_difference(among_top, expected_among_top),
     )
     if not math.isfinite(difference):
         return math.inf

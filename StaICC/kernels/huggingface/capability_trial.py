@@ -19,8 +19,8 @@ from typing import Any
 
 from StaICC.errors import OutputError
 from StaICC.kernels.huggingface import torch
-from StaICC.kernels.huggingface.batching import BatchRunner
-from StaICC.kernels.huggingface.forward import Capabilities, Forward, guard, is_out_of_memory
+from StaICC.kernels.huggingface.batching import BatchRunner, Tokens
+from StaICC.kernels.huggingface.forward import Capabilities, Forward, fingerprint, is_out_of_memory
 from StaICC.kernels.huggingface.live_state import foreign_code
 from StaICC.safe_text import logger
 
@@ -37,7 +37,7 @@ HALF_ERROR = 3e-2
 HALF_HEAD_ERROR = 1e-3
 """Largest error of the head in number types of 16 bits, for one sequence alone: products of other sizes round otherwise
 (4e-5 for SmolLM2 in bfloat16 on a processor that has no instructions for it)."""
-DECOY_SHARE = 0.3
+WRONG_MASK_SHARE = 0.3
 """In number types of 16 bits, the error must be below this share of the error of a wrong mask."""
 
 _log = logger(__name__)
@@ -46,30 +46,29 @@ _known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary
 
 
 def examined(forward: Forward) -> Forward:
-    """Find by trial in which ways a model may be run, set them (``forward.can``), and return the same object.
+    """Find by trial in which ways a model may be run, set its ``capabilities``, and return the same object.
 
     They are remembered for each model in memory. The trial is repeated when the model was changed.
     """
     model = forward.model
-    # The number of guard() changes with the model, but not with the code of classes, which is looked at each time.
+    # The fingerprint changes with the model, but not with the code of its classes, so that is looked at each time.
     reasons_to_run_alone = foreign_code(model)
     known = _known.get(model)
-    is_unchanged = known is not None and known.guard == guard(model)
-    if known is not None and is_unchanged and not reasons_to_run_alone:
-        forward.can = known
+    if known is not None and known.fingerprint == fingerprint(model) and not reasons_to_run_alone:
+        forward.capabilities = known
         return forward
 
-    can = forward.can
+    capabilities = forward.capabilities
     if _has_adapter_for_some_tokens(model):
         reasons_to_run_alone.append("an adapter of peft that is used from certain tokens of a prompt on")
     if reasons_to_run_alone:
-        can.run_alone("; ".join(reasons_to_run_alone))
-        _log.info("%s; each prompt is run alone", can.reason)
-    elif not _find_ways(forward):
-        can.run_alone(f"batches of {type(model).__name__} differ from single calls of the model")
-        _log.warning("%s; each prompt is run alone", can.reason)
-    can.guard = guard(model)
-    _known[model] = can
+        capabilities.run_alone("; ".join(reasons_to_run_alone))
+        _log.info("%s; each prompt is run alone", capabilities.reason)
+    elif not _find_capabilities(forward):
+        capabilities.run_alone(f"batches of {type(model).__name__} differ from single calls of the model")
+        _log.warning("%s; each prompt is run alone", capabilities.reason)
+    capabilities.fingerprint = fingerprint(model)
+    _known[model] = capabilities
     return forward
 
 
@@ -80,13 +79,13 @@ def _has_adapter_for_some_tokens(model: Any) -> bool:
 
 
 class _Trial:
-    """Computes short sequences in some way, and compares the logits at their ends with those of plain calls.
+    """Computes three short token sequences in some way, and compares the logits after them with those of plain calls.
 
-    :meth:`use` chooses the way, :meth:`works` and :meth:`head_error` try it.
+    :meth:`set_capabilities` chooses the way. :meth:`works` and :meth:`head_error` try it.
     """
 
     def __init__(self, forward: Forward) -> None:
-        """Choose three short sequences, and compute the logits after each one in a plain call of the model.
+        """Choose the sequences, and compute the logits after each one in a plain call of the model.
 
         The first two begin alike, so that a shared prefix is tried, too.
 
@@ -94,56 +93,58 @@ class _Trial:
             forward: The model.
         """
         self.forward = forward
-        self._way: Mapping[str, Any] = {}
+        self._tried: Mapping[str, Any] = {}
         """The fields of the capabilities that were set last, for the log."""
         # Any nine tokens of the vocabulary will do.
-        token_count = max(forward.can.vocabulary - 1, 1)
+        token_count = max(forward.capabilities.vocabulary - 1, 1)
         a, b, c, d, e, f, g, h, i = [(7 + 37 * index) % token_count for index in range(9)]
         first = (a, b, c, d, e, f, g)
         second = (a, b, c, i, h, g)  # begins like the first one
         third = (i, h, g)
-        self._sequences: list[tuple[int, ...]] = [first, second, third]
+        self._sequences: list[Tokens] = [first, second, third]
         self._expected = [self._plain_logits_at_end(sequence) for sequence in self._sequences]
-        forward.can.vocabulary = len(self._expected[0])
-        self._decoys = [None, None, None]
-        """For each sequence, the logits that a wrong mask would give; None where they are not compared."""
+        forward.capabilities.vocabulary = len(self._expected[0])
+        self._logits_of_wrong_mask = [None, None, None]
+        """For each sequence, the logits that a wrong mask of attention would give; None where they are not needed."""
         if not forward.is_exact:
-            # Number types of 16 bits round so much that a wrong mask could pass for rounding. With a wrong mask, the
-            # end of the second sequence would attend to all of the first one.
-            self._decoys[1] = self._plain_logits_at_end((*first, i, h, g))
+            # Number types of 16 bits round so much that the error of a wrong mask could pass for rounding. With a wrong
+            # mask, the end of the second sequence would attend to all of the first one.
+            self._logits_of_wrong_mask[1] = self._plain_logits_at_end((*first, i, h, g))
 
-    def _plain_logits_at_end(self, sequence: tuple[int, ...]) -> Any:
+    def _plain_logits_at_end(self, sequence: Tokens) -> Any:
         """Return the logits of a plain call after a sequence, (vocabulary)."""
         return self.forward.plain_logits(sequence)[-1].cpu()
 
-    def use(self, **way: Any) -> None:
+    def set_capabilities(self, **fields: Any) -> None:
         """Let the model be run in some way from now on.
 
         Args:
-            **way: Fields of its capabilities (:class:`Capabilities`) with their new values, such as ``sharing=True``.
+            **fields: Fields of :class:`Capabilities` with their new values, such as ``sharing=True``.
         """
-        self._way = way
-        for name, value in way.items():
-            setattr(self.forward.can, name, value)
+        self._tried = fields
+        for name, value in fields.items():
+            setattr(self.forward.capabilities, name, value)
 
-    def works(self, is_exact: bool, budget: int = LARGE_BUDGET, rounds: int = 1) -> bool:
+    def works(self, is_exact: bool, budget: int = LARGE_BUDGET, repetitions: int = 1) -> bool:
         """Return whether the logits after the three sequences, computed in one run, are those of plain calls.
 
         Args:
             is_exact: Whether no more error is accepted than that of float32.
             budget: Maximum number of token positions in one call.
-            rounds: How often the sequences are computed; the later times with what the first one left in the cache.
+            repetitions: How often the sequences are computed before they are compared. After the first time, prefixes
+                are in the cache.
         """
         runner = BatchRunner(self.forward, budget)
         runner.cache_from = CACHE_FROM
         try:
-            for _ in range(rounds):
+            for _ in range(repetitions):
                 computed = self._computed_logits(runner, self._sequences)
         except Exception as error:
             self._refuse_other_fault(error)
             return False
-        for row, expected, decoy in zip(computed, self._expected, self._decoys, strict=True):
-            if not _differ_by_rounding_only(row, expected, is_exact, decoy):
+        rows = zip(computed, self._expected, self._logits_of_wrong_mask, strict=True)
+        for logits, expected, logits_of_wrong_mask in rows:
+            if not _differ_by_rounding_only(logits, expected, is_exact, logits_of_wrong_mask):
                 return False
         return True
 
@@ -151,7 +152,7 @@ class _Trial:
         """Return the largest relative error of the logits after the sequences, each computed in a run of its own.
 
         Returns:
-            ``|computed - expected| / |expected|``; infinity if the logits cannot be computed so, or are not finite.
+            ``|computed - expected| / |expected|``; infinity if the model cannot be run so, or logits are not finite.
         """
         relative_errors = []
         for sequence, expected in zip(self._sequences, self._expected, strict=True):
@@ -166,16 +167,16 @@ class _Trial:
             relative_errors.append(float((computed - expected).norm()) / _size(expected))
         return max(relative_errors)
 
-    def _computed_logits(self, runner: BatchRunner, sequences: Sequence[tuple[int, ...]]) -> Any:
+    def _computed_logits(self, runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
         """Return the logits after sequences, computed in the way that is tried, (sequences, vocabulary)."""
-        states = runner.last(sequences, runner.compute)
-        return self.forward.whole(states)
+        states = runner.last_states(sequences, runner.run_unchecked)
+        return self.forward.all_logits(states)
 
     def _refuse_other_fault(self, error: Exception) -> None:
         """Log the error of a way in which a model cannot be run; raise one that has another cause, such as memory."""
         if is_out_of_memory(error) or isinstance(error, OutputError):
             raise error
-        _log.debug("%s is not used for %s: %s", self._way, type(self.forward.model).__name__, error)
+        _log.debug("%s is not used for %s: %s", self._tried, type(self.forward.model).__name__, error)
 
 
 def _size(logits: Any) -> float:
@@ -183,15 +184,15 @@ def _size(logits: Any) -> float:
     return max(float(logits.norm()), 1e-9)
 
 
-def _differ_by_rounding_only(computed: Any, expected: Any, is_exact: bool, decoy: Any = None) -> bool:
+def _differ_by_rounding_only(computed: Any, expected: Any, is_exact: bool, logits_of_wrong_mask: Any = None) -> bool:
     """Return whether the difference of two rows of logits can be one of rounding.
 
     Args:
         computed: What was computed in the way that is tried.
         expected: The logits of a plain call.
-        is_exact: Whether the number type is float32 or float64.
-        decoy: The logits that a wrong mask of attention would give, or None. In number types of 16 bits, rounding is
-            coarse, so the difference must also be small compared with that of the decoy.
+        is_exact: Whether no more error is accepted than that of float32.
+        logits_of_wrong_mask: The logits that a wrong mask of attention would give, or None. In number types of 16 bits,
+            rounding is coarse, so the difference must also be small compared with theirs.
     """
     if computed.shape != expected.shape or not bool(computed.isfinite().all()):
         return False
@@ -199,14 +200,14 @@ def _differ_by_rounding_only(computed: Any, expected: Any, is_exact: bool, decoy
     largest_relative_error = EXACT_ERROR if is_exact else HALF_ERROR
     if error > largest_relative_error * _size(expected):
         return False
-    if is_exact or decoy is None:
+    if is_exact or logits_of_wrong_mask is None:
         return True
-    error_of_wrong_mask = float((decoy - expected).norm())
-    return error <= DECOY_SHARE * error_of_wrong_mask
+    error_of_wrong_mask = float((logits_of_wrong_mask - expected).norm())
+    return error <= WRONG_MASK_SHARE * error_of_wrong_mask
 
 
-def _find_ways(forward: Forward) -> bool:
-    """Find in which ways a model returns the logits of plain calls, and set its capabilities (``forward.can``).
+def _find_capabilities(forward: Forward) -> bool:
+    """Find in which ways a model returns the logits of plain calls, and set its ``capabilities``.
 
     Returns:
         Whether there is a way to run several prompts in one call.
@@ -215,13 +216,13 @@ def _find_ways(forward: Forward) -> bool:
     has_separate_head = _find_head(trial)
     if not has_separate_head:
         # Hidden states and logits are computed together, by the whole model.
-        trial.use(head="model", transform="")
+        trial.set_capabilities(head="model", transform="")
         if not trial.works(is_exact=True):
             return False
-    can = forward.can
-    can.flat = False
-    can.sharing = False
-    can.attention_weight = 0.0
+    capabilities = forward.capabilities
+    capabilities.flat = False
+    capabilities.sharing = False
+    capabilities.attention_weight = 0.0
     if has_separate_head:
         _find_sharing(trial)
     return True
@@ -241,44 +242,44 @@ def _find_head(trial: _Trial) -> bool:
         return False
     # Of a plain matrix, single rows can be used: those of the tokens whose logits are wanted.
     is_plain_product = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
-    kind = "rows" if is_plain_product else "module"
+    kind_of_head = "rows" if is_plain_product else "module"
     # In most models, the logits are the product with the output matrix, which must then be right in any number type.
-    trial.use(head=kind, transform="")
+    trial.set_capabilities(head=kind_of_head, transform="")
     if trial.works(is_exact=True):
         return True
     # Others transform the product, in a way that their configuration names.
     for name in forward.transforms:
-        trial.use(head=kind, transform=name)
+        trial.set_capabilities(head=kind_of_head, transform=name)
         if trial.works(forward.is_exact):
             return True
     if forward.is_exact:
         return False
     # Some processors round the products of a batch otherwise. That would hide a small error of the head, so the head is
     # tried with single sequences first.
-    trial.use(head=kind, transform="")
+    trial.set_capabilities(head=kind_of_head, transform="")
     return trial.head_error() <= HALF_HEAD_ERROR and trial.works(is_exact=False)
 
 
 def _find_sharing(trial: _Trial) -> None:
-    """Find whether rows may share positions, and set the fields ``sharing``, ``flat`` and ``attention_weight``.
+    """Find whether sequences may share positions, and set the fields ``sharing``, ``flat`` and ``attention_weight``.
 
     Both kinds of sharing must work: over a cached prefix, and within a row.
     """
     forward = trial.forward
-    can = forward.can
+    capabilities = forward.capabilities
     is_exact = forward.is_exact
     # With a small budget, each sequence is a row of its own, over a cached prefix.
-    trial.use(sharing=True)
-    can.sharing = trial.works(is_exact, SMALL_BUDGET, rounds=2)
-    if not can.sharing:
+    trial.set_capabilities(sharing=True)
+    capabilities.sharing = trial.works(is_exact, SMALL_BUDGET, repetitions=2)
+    if not capabilities.sharing:
         return
     # With a large budget, all sequences share one row. On a CPU, rows may follow each other in one sequence ("flat").
     # On other devices, the many small calls of attention that this needs cost more than padding.
     if forward.device.type == "cpu":
-        trial.use(flat=True)
-        can.flat = trial.works(is_exact)
-    if not can.flat:
-        trial.use(flat=False)
-        can.sharing = trial.works(is_exact)
-    if can.sharing:
-        can.attention_weight = forward.attention_weight()
+        trial.set_capabilities(flat=True)
+        capabilities.flat = trial.works(is_exact)
+    if not capabilities.flat:
+        trial.set_capabilities(flat=False)
+        capabilities.sharing = trial.works(is_exact)
+    if capabilities.sharing:
+        capabilities.attention_weight = forward.attention_weight()

@@ -145,11 +145,11 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> OpenedC
     try:
         _check_space(folder.parent, plain_model)
         # All is written and checked in a folder with another name, which then gets the name of the copy.
-        with _passing_folder(folder) as passing_folder:
-            _save(plain_model, tokenizer, passing_folder)
-            tokenizer_of_copy = _read_back(plain_model, tokenizer, passing_folder)
-            size = _write_record(passing_folder, source.name, sha256)
-            os.replace(passing_folder, folder)
+        with _temporary_folder(folder) as temporary_folder:
+            _save(plain_model, tokenizer, temporary_folder)
+            tokenizer_of_copy = _read_back(plain_model, tokenizer, temporary_folder)
+            size = _write_record(temporary_folder, source.name, sha256)
+            os.replace(temporary_folder, folder)
     except OSError as error:
         is_complete = folder.is_dir() and _damage_of(folder, sha256) is None
         if is_complete:  # another process wrote it first
@@ -337,31 +337,35 @@ def dtype_option() -> str:
 
 
 @contextlib.contextmanager
-def _passing_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder for the files of a copy that is being written.
+def _temporary_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder for the files of a copy that is being written, with the number of this process in its name.
 
     The caller renames it when it is complete. Otherwise it is removed at the end.
 
     Args:
         folder: The folder that the copy will have, in the same parent folder.
     """
-    passing_folder = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
+    temporary_folder = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
     # An earlier process with the same number may have left one behind.
-    shutil.rmtree(passing_folder, ignore_errors=True)
-    passing_folder.mkdir()
+    shutil.rmtree(temporary_folder, ignore_errors=True)
+    temporary_folder.mkdir()
     try:
-        yield passing_folder
+        yield temporary_folder
     finally:
-        shutil.rmtree(passing_folder, ignore_errors=True)
+        shutil.rmtree(temporary_folder, ignore_errors=True)
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove the passing folders of a copy that killed processes left behind."""
-    for passing_folder in folder.parent.glob(f".{folder.name}.*{PASSING}"):
-        _, _, process = passing_folder.name.removesuffix(PASSING).rpartition(".")
+    """Remove the temporary folders (:func:`_temporary_folder`) of a copy that killed processes left behind.
+
+    Args:
+        folder: The folder of the copy.
+    """
+    for temporary_folder in folder.parent.glob(f".{folder.name}.*{PASSING}"):
+        _, _, process = temporary_folder.name.removesuffix(PASSING).rpartition(".")
         is_in_use = process.isdecimal() and _is_running(int(process))
         if not is_in_use:
-            shutil.rmtree(passing_folder, ignore_errors=True)
+            shutil.rmtree(temporary_folder, ignore_errors=True)
 
 
 def _is_running(process: int) -> bool:

@@ -94,8 +94,8 @@ class Capabilities:
     The default is what every model can do: one plain call for each prompt.
     """
 
-    guard: int
-    """The number of :func:`guard` when this was found."""
+    fingerprint: int
+    """The number of :func:`fingerprint` when this was found."""
     vocabulary: int
     """Number of rows of the output matrix."""
     reason: str = ""
@@ -113,8 +113,25 @@ class Capabilities:
     """Products of float32 matrices are computed by oneDNN."""
     attention_weight: float = 0.0
     """Cost of an attended pair in units of a position outside attention."""
-    checked: int = 0
-    """What was compared with a plain call on a prompt of this run: 1 for a prompt alone, 2 for a batch."""
+    checked_sequences: int = 0
+    """The number of sequences of the largest run that was compared with plain calls of the model, since
+    :meth:`forget_checks`; 2 stands for all larger numbers."""
+
+    def needs_check(self, sequence_count: int) -> bool:
+        """Return whether a run of this number of sequences must be compared with a plain call of the model.
+
+        The first run since :meth:`forget_checks` must. If it had one sequence, which is no batch, the first run with
+        several must, too.
+        """
+        return self.checked_sequences < min(sequence_count, 2)
+
+    def note_check(self, sequence_count: int) -> None:
+        """Note that one of this number of sequences was compared with a plain call."""
+        self.checked_sequences = min(sequence_count, 2)
+
+    def forget_checks(self) -> None:
+        """Let the next sequences be compared again."""
+        self.checked_sequences = 0
 
     @property
     def runs_alone(self) -> bool:
@@ -132,10 +149,10 @@ class Capabilities:
 
 
 class Forward:
-    """Runs a model in the ways that return its own numbers. The caller finds out which ones do (``can``).
+    """Calls a model in the ways that return the numbers of a plain call. The caller finds out which ones do.
 
-    What it computes at a position is the last hidden state. Where the head is ``"model"``, the logits of the position
-    follow in the same row.
+    These are its ``capabilities``. A call computes the last hidden state at each position. Where the whole model is
+    called (``capabilities.head`` is ``"model"``), each state is followed by the logits of its position.
     """
 
     def __init__(self, model: Any) -> None:
@@ -172,46 +189,48 @@ class Forward:
         """The last position of each row of the batch that is computed: the indexes of the rows and of the positions."""
         # Where the configuration states no size, the size is found in the first call; this one is a usual one.
         vocabulary = int(getattr(text, "vocab_size", 0) or 50_000)
-        self.can = Capabilities(guard=0, vocabulary=vocabulary)
-        self.can.onednn = self.device.type == "cpu" and self.dtype is torch.float32 and uses_onednn()
+        self.capabilities = Capabilities(fingerprint=0, vocabulary=vocabulary)
+        self.capabilities.onednn = self.device.type == "cpu" and self.dtype is torch.float32 and uses_onednn()
 
     # Rows in, hidden states out
 
     def padded(self, rows: Sequence[TrieRow], cache: Any = None) -> Any:
-        """Return the hidden states of rows that are computed one below the other, filled up to the longest one.
+        """Return the hidden states of rows that are computed one below the other, with padding up to the longest one.
 
         Args:
-            rows: Rows without a prefix, all of them plain sequences or none; or one row that continues a cached prefix.
-            cache: The cache of the prefix, which grows by the row's positions.
+            rows: Rows without a prefix, all of them plain sequences or all with branches; or one row that continues a
+                cached prefix.
+            cache: The key-value cache of the prefix, to which the positions of the row are added.
 
         Returns:
             States of shape (rows, longest row, width), meaningless at padding.
         """
         self.last_positions = (range(len(rows)), [len(row.tokens) - 1 for row in rows])
         longest = max(len(row.tokens) for row in rows)
-        zeros = [0] * longest
-        ids = [_filled(row.tokens, zeros) for row in rows]
-        is_plain_batch = cache is None and rows[0].is_chain
-        if is_plain_batch:  # each position attends to all before it, as in every causal model: no mask is needed
+        padding = [0] * longest
+        ids = [_with_padding(row.tokens, padding) for row in rows]
+        is_plain_batch = cache is None and rows[0].is_unbranched
+        if is_plain_batch:
+            # Each position attends to all before it, as in every causal model, so no mask is needed.
             return self.call(ids)
 
-        depths = [_filled(row.depths, zeros) for row in rows]
-        return self.call(ids, self._mask_of_padded(rows, longest), depths, cache)
+        position_numbers = [_with_padding(row.depths, padding) for row in rows]
+        return self.call(ids, self._mask_of_padded(rows, longest), position_numbers, cache)
 
     def _mask_of_padded(self, rows: Sequence[TrieRow], longest: int) -> Any:
-        """Return what is added to the attention scores of rows one below the other.
+        """Return the mask of attention of rows one below the other: what is added to the attention scores.
 
         Args:
             rows: The rows. If they continue a cached prefix, it is the same one for all.
-            longest: The number of positions to which they are filled up.
+            longest: The number of positions of each row with its padding.
 
         Returns:
             The mask, of shape (rows, 1, longest, prefix + longest): the dimension of the heads is 1, since all heads
             have the same mask.
         """
-        # Padding at a position is a subtree of its own, which ends right after it: it attends to itself.
+        # A position of padding attends to itself only: it is a subtree of its own, which ends right after it.
         subtree_ends_of_padding = range(1, longest + 1)
-        subtree_ends = [_filled(row.subtree_ends(), subtree_ends_of_padding) for row in rows]
+        subtree_ends = [_with_padding(row.subtree_ends(), subtree_ends_of_padding) for row in rows]
         may_attend_in_row = self.tree_mask(subtree_ends)  # (rows, attending position, attended position)
         # The positions of the prefix come first, and each position attends to all of them.
         prefix_length = len(rows[0].prefix)
@@ -225,49 +244,50 @@ class Forward:
         row alone (:func:`segmented_attention`).
 
         Args:
-            rows: Rows without a prefix. Each position has a token and a depth, which is its number in its prompt.
+            rows: Rows without a prefix.
 
         Returns:
             States of shape (1, positions, width), the positions of the rows one after the other.
         """
         ids: list[int] = []
-        depths: list[int] = []
+        position_numbers: list[int] = []
         segments: list[Segment] = []
         for row in rows:
             segments += self._segments(row, row_start=len(ids))
             ids += row.tokens
-            depths += row.depths
+            position_numbers += row.depths
 
         mask = self._mask_of_segments(position_count=len(ids))
         with segmented_attention(mask, segments), self._compiled_layers():
-            return self.call([ids], mask, [depths])
+            return self.call([ids], mask, [position_numbers])
 
     def _segments(self, row: TrieRow, row_start: int) -> list[Segment]:
-        """Return the positions of a row as one or two segments: the chain at its beginning, and all that follow.
+        """Divide the positions of a row into one or two segments, which differ in their mask of attention.
 
-        The prompts of a row are a tree, laid out depth first. Until a second branch begins, they are one plain sequence
-        (the chain): a position attends to all before it, which needs no mask. From there on, a position attends to its
-        ancestors in the tree: the positions of its own prompts.
+        The prompts of a row are a tree, laid out depth first. Until a second branch begins, they are one plain
+        sequence, in which a position attends to all before it: no mask is needed. From there on, a position attends to
+        its ancestors in the tree only, which are the positions of its own prompts.
 
         Args:
             row: The row.
             row_start: The number of positions before it in the sequence of all rows.
         """
-        chain_end = row_start + row.chain
+        branches_start = row_start + row.unbranched_length
         row_end = row_start + len(row.tokens)
-        chain = Segment(row_start, start=row_start, end=chain_end, mask=None)
-        if chain_end == row_end:
-            return [chain]
+        unbranched = Segment(row_start, start=row_start, end=branches_start, mask=None)
+        if branches_start == row_end:
+            return [unbranched]
         may_attend = self.tree_mask(row.subtree_ends())  # (attending position, attended position)
-        may_attend_after_chain = may_attend[row.chain :]
-        mask = self.additive(may_attend_after_chain[None, None])
-        return [chain, Segment(row_start, start=chain_end, end=row_end, mask=mask)]
+        may_attend_in_branches = may_attend[row.unbranched_length :]
+        mask = self.additive(may_attend_in_branches[None, None])
+        return [unbranched, Segment(row_start, start=branches_start, end=row_end, mask=mask)]
 
     def _mask_of_segments(self, position_count: int) -> Any:
-        """Return the mask that the model gets where attention is computed by segments, which have masks of their own.
+        """Return the mask with which the model is called where attention is computed by segments.
 
-        It only marks these calls of attention. Its entries are NaN: a model that computes attention in another way
-        returns NaN, and no wrong numbers.
+        Its values are not used, because each segment has a mask of its own. It is how :func:`segmented_attention`
+        recognises the calls of attention of this model. Its values are NaN, so a model that computes attention in
+        another way returns NaN, and no wrong numbers.
 
         Args:
             position_count: The number of positions of all segments.
@@ -275,13 +295,13 @@ class Forward:
         Returns:
             The mask, of shape (1, 1, positions, positions).
         """
-        entry = torch.nan
+        value = torch.nan
         if position_count == 1:
-            # If heads share keys, transformers gives the attention of one position another layout, for which the mark
-            # does not work. One position attends to itself only, so an ordinary mask of 0 is right.
-            entry = 0.0
-        one_entry = torch.full((1, 1, 1, 1), entry, dtype=self.dtype, device=self.device)
-        return one_entry.expand(1, 1, position_count, position_count)  # takes no memory for further entries
+            # Where several heads share keys, transformers passes another tensor than this mask for one position. That
+            # position attends to itself only, so an ordinary mask of 0 is right.
+            value = 0.0
+        one_value = torch.full((1, 1, 1, 1), value, dtype=self.dtype, device=self.device)
+        return one_value.expand(1, 1, position_count, position_count)  # needs the memory of one value
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
@@ -300,13 +320,13 @@ class Forward:
     def tree_mask(self, ends: Sequence[Any]) -> Any:
         """Return which positions of a row may attend to which: each to itself and to its ancestors in the tree.
 
-        Position ``j`` is an ancestor of position ``i``, or ``i`` itself, where ``j <= i < end of the subtree of j``.
+        Position ``i`` attends to position ``j`` where ``j <= i < end of the subtree of j``.
 
         Args:
             ends: For each position the end of its subtree (:meth:`TrieRow.subtree_ends`), of shape (..., positions).
 
         Returns:
-            A boolean tensor of shape (..., positions, positions); the attending position ``i`` comes first.
+            A boolean tensor of shape (..., positions, positions), by attending and attended position.
         """
         subtree_ends = torch.tensor(ends, device=self.device)
         positions = torch.arange(subtree_ends.shape[-1], device=self.device)
@@ -355,25 +375,25 @@ class Forward:
         return hidden[:, -len(ids[0]) :]
 
     def _run(self, arguments: dict[str, Any]) -> Any:
-        """Call the model without its head, the product with the output matrix, or all of it if there is no other way.
+        """Call the model without its output matrix, or the whole model if there is no other way.
 
         Args:
             arguments: The arguments of the call, by name.
 
         Returns:
-            The last hidden states, (rows, positions, width). If all of the model is called, each is followed by the
+            The last hidden states, (rows, positions, width). If the whole model is called, each is followed by the
             logits of its position: (rows, positions, width + vocabulary).
         """
         self._forget_length()
-        has_separate_head = self.can.head != "model"
-        if has_separate_head:
+        calls_whole_model = self.capabilities.head == "model"
+        if not calls_whole_model:
             return self.body(**arguments).last_hidden_state
         with self._inputs_of_head() as head_inputs:
             output = self.model(**arguments, output_hidden_states=True)
         logits = output.logits
-        self.can.vocabulary = logits.shape[-1]
+        self.capabilities.vocabulary = logits.shape[-1]
         # The state is what the output matrix reads, since hooks may change what the model returns as its last state. If
-        # there is no output matrix, or it reads some positions only, the returned state has to do.
+        # there is no output matrix, or it reads some positions only, the state that the model returns is used.
         head_read_all_positions = bool(head_inputs) and head_inputs[-1].shape[:2] == logits.shape[:2]
         if head_read_all_positions:
             states = head_inputs[-1]
@@ -414,15 +434,15 @@ class Forward:
             module.inv_freq = module.original_inv_freq
             module.max_seq_len_cached = module.original_max_seq_len
 
-    def states(self, hidden: Any) -> Any:
+    def hidden_states(self, hidden: Any) -> Any:
         """Return hidden states as a float32 tensor (positions, width) on the CPU.
 
         Args:
             hidden: What :meth:`call` returned at some positions. If all of the model was called, the logits of a
                 position follow its state, and are cut off here.
         """
-        if self.can.head == "model":
-            hidden = hidden[..., : -self.can.vocabulary]
+        if self.capabilities.head == "model":
+            hidden = hidden[..., : -self.capabilities.vocabulary]
         return hidden.float().cpu()
 
     def plain_logits(self, tokens: Sequence[int]) -> Any:
@@ -444,7 +464,7 @@ class Forward:
     def fast(self) -> AbstractContextManager[Any]:
         """Return a context in which matrix products use the library that suits the processor."""
         is_compiled = self.compiled is not None  # compiled code has products of its own
-        if self.can.onednn and not is_compiled:
+        if self.capabilities.onednn and not is_compiled:
             context: AbstractContextManager[Any] = fast_products()
             return context
         return nullcontext()
@@ -457,11 +477,11 @@ class Forward:
             tokens: The tokens whose logits are wanted; None for the whole vocabulary.
         """
         with torch.inference_mode(), self.fast():
-            if self.can.head == "rows" and tokens is not None:
+            if self.capabilities.head == "rows" and tokens is not None:
                 return self._logits_by_rows(hidden, tokens)
-            if self.can.head == "model":
+            if self.capabilities.head == "model":
                 # All of the model was called, and the logits of a position follow its state.
-                vocabulary_logits = hidden[..., -self.can.vocabulary :]
+                vocabulary_logits = hidden[..., -self.capabilities.vocabulary :]
             else:
                 output_matrix = self.model.get_output_embeddings()
                 vocabulary_logits = output_matrix(hidden)
@@ -481,29 +501,29 @@ class Forward:
             logits = logits + head.bias[rows].float()
         return self.transformed(logits)
 
-    def pieces(self, hidden: Any) -> Iterator[tuple[int, Any]]:
-        """Yield the logits of the whole vocabulary for some positions at a time, so that they fit into memory.
+    def logits_in_chunks(self, hidden: Any) -> Iterator[tuple[int, Any]]:
+        """Yield the logits of the whole vocabulary after some positions at a time, so that they fit into memory.
 
         Args:
-            hidden: What was computed at the positions, (positions, width).
+            hidden: The hidden states at the positions, (positions, width).
 
         Yields:
-            The first position of a piece, and the logits from there on, (positions of the piece, vocabulary).
+            The first position of a chunk, and the logits after its positions, (positions of the chunk, vocabulary).
         """
-        positions_at_once = max(1, CHUNK // self.can.vocabulary)
+        positions_at_once = max(1, CHUNK // self.capabilities.vocabulary)
         for start in range(0, len(hidden), positions_at_once):
             yield start, self.logits(hidden[start : start + positions_at_once])
 
-    def whole(self, hidden: Any) -> Any:
+    def all_logits(self, hidden: Any) -> Any:
         """Return the logits of the whole vocabulary, a float32 tensor (positions, vocabulary) on the CPU."""
         with torch.inference_mode():
-            return torch.cat([logits.cpu() for _, logits in self.pieces(hidden)])
+            return torch.cat([logits.cpu() for _, logits in self.logits_in_chunks(hidden)])
 
-    def rows(self, hidden: Any, tokens: Sequence[int], totals: bool) -> TokenLogits:
+    def token_logits(self, hidden: Any, tokens: Sequence[int], totals: bool) -> TokenLogits:
         """Return the logits of some tokens after each position.
 
         Args:
-            hidden: What was computed at the positions, (positions, width).
+            hidden: The hidden states at the positions, (positions, width).
             tokens: The tokens.
             totals: Whether the result has ``log(sum of exp(logit))`` over the vocabulary for each position, too.
         """
@@ -511,7 +531,9 @@ class Forward:
             rows = self.logits(hidden, tokens).double().tolist()
             if not totals:
                 return TokenLogits(rows, log_totals=None)
-            log_totals = [logits.logsumexp(-1).double() for _, logits in self.pieces(hidden)]
+            log_totals = []
+            for _, logits in self.logits_in_chunks(hidden):
+                log_totals.append(logits.logsumexp(-1).double())
             return TokenLogits(rows, log_totals=torch.cat(log_totals).tolist())
 
     def transformed(self, logits: Any) -> Any:
@@ -519,7 +541,7 @@ class Forward:
 
         Some models scale or cap these products (:data:`TRANSFORMS`). Those of other models are returned unchanged.
         """
-        name_of_setting = self.can.transform  # such as "logit_scale": the setting that says by how much
+        name_of_setting = self.capabilities.transform  # such as "logit_scale": the setting that says by how much
         if not name_of_setting:
             return logits
         amount = getattr(text_config(self.model.config), name_of_setting)
@@ -555,7 +577,7 @@ class Forward:
             for layer in self._layers_to_compile():
                 self.compiled.append((layer, torch.compile(layer.forward, dynamic=True, fullgraph=True)))
             # Faults show in the first call, so it is made now: of four tokens, the last two of which are branches.
-            self.flat([TrieRow(tokens=(5, 6, 8, 9), depths=(0, 1, 2, 2), picks={})])
+            self.flat([TrieRow(tokens=(5, 6, 8, 9), depths=(0, 1, 2, 2), wanted_positions={})])
         except Exception as error:
             self.compiled = None
             if is_out_of_memory(error):
@@ -572,12 +594,12 @@ class Forward:
         Raises:
             RuntimeError: They cannot be compiled. The message is the reason.
         """
-        if self.can.runs_alone:
-            raise RuntimeError(self.can.reason)
+        if self.capabilities.runs_alone:
+            raise RuntimeError(self.capabilities.reason)
         # The classes of layers, by name, as transformers lists them for the distribution over devices.
         layer_classes = set(getattr(self.model, "_no_split_modules", None) or ())
         layers = [module for module in self.model.modules() if type(module).__name__ in layer_classes]
-        if not self.can.flat or not layers:
+        if not self.capabilities.flat or not layers:
             attention = getattr(self.model.config, "_attn_implementation", None)
             raise RuntimeError(
                 f"needs layers on a CPU with 'sdpa': got {len(layers)} on {self.device} with {attention!r}"
@@ -585,8 +607,8 @@ class Forward:
         return layers
 
 
-def _filled(values: Sequence[int], padding: Sequence[int]) -> list[int]:
-    """Return values that are continued by the padding from the position where they end."""
+def _with_padding(values: Sequence[int], padding: Sequence[int]) -> list[int]:
+    """Return the values of a row, and from the position where they end those of the padding."""
     return [*values, *padding[len(values) :]]
 
 
@@ -619,11 +641,11 @@ def _body(model: Any) -> Any:
     return decoder
 
 
-def guard(model: Any) -> int:
-    """Return a number that is another one after a model's modules, hooks or adapters changed, or its weights.
+def fingerprint(model: Any) -> int:
+    """Return a number that changes when a model's modules, hooks, adapters or weights are changed.
 
-    It is computed faster than a digest of the weights. It does not show changes of weights that bypass torch's version
-    counters (through ``.data``). The identity, which is computed for every run, shows them, and cached prefixes are
+    It is computed faster than a digest of the weights. Changes of weights that bypass torch's version counters (through
+    ``.data``) do not change it. The identity, which is computed for every run, shows those, and cached prefixes are
     protected by a checksum of the weights.
     """
     facts: list[Any] = [getattr(model.config, "_attn_implementation", None), length_limits(model)]
@@ -638,16 +660,16 @@ def guard(model: Any) -> int:
 
 def _facts_of_module(module: Any) -> list[Any]:
     """Return facts about a module of which at least one changes with its code, its hooks, adapters or tensors."""
-    state = module.__dict__
-    has_own_forward = "forward" in state
+    attributes = module.__dict__
+    has_own_forward = "forward" in attributes
     facts: list[Any] = [id(module), has_own_forward]
     for name in ADAPTERS:
-        facts.append(str(state.get(name)))
+        facts.append(str(attributes.get(name)))
     for kind in HOOKS:
-        for key, hook in state[kind].items():
+        for key, hook in attributes[kind].items():
             if not is_library_code(hook):
                 facts.append((kind, key))
-    for tensor in (*state["_parameters"].values(), *state["_buffers"].values()):
+    for tensor in (*attributes["_parameters"].values(), *attributes["_buffers"].values()):
         if tensor is None:
             continue
         if tensor.is_inference():
@@ -696,11 +718,11 @@ def _shortest_window(config: Any) -> float:
         config: The configuration of the model.
     """
     text = text_config(config)
-    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers. No
+    # GPT-Neo counts its windows, and Llama 4 scales its queries, by the index in the row, not the position number. No
     # sequence may share a row there.
-    counts_places = "local" in getattr(text, "attention_layers", ())
-    scales_by_places = bool(getattr(text, "attn_temperature_tuning", False))
-    if counts_places or scales_by_places:
+    windows_ignore_position_numbers = "local" in getattr(text, "attention_layers", ())
+    scaling_ignores_position_numbers = bool(getattr(text, "attn_temperature_tuning", False))
+    if windows_ignore_position_numbers or scaling_ignores_position_numbers:
         return 0
     shortest = math.inf
     for layer in _layer_configs(config):

@@ -1,11 +1,11 @@
 """Continuing token sequences by a language model, with the most probable tokens or with samples.
 
-All prompts of a packed row are continued together: after each step, the row in the cache has grown by one position for
+All prompts of a packed row are continued together: with each new token, the row in the cache grows by one position for
 each prompt that is not finished, and each new position attends to its own prompt and its own continuation only. Models
-without a cache that can be used so compute the sequences again at every step.
+without a cache that can be used so compute the sequences again for each new token.
 
 A sample is the token with the largest sum of logit / temperature and Gumbel noise, which has the probabilities of the
-softmax of logit / temperature. The noise depends on the seed, the tokens of the prompt and the step only, so a text
+softmax of logit / temperature. The noise depends on the seed, the prompt and the number of new tokens only, so a text
 does not depend on the other prompts.
 """
 
@@ -20,10 +20,10 @@ from StaICC.kernels.huggingface.token_trie import TrieRow
 from StaICC.kernels.protocol import stable_seed
 
 GENERATION_COST = 1000.0
-"""Cost of one more row in generation, in positions: every row has its own steps."""
+"""Cost of one more row in generation, in positions: every row has its own calls of the model."""
 
 
-class Ending:
+class StoppingCriterion:
     """Decides when a continuation is complete."""
 
     def __init__(self, tokenizer: Any, end_tokens: Sequence[int], stop: Sequence[str]) -> None:
@@ -45,17 +45,17 @@ class Ending:
     def text(self, tokens: Sequence[int]) -> str:
         """Return the text of a continuation, cut before the first end token and the first stop string.
 
-        A last character of which some bytes are missing is left out, with its tokens, as vLLM does.
+        Where the last tokens are only some bytes of a character, they are left out, as vLLM does.
         """
-        size = len(tokens)
+        token_count = len(tokens)
         for index, token in enumerate(tokens):
             if token in self.end_tokens:
-                size = index
+                token_count = index
                 break
-        text = self._decoded(tokens[:size])
-        while text.endswith("\ufffd"):
-            size -= 1
-            text = self._decoded(tokens[:size])
+        text = self._decoded(tokens[:token_count])
+        while text.endswith("\ufffd"):  # the mark of an incomplete character
+            token_count -= 1
+            text = self._decoded(tokens[:token_count])
 
         end = len(text)
         for stop_string in self.stop:
@@ -63,8 +63,12 @@ class Ending:
                 end = min(end, text.index(stop_string))
         return text[:end]
 
-    def complete(self, tokens: Sequence[int]) -> bool:
-        """Whether nothing that follows can change the text."""
+    def is_complete(self, tokens: Sequence[int]) -> bool:
+        """Return whether a continuation ends with an end token, or has a stop string.
+
+        Args:
+            tokens: The tokens of the continuation so far, at least one.
+        """
         if tokens[-1] in self.end_tokens:
             return True
         if not self.stop:
@@ -74,80 +78,78 @@ class Ending:
 
 
 class _GrowingRow:
-    """A row in the cache, which grows by one position for each sequence that is continued.
+    """A row of several token sequences in the key-value cache, which grows by a position for each new token.
 
-    A row has the tokens of several sequences, each token that they share at their beginning once. The masks of
-    attention keep the sequences apart: a position attends to those of its own sequence only.
+    Tokens that the sequences share at their beginning are in the row once. The masks of attention keep the sequences
+    apart: a position attends to those of its own sequence only. Sequences are named by their index in the run.
     """
 
-    def __init__(self, runner: BatchRunner, row: TrieRow, most_new: int) -> None:
+    def __init__(self, runner: BatchRunner, row: TrieRow, max_new_tokens: int) -> None:
         """Compute the prefix of a row, and make the masks of its sequences; the row itself is computed later.
 
         Args:
             runner: Runs the model.
             row: The row. Of each of its sequences, the state at the last position is wanted.
-            most_new: Maximum number of new positions of each sequence.
+            max_new_tokens: Maximum number of new tokens of each sequence.
         """
         self._forward = runner.forward
         self._row = row
-        self._cache = runner.cached(row.prefix)
+        self._cache = runner.cache_of_prefix(row.prefix)
         self._length = len(row.prefix) + len(row.tokens)
         """Positions in the cache, once the row is computed."""
-        self._last_index: dict[int, int] = {}
-        """By the number of a sequence, the index of its last position in the row."""
-        for number, wanted_indexes in row.picks.items():
-            (self._last_index[number],) = wanted_indexes
+        self._last_positions: dict[int, int] = {}
+        """For each sequence, its last position in the row."""
+        for index, wanted_positions in row.wanted_positions.items():
+            (last_position,) = wanted_positions
+            self._last_positions[index] = last_position
 
         # The cache has the prefix, then the row, then the new positions of all sequences.
         may_attend_in_row = self._forward.tree_mask(row.subtree_ends()).cpu()  # (attending position, attended position)
         all_of_prefix = torch.ones(len(row.prefix)).bool()
-        no_new_position = torch.zeros(len(row.picks) * most_new).bool()
+        no_new_position = torch.zeros(len(row.wanted_positions) * max_new_tokens).bool()
         self._may_attend: dict[int, Any] = {}
-        """By the number of a sequence, for each position of the cache whether its next position may attend to it."""
-        for number, last_index in self._last_index.items():
-            # A new position attends to the same positions of the row as the last one of its sequence.
-            self._may_attend[number] = torch.cat([all_of_prefix, may_attend_in_row[last_index], no_new_position])
+        """For each sequence, to which positions of the cache its next token attends: a vector of truth values."""
+        for index, last_position in self._last_positions.items():
+            # A new token attends to the same positions of the row as the last token of its sequence.
+            self._may_attend[index] = torch.cat([all_of_prefix, may_attend_in_row[last_position], no_new_position])
 
     @property
-    def numbers(self) -> list[int]:
-        """The numbers of the sequences of the row."""
-        return list(self._last_index)
+    def indexes(self) -> list[int]:
+        """The indexes of the sequences of the row."""
+        return list(self._last_positions)
 
     def first_logits(self) -> Any:
         """Compute the row, and return the logits after each sequence, (sequences, vocabulary)."""
         states = self._forward.padded([self._row], self._cache)
-        last_indexes = list(self._last_index.values())
-        return self._forward.logits(states[0, last_indexes])
+        last_positions = list(self._last_positions.values())
+        return self._forward.logits(states[0, last_positions])
 
-    def logits_after(self, tokens: Mapping[int, int], depths: Sequence[int]) -> Any:
+    def logits_after(self, new_tokens: Mapping[int, int], depths: Sequence[int]) -> Any:
         """Add a token to some sequences, and return the logits after each of these, (sequences, vocabulary).
 
         Args:
-            tokens: By the number of a sequence, its new token.
+            new_tokens: By the index of a sequence, its new token.
             depths: For each of these, the position number of the token in its sequence.
         """
-        for number in tokens:
+        for index in new_tokens:
             new_position = self._length  # at the end of the cache
-            self._may_attend[number][new_position] = True  # it attends to itself, and later ones attend to it
+            self._may_attend[index][new_position] = True  # the token attends to itself, and later ones attend to it
             self._length += 1
-        may_attend = torch.stack([self._may_attend[number][: self._length] for number in tokens])
+        may_attend = torch.stack([self._may_attend[index][: self._length] for index in new_tokens])
         mask = self._forward.additive(may_attend[None, None])  # for one row, and for all heads
-        states = self._forward.call([list(tokens.values())], mask, [depths], self._cache)
+        states = self._forward.call([list(new_tokens.values())], mask, [depths], self._cache)
         return self._forward.logits(states[0])
 
 
 class _Continuations:
-    """The continuations of some sequences.
-
-    Sequences have numbers, from 0, in the order in which they are given.
-    """
+    """The continuations of some token sequences. A sequence is named by its index among them."""
 
     def __init__(
         self,
         runner: BatchRunner,
         sequences: Sequence[Tokens],
         max_new_tokens: int,
-        ending: Ending,
+        stopping: StoppingCriterion,
         temperature: float,
         seed: int,
     ) -> None:
@@ -155,80 +157,84 @@ class _Continuations:
         self._runner = runner
         self._sequences = sequences
         self._max_new_tokens = max_new_tokens
-        self._ending = ending
+        self._stopping = stopping
         self._temperature = temperature
         self._seeds: list[int] = []
-        """For each sequence, the seed of its samples."""
+        """For each sequence, the seed of its samples; empty if the most probable tokens are taken."""
         if temperature:
             self._seeds = [stable_seed(seed, tuple(sequence)) for sequence in sequences]
         self.new_tokens: list[list[int]] = [[] for _ in sequences]
         """For each sequence, its new tokens so far."""
 
-    def grow_rows(self) -> None:
-        """Continue the sequences in rows that grow in the cache; in smaller ones if memory runs out."""
-        self._runner.persist(len(self._sequences), self._continue_in_rows)
+    def continue_in_cache(self) -> None:
+        """Continue the sequences in rows that grow in the cache; in smaller rows if memory runs out."""
+        self._runner.retry_when_out_of_memory(len(self._sequences), self._continue_in_rows)
 
     def recompute(self) -> None:
-        """Continue the sequences; all of each is computed again at every step."""
-        numbers = list(range(len(self._sequences)))
-        self._continue(numbers, self._recomputed_logits(numbers), self._recomputed_logits)
+        """Continue the sequences; for each new token, the whole sequence is computed again."""
+        indexes = list(range(len(self._sequences)))
+        self._continue(indexes, self._recomputed_logits(indexes), self._recomputed_logits)
 
-    def _continue_in_rows(self, numbers: list[int]) -> Iterator[int]:
-        """Continue some sequences in rows, and yield the number of each one that is complete.
+    def _continue_in_rows(self, indexes: list[int]) -> Iterator[int]:
+        """Continue some sequences in rows, and yield the index of each one that is complete.
 
         Args:
-            numbers: The numbers of the sequences.
+            indexes: The indexes of the sequences.
         """
         runner = self._runner
         last_positions = [len(sequence) - 1 for sequence in self._sequences]
-        for row in runner.plan(self._sequences, last_positions, numbers, runner.prefix_reuse, GENERATION_COST):
-            self._continue_row(_GrowingRow(runner, row, self._max_new_tokens))
-            yield from row.picks
+        rows = runner.plan_rows(
+            self._sequences, last_positions, indexes, share=runner.prefix_reuse, row_cost=GENERATION_COST
+        )
+        for row in rows:
+            growing_row = _GrowingRow(runner, row, self._max_new_tokens)
+            self._continue_row(growing_row)
+            yield from growing_row.indexes
 
     def _continue_row(self, row: _GrowingRow) -> None:
         """Continue all sequences of one row."""
 
-        def logits_after(numbers: list[int]) -> Any:
-            """Add the last new token of some sequences to the row, and return the logits after each of these."""
+        def logits_after(indexes: list[int]) -> Any:
+            """Add the last new token of these sequences to the row, and return the logits after each of them."""
             last_tokens = {}
             depths = []
-            for number in numbers:
-                new_tokens = self.new_tokens[number]
-                last_tokens[number] = new_tokens[-1]
-                depths.append(len(self._sequences[number]) + len(new_tokens) - 1)
+            for index in indexes:
+                new_tokens = self.new_tokens[index]
+                last_tokens[index] = new_tokens[-1]
+                depths.append(len(self._sequences[index]) + len(new_tokens) - 1)
             return row.logits_after(last_tokens, depths)
 
-        self._continue(row.numbers, row.first_logits(), logits_after)
+        self._continue(row.indexes, row.first_logits(), logits_after)
 
-    def _recomputed_logits(self, numbers: list[int]) -> Any:
+    def _recomputed_logits(self, indexes: list[int]) -> Any:
         """Return the logits after some sequences and their new tokens, all of which are computed."""
-        continued = [(*self._sequences[number], *self.new_tokens[number]) for number in numbers]
-        return self._runner.forward.whole(self._runner.last(continued))
+        continued = [(*self._sequences[index], *self.new_tokens[index]) for index in indexes]
+        return self._runner.forward.all_logits(self._runner.last_states(continued))
 
-    def _continue(self, numbers: list[int], logits: Any, logits_after: Callable[[list[int]], Any]) -> None:
+    def _continue(self, indexes: list[int], logits: Any, logits_after: Callable[[list[int]], Any]) -> None:
         """Continue some sequences, token by token, until each is complete or has the maximum number of new tokens.
 
         Args:
-            numbers: The numbers of the sequences.
+            indexes: The indexes of the sequences.
             logits: The logits after each sequence, (sequences, vocabulary), from which the first new tokens are chosen.
-            logits_after: Gets the numbers of the sequences that are not complete, and returns the logits after the last
+            logits_after: Gets the indexes of the sequences that are not complete, and returns the logits after the last
                 new token of each.
         """
-        for number in numbers:
-            # An earlier attempt, in which memory ran out, may have left some.
-            self.new_tokens[number] = []
-        incomplete = numbers
-        for step in range(self._max_new_tokens):
-            if step > 0:
+        for index in indexes:
+            # If memory ran out while these sequences were continued before, there are tokens of that attempt.
+            self.new_tokens[index] = []
+        incomplete = indexes
+        for new_token_count in range(self._max_new_tokens):
+            if new_token_count > 0:
                 logits = logits_after(incomplete)
-            chosen_tokens = self._choose(incomplete, step, logits)
-            for number, token in zip(incomplete, chosen_tokens, strict=True):
-                self.new_tokens[number].append(token)
-            incomplete = [number for number in incomplete if not self._ending.complete(self.new_tokens[number])]
+            next_tokens = self._next_tokens(incomplete, new_token_count, logits)
+            for index, token in zip(incomplete, next_tokens, strict=True):
+                self.new_tokens[index].append(token)
+            incomplete = [index for index in incomplete if not self._stopping.is_complete(self.new_tokens[index])]
             if not incomplete:
                 return
 
-    def _choose(self, numbers: Sequence[int], step: int, logits: Any) -> list[int]:
+    def _next_tokens(self, indexes: Sequence[int], new_token_count: int, logits: Any) -> list[int]:
         """Return the next token of some sequences: the most probable one, or a sample at a temperature above 0.
 
         A sample is ``argmax(logit / temperature + g)`` over the tokens, with Gumbel noise ``g = -log(-log(u))`` for a
@@ -236,29 +242,29 @@ class _Continuations:
         Gumbel-max trick; Maddison, Tarlow and Minka 2014, section 2).
 
         Args:
-            numbers: Their numbers.
-            step: How many new tokens each has.
+            indexes: The indexes of the sequences.
+            new_token_count: How many new tokens each has already.
             logits: The logits after them, (sequences, vocabulary).
         """
         if self._temperature:
             vocabulary = logits.shape[-1]
-            uniform = torch.stack([self._uniform_numbers(number, step, vocabulary) for number in numbers])
+            uniform = torch.stack([self._uniform_numbers(index, new_token_count, vocabulary) for index in indexes])
             gumbel_noise = -torch.log(-torch.log(uniform))
             logits = logits.double().cpu() / self._temperature + gumbel_noise
         tokens: list[int] = logits.argmax(-1).tolist()
         return tokens
 
-    def _uniform_numbers(self, number: int, step: int, count: int) -> Any:
-        """Return random numbers from 0 to 1 that depend on the seed, the sequence and the step only."""
-        generator = torch.Generator().manual_seed(stable_seed(self._seeds[number], step))
-        return torch.rand(count, generator=generator, dtype=torch.float64)
+    def _uniform_numbers(self, index: int, new_token_count: int, size: int) -> Any:
+        """Return random numbers from 0 to 1 that depend on the seed of a sequence and its number of new tokens only."""
+        generator = torch.Generator().manual_seed(stable_seed(self._seeds[index], new_token_count))
+        return torch.rand(size, generator=generator, dtype=torch.float64)
 
 
 def generate(
     runner: BatchRunner,
     sequences: Sequence[Tokens],
     max_new_tokens: int,
-    ending: Ending,
+    stopping: StoppingCriterion,
     temperature: float,
     seed: int,
 ) -> list[list[int]]:
@@ -268,7 +274,7 @@ def generate(
         runner: Runs the model.
         sequences: The sequences, none empty.
         max_new_tokens: Maximum number of new tokens for each.
-        ending: When a continuation is complete.
+        stopping: When a continuation is complete.
         temperature: 0 for the most probable tokens.
         seed: Seed of the samples.
 
@@ -276,16 +282,14 @@ def generate(
         New tokens of each sequence, in order.
     """
     forward = runner.forward
-    kind_of_check = min(len(sequences), 2)  # 1 for a prompt alone, 2 for a batch, as in BatchRunner.run
-    was_checked = forward.can.checked >= kind_of_check
-    if forward.can.sharing and not was_checked:
+    if forward.capabilities.sharing and forward.capabilities.needs_check(len(sequences)):
         # Rows that grow in the cache are not compared with plain calls of the model. So some sequences are computed
-        # before in an ordinary run, which is compared. It sets can.sharing to False if the two differ.
-        runner.last(sequences[:4])
+        # in an ordinary run first, which is compared. It sets capabilities.sharing to False if the two differ.
+        runner.last_states(sequences[:4])
     longest = max(len(sequence) for sequence in sequences) + max_new_tokens
-    continuations = _Continuations(runner, sequences, max_new_tokens, ending, temperature, seed)
-    if forward.can.sharing and longest <= forward.limits.sharing:
-        continuations.grow_rows()
+    continuations = _Continuations(runner, sequences, max_new_tokens, stopping, temperature, seed)
+    if forward.capabilities.sharing and longest <= forward.limits.sharing:
+        continuations.continue_in_cache()
     else:
         continuations.recompute()
     return continuations.new_tokens

@@ -15,7 +15,7 @@ from typing import Any
 from StaICC.errors import ArgumentError
 from StaICC.kernels.huggingface import text_config, torch
 from StaICC.kernels.huggingface.batching import BatchRunner, Tokens
-from StaICC.kernels.huggingface.token_trie import Picks
+from StaICC.kernels.huggingface.token_trie import IndexesBySequence
 
 
 def decoder_layers(model: Any) -> list[Any]:
@@ -71,29 +71,25 @@ def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
     forward = runner.forward
     layers = decoder_layers(forward.model)
     states_by_layer: dict[int, Any] = {}  # of the latest batch: the states at the end of each row, (rows, width)
-    states_by_sequence: dict[int, Any] = {}  # by the number of a sequence: its states, (layers, width)
+    states_by_sequence: dict[int, Any] = {}  # by the index of a sequence: its states, (layers, width)
 
     def keep_last_positions(layer: int, state: Any) -> None:
         """Keep the state of a layer, (rows, positions, width), at the last position of each row of a batch."""
         states_by_layer[layer] = state[forward.last_positions].float().cpu()
 
-    def read(_: Any, picks: Picks) -> None:
-        """Keep the states of the sequences of the batch that was just computed.
+    def assign_to_sequences(_: Any, indexes: IndexesBySequence) -> None:
+        """Assign the states of all layers that were kept in the last batch to the sequences of the batch.
 
-        Args:
-            _: The states after the last layer, which are not needed.
-            picks: By the number of a sequence, the indexes of its wanted states. One state is wanted, that at the end
-                of its row, so the index is that of the row.
+        Each sequence has a row of its own, and one wanted position. So the index of its state is that of its row.
         """
         states_by_row = torch.stack([states_by_layer[layer] for layer in range(len(layers))], 1)
-        for number, indexes in picks.items():
-            row = indexes[0]
-            states_by_sequence[number] = states_by_row[row]
+        for sequence_index, (row,) in indexes.items():
+            states_by_sequence[sequence_index] = states_by_row[row]
 
     last_positions = [len(sequence) - 1 for sequence in sequences]
     with _changed_outputs(layers, keep_last_positions):
-        runner.compute(sequences, last_positions, read, alone=True)
-    return torch.stack([states_by_sequence[number] for number in range(len(sequences))])
+        runner.run_unchecked(sequences, last_positions, assign_to_sequences, alone=True)
+    return torch.stack([states_by_sequence[index] for index in range(len(sequences))])
 
 
 def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int, vector: Sequence[float]) -> Any:
@@ -122,7 +118,7 @@ def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int,
         return state
 
     with _changed_outputs([layers[layer]], replace):
-        return runner.last(sequences, partial(runner.compute, alone=True))
+        return runner.last_states(sequences, partial(runner.run_unchecked, alone=True))
 
 
 FEED_FORWARD_NAMES = ("mlp", "feed_forward", "ffn")
@@ -188,4 +184,4 @@ def steered(
         return (length * turned).to(output.dtype)
 
     with _changed_outputs(networks, steer):
-        return runner.last(sequences, partial(runner.compute, alone=True))
+        return runner.last_states(sequences, partial(runner.run_unchecked, alone=True))

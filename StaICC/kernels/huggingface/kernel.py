@@ -30,8 +30,8 @@ from StaICC.kernels.huggingface import interventions, torch
 from StaICC.kernels.huggingface.batching import BatchRunner, Tokens
 from StaICC.kernels.huggingface.capability_trial import examined
 from StaICC.kernels.huggingface.finite_check import why_not_finite
-from StaICC.kernels.huggingface.forward import Forward, TokenLogits, guard
-from StaICC.kernels.huggingface.generation import Ending, generate
+from StaICC.kernels.huggingface.forward import Forward, TokenLogits, fingerprint
+from StaICC.kernels.huggingface.generation import StoppingCriterion, generate
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
@@ -115,18 +115,20 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def __init__(
         self, model: Any, tokenizer: Any, *, device: str | None = None, dtype: str | None = None, **options: Any
     ) -> None:
-        """Make a kernel of a model; a :class:`ModelSource` is loaded when the model is first needed.
+        """Make a kernel of a model in memory, or of a :class:`ModelSource`, which is loaded when it is first needed.
 
         The description of the class explains the arguments. ``options`` are the fields of :class:`KernelOptions`.
         """
         self.options = KernelOptions(**options)
-        self._source: ModelSource | None = None  # None for a live model
-        self._loaded: Loaded | None = None  # None until the model is loaded
+        self._source: ModelSource | None = None
+        """Where the model is loaded from; ``None`` for a model in memory."""
+        self._loaded: Loaded | None = None
+        """The model with its tokenizer; ``None`` until it is loaded."""
         if isinstance(model, ModelSource):
             self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
         else:
             self._loaded = _placed(model, tokenizer, device=device, dtype=dtype)
-        self._reset()
+        self._reset()  # the lock, and what belongs to the model in memory
 
     def _reset(self) -> None:
         """Set what is not pickled: the lock, and what belongs to the model in memory."""
@@ -269,11 +271,11 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def _identity_in_memory(self, loaded: Loaded) -> Identity:
         """Return the identity of a loaded model: facts about its files, and facts about the model in memory.
 
-        Facts about the memory that are as they were after loading are left out, because they follow from the files. If
-        the files do not say completely what the model is, or there are none, all facts are in the identity.
+        A fact about the memory that did not change since loading is left out, because it follows from the files. If
+        there are no files, or they do not determine the model, all facts are in the identity.
 
         Args:
-            loaded: The model, with the facts about its files, and its state right after loading.
+            loaded: The model, with the facts about its files, and the facts about its memory right after loading.
         """
         now = live_state(loaded.model, loaded.tokenizer)
         facts_at_loading = loaded.state.who  # empty for a model that the user made
@@ -290,31 +292,33 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return Identity(facts, unidentified=tuple(new_reasons))
 
     def _check_next_batch(self, has_foreign_code: bool) -> None:
-        """Let the next batch be compared with plain calls of the model; called at the beginning of each run.
+        """Let the next batch be compared with plain calls of the model; called at the beginning of each benchmark run.
 
         Args:
-            has_foreign_code: Whether the model runs code that no version identifies. It may have been added since the
-                ways to run the model were tried, so these are tried again.
+            has_foreign_code: Whether the model runs code that no version of a library identifies. It may have been
+                added since the ways to run the model were tried. So these are tried again.
         """
         if self._runner is None:
             return
-        capabilities = self._runner.forward.can
-        capabilities.checked = 0  # nothing was compared in this run
+        capabilities = self._runner.forward.capabilities
+        capabilities.forget_checks()
         if has_foreign_code:
-            capabilities.guard = -1  # no model has this number, so the model counts as changed
+            capabilities.fingerprint = -1  # no model has this number, so the model counts as changed
 
     def runner(self) -> BatchRunner:
         """The batch runner of the loaded model, made anew when the model was changed."""
-        if self._runner is None or self._runner.forward.can.guard != guard(self.model):
-            forward = examined(Forward(self.model))
-            if self.options.compile:
-                forward.compile()
-            token_budget = self.options.token_budget
-            if token_budget is None and forward.device.type == "cuda":
-                token_budget = CUDA_BUDGET
-            elif token_budget is None:
-                token_budget = CPU_BYTES // forward.dtype.itemsize
-            self._runner = BatchRunner(forward, token_budget, self.options.prefix_reuse)
+        runner = self._runner
+        if runner is not None and runner.forward.capabilities.fingerprint == fingerprint(self.model):
+            return runner
+        forward = examined(Forward(self.model))
+        if self.options.compile:
+            forward.compile()
+        token_budget = self.options.token_budget
+        if token_budget is None and forward.device.type == "cuda":
+            token_budget = CUDA_BUDGET
+        elif token_budget is None:
+            token_budget = CPU_BYTES // forward.dtype.itemsize
+        self._runner = BatchRunner(forward, token_budget, self.options.prefix_reuse)
         return self._runner
 
     def release(self) -> None:
@@ -360,10 +364,10 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         elif self._weights is None:
             self._weights = digest_of_weights(self.model)
 
-    def _last(self, sequences: Sequence[Tokens]) -> Any:
-        """Count sequences as read, and return what is computed at the last position of each, (sequences, numbers)."""
+    def _last_states(self, sequences: Sequence[Tokens]) -> Any:
+        """Count sequences as read, and return the hidden state at the last position of each, (sequences, width)."""
         self._count(sequences)
-        return self.runner().last(sequences)
+        return self.runner().last_states(sequences)
 
     def _limit(self) -> int | None:
         """Return the maximum number of tokens of a prompt; ``None`` if the model has no limit."""
@@ -380,7 +384,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         """Return a sentence on why scores of the model are not finite; an empty text if it is not known."""
         return why_not_finite(self.model)
 
-    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+    def _tokens_to_read(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         """Return what the model reads of token sequences to score their tokens after position ``starts[i]``.
 
         The last token predicts none of them, so it is left out. Where each prompt is run alone, through the complete
@@ -391,13 +395,13 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             starts: For each sequence, the position before its first scored token.
             labels: Whether the scored tokens are labels after a prompt.
         """
-        if self.runner().forward.can.runs_alone:
+        if self.runner().forward.capabilities.runs_alone:
             return sequences
-        return super()._computed(sequences, starts, labels)
+        return super()._tokens_to_read(sequences, starts, labels)
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
         """Return the logits of some tokens after each sequence; see the base class."""
-        return self.runner().forward.rows(self._last(sequences), tokens, totals)
+        return self.runner().forward.token_logits(self._last_states(sequences), tokens, totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         """Return the log-probability of each token after position ``starts[i]`` of sequence ``i``.
@@ -407,7 +411,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             starts: For each sequence, the position before its first scored token.
             labels: Whether the scored tokens are labels after a prompt. They are computed in the same way.
         """
-        self._count(self._computed(sequences, starts, labels))
+        self._count(self._tokens_to_read(sequences, starts, labels))
         return self.runner().log_probabilities(sequences, starts)
 
     # What other methods are built on
@@ -461,7 +465,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             A float32 NumPy array of shape (prompts, layers, width).
         """
         with self._running(prompts):
-            sequences = self._read_prompts(prompts).sequences()
+            sequences = self._tokenize_prompts(prompts).sequences()
             self._count(sequences)
             return interventions.layer_states(self.runner(), sequences).numpy()
 
@@ -521,13 +525,13 @@ class CausalLMKernel(TokenKernel, LoadsModel):
                 "label_scoring: got 'full', expected 'last' or 'first': a changed model is read at one position"
             )
         with self._running(prompts):
-            deciding = self.format.deciding(label_space)
-            # The overlap is the number of tokens at the end of a prompt that belong to the labels.
-            sequences = self._read_prompts(prompts).sequences(without_last=deciding.overlap)
+            scoring = self.format.scoring_tokens(label_space)
+            # Tokens at the end of a prompt that the tokenizer joins to the labels are not part of the prompt here.
+            sequences = self._tokenize_prompts(prompts).sequences(without_last=scoring.joined_prompt_tokens)
             self._count(sequences)
             runner = self.runner()
             states = last_states(runner, sequences)
-            logits = runner.forward.rows(states, deciding.tokens, totals=False)
+            logits = runner.forward.token_logits(states, scoring.tokens, totals=False)
             return self._probabilities(logits.rows)
 
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> DetailedScores:
@@ -554,10 +558,10 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return frozenset(features)
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
-        """Return features of each prompt: of its labels, and of the model's state at its end.
+        """Return features of each prompt: label scores, and the model's hidden state and logits after the prompt.
 
-        One run of the model computes them all if labels are scored by one token each that follows the whole prompt.
-        Otherwise labels have a run of their own.
+        One run of the model computes them all if one token scores each label and follows the whole prompt. Otherwise
+        labels are scored in a run of their own.
 
         Args:
             prompts: The prompts, at least one.
@@ -577,19 +581,18 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             features["log_probabilities"] = scores.log_scores
 
         with self._running(prompts):
-            reading = self._read_prompts(prompts)
+            tokenized = self._tokenize_prompts(prompts)
             states_after_prompt = None  # not computed yet
             if needs_labels and not self.options.scores_all_tokens:
-                deciding = self.format.deciding(label_space)
-                self._audit(label_space)  # logs what can spoil the scores
-                # The overlap is the number of tokens at the end of a prompt that the tokenizer joins to a label, such
-                # as a blank. They belong to the label, so the model reads the prompt without them.
-                states_before_label = self._last(reading.sequences(without_last=deciding.overlap))
-                features |= self._features_of_labels(states_before_label, deciding.tokens, reading.dropped, wanted)
-                if deciding.overlap == 0:
+                scoring = self.format.scoring_tokens(label_space)
+                self._label_issues(label_space)  # they are logged
+                # Tokens at the end of a prompt that the tokenizer joins to the labels are not part of the prompt here.
+                states_before_label = self._last_states(tokenized.sequences(without_last=scoring.joined_prompt_tokens))
+                features |= self._features_of_labels(states_before_label, scoring.tokens, tokenized.dropped, wanted)
+                if scoring.joined_prompt_tokens == 0:
                     states_after_prompt = states_before_label
             if needs_states and states_after_prompt is None:
-                states_after_prompt = self._last(reading.sequences())
+                states_after_prompt = self._last_states(tokenized.sequences())
             if needs_states:
                 features |= self._features_of_states(states_after_prompt, wanted)
         return features
@@ -604,9 +607,9 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         forward = self.runner().forward
         features = {}
         if "vocabulary" in wanted:
-            features["vocabulary"] = forward.whole(states).numpy()
+            features["vocabulary"] = forward.all_logits(states).numpy()
         if "hidden" in wanted:
-            features["hidden"] = forward.states(states).numpy()
+            features["hidden"] = forward.hidden_states(states).numpy()
         return features
 
     def _features_of_labels(
@@ -624,7 +627,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             wanted: Names of features.
         """
         needs_log_totals = self.options.label_mass or "log_probabilities" in wanted
-        logits = self.runner().forward.rows(states, tokens, totals=needs_log_totals)
+        logits = self.runner().forward.token_logits(states, tokens, totals=needs_log_totals)
         label_mass = None
         if self.options.label_mass:
             label_mass = self._token_masses(tokens, logits)
@@ -672,13 +675,13 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             sampling: The temperature and the seed, by name.
             choices: Empty: this kernel has no guided texts.
         """
-        ending = Ending(self.tokenizer, self._end_tokens(), stop)
-        continuations = generate(self.runner(), sequences, max_new_tokens, ending, **sampling)
+        stopping = StoppingCriterion(self.tokenizer, self._end_tokens(), stop)
+        continuations = generate(self.runner(), sequences, max_new_tokens, stopping, **sampling)
         self._count(sequences, continuations)
         texts: list[str] = []
         for tokens in continuations:
-            finish_reason = "stop" if ending.complete(tokens) else "length"
-            texts.append(Text(ending.text(tokens), finish_reason))
+            finish_reason = "stop" if stopping.is_complete(tokens) else "length"
+            texts.append(Text(stopping.text(tokens), finish_reason))
         return texts
 
 

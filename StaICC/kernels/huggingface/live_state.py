@@ -416,6 +416,20 @@ def _text(value: Any) -> str:
         return digest_of_tensor(value)
     if isinstance(value, functools.partial):
         return f"partial({_text((value.func, value.args, value.keywords))})"
+    return _text_of_library_member(value, name)
+
+
+def _text_of_library_member(value: Any, type_name: str) -> str:
+    """Return the text of a class, function or object of a library, for :func:`_text`.
+
+    Args:
+        value: The class, function or object.
+        type_name: The name of its type, with the module.
+
+    Raises:
+        Unidentifiable: It is of no library, or has values that its name does not tell.
+    """
+    kind = type(value)
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
         # The name of a library's function says what it does, unless it has values in its closure.
         has_closure = bool(getattr(value, "__closure__", None))
@@ -423,7 +437,7 @@ def _text(value: Any) -> str:
             return f"{value.__module__}.{value.__qualname__}"
     elif in_library(kind) and hasattr(value, "__dict__") and kind is not types.MethodType:
         # The attributes of an object of a library are all of its state.
-        return f"{name}({_text(vars(value))})"
+        return f"{type_name}({_text(vars(value))})"
     raise Unidentifiable(f"a {kind.__name__} cannot be digested")
 
 
@@ -577,16 +591,14 @@ def _digest_of_modules(model: Any) -> PartialDigest:
     unidentified = []
     attributes_of_all_modules = vars(torch.nn.Module()).keys()
     skipped_attributes = _SKIPPED_ATTRIBUTES | attributes_of_all_modules
-    config_digest_by_id: dict[int, str] = {}
-    name_by_id_of_module = {id(module): module_name for module_name, module in model.named_modules()}
+    attribute_digests = _AttributeDigests(model)
     for module_name, module in model.named_modules(remove_duplicate=False):
         attributes = []
         for name, value in module.__dict__.items():
             if name in skipped_attributes:
                 continue
             try:
-                digest = _digest_of_attribute(value, config_digest_by_id, name_by_id_of_module)
-                attributes.append(f"{name}={digest}")
+                attributes.append(f"{name}={attribute_digests.digest(value)}")
             except Unidentifiable as error:
                 unidentified.append(f"the attribute {name} of {module_name or 'the model'}: {error}")
         class_name = f"{type(module).__module__}.{type(module).__qualname__}"
@@ -605,34 +617,37 @@ def _is_own_method(method: types.MethodType) -> bool:
     return getattr(type(method.__self__), function.__name__, None) is function
 
 
-def _digest_of_attribute(
-    value: Any, config_digest_by_id: dict[int, str], name_by_id_of_module: Mapping[int, str]
-) -> str:
-    """Return a digest of an attribute of a module.
+class _AttributeDigests:
+    """Digests of the attributes of a model's modules."""
 
-    A module can keep a method of another module of the model, as a model of ``peft`` does. If it is the one that the
-    library's class of that module defines, the name of the method and that of the module say what it does: the class
-    and the state of the module have a digest already.
+    def __init__(self, model: Any) -> None:
+        """Note the names of the modules of a model."""
+        self._module_names: dict[int, str] = {}
+        """The name of each module, by the id of the module."""
+        for name, module in model.named_modules():
+            self._module_names[id(module)] = name
+        self._config_digests: dict[int, str] = {}
+        """The digests of configurations so far, by the id of the object: many modules share one."""
 
-    Args:
-        value: The attribute.
-        config_digest_by_id: The digests of configurations, which many modules share; new ones are added.
-        name_by_id_of_module: The names of all modules of the model.
+    def digest(self, value: Any) -> str:
+        """Return a digest of an attribute of a module.
 
-    Raises:
-        Unidentifiable: It cannot be digested.
-    """
-    if type(value).__name__ == "MatmulLtState":
-        value = value.SCB  # of bitsandbytes: all but the scales is of the last call
-    if type(value) is types.MethodType and _is_own_method(value) and id(value.__self__) in name_by_id_of_module:
-        module_name = name_by_id_of_module[id(value.__self__)]
-        return digest_of_value(["method of a module", module_name, value.__func__.__name__])
-    is_config = callable(getattr(value, "to_dict", None)) and "Config" in type(value).__name__
-    if not is_config:
-        return digest_of_value(value)
-    if id(value) not in config_digest_by_id:
-        config_digest_by_id[id(value)] = digest_of_value(_digested_config(value.to_dict()))
-    return config_digest_by_id[id(value)]
+        Raises:
+            Unidentifiable: It cannot be digested.
+        """
+        if type(value).__name__ == "MatmulLtState":
+            value = value.SCB  # of bitsandbytes: the scales; the other fields are those of the last call
+        if type(value) is types.MethodType and _is_own_method(value) and id(value.__self__) in self._module_names:
+            # A module of peft keeps a method of another module of the model. If the class of that module in the library
+            # defines it, its name and that of the module identify it: the module itself has a digest of its own.
+            module_name = self._module_names[id(value.__self__)]
+            return digest_of_value(["method of a module", module_name, value.__func__.__name__])
+        is_config = callable(getattr(value, "to_dict", None)) and "Config" in type(value).__name__
+        if not is_config:
+            return digest_of_value(value)
+        if id(value) not in self._config_digests:
+            self._config_digests[id(value)] = digest_of_value(_digested_config(value.to_dict()))
+        return self._config_digests[id(value)]
 
 
 def versions(model: Any | None = None) -> dict[str, str]:
@@ -646,21 +661,21 @@ def versions(model: Any | None = None) -> dict[str, str]:
 
 
 def live_state(model: Any, tokenizer: Any) -> Identity:
-    """Digest a model and its tokenizer as they are in memory now.
+    """Return the identity of a model and its tokenizer as they are in memory now.
 
     Args:
         model: A causal language model of ``transformers``, or one that ``peft`` wraps.
         tokenizer: Its tokenizer.
 
     Returns:
-        The facts, and the reasons why they are not complete.
+        The facts, and the reasons why they do not determine the predictions completely.
     """
     weights = digest_of_weights(model)
     modules = _digest_of_modules(model)
     foreign_codes = sorted(code.description for code in _foreign_code(model))
     unidentified = [*foreign_codes, *weights.unidentified, *modules.unidentified]
     devices = {weight.device.type for weight in model.parameters()}
-    who = {
+    facts = {
         "model": type(model).__name__,
         "weights": weights.digest,
         "modules": modules.digest,
@@ -668,21 +683,29 @@ def live_state(model: Any, tokenizer: Any) -> Identity:
         "device": ", ".join(sorted(devices)),
     }
     try:
-        who["tokenizer"] = digest_of_tokenizer(tokenizer)
+        facts["tokenizer"] = digest_of_tokenizer(tokenizer)
     except Unidentifiable as error:
         unidentified.append(str(error))
+    facts |= _facts_of_options(model)
+    facts |= versions(model)
+    without_duplicates = tuple(dict.fromkeys(unidentified))
+    return Identity(facts, {}, without_duplicates)
+
+
+def _facts_of_options(model: Any) -> dict[str, str]:
+    """Return how attention is computed, how weights are quantised and which adapters are active, where that applies."""
+    facts = {}
     attention = getattr(model.config, "_attn_implementation", None)
     if attention:
-        who["attention"] = str(attention)
+        facts["attention"] = str(attention)
     quantisation = getattr(model.config, "quantization_config", None)
     if quantisation:
         config = quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
-        who["quantisation"] = json.dumps(_digested_config(config), sort_keys=True, default=str)
+        facts["quantisation"] = json.dumps(_digested_config(config), sort_keys=True, default=str)
     adapters = _active_adapters(model)
     if adapters:
-        who["adapters"] = ", ".join(sorted(adapters))
-    without_duplicates = tuple(dict.fromkeys(unidentified))
-    return Identity(who | versions(model), {}, without_duplicates)
+        facts["adapters"] = ", ".join(sorted(adapters))
+    return facts
 
 
 def _number_types(model: Any) -> str:

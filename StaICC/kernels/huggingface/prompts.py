@@ -7,8 +7,8 @@ that it drops or changes (:mod:`~StaICC.kernels.huggingface.tokenizer_check`). N
 long can only be shortened by whole demonstrations, from the front, if the user says so.
 
 **Labels.** A rule says which tokens of a label score it (:mod:`~StaICC.kernels.huggingface.label_rules`). Labels may
-share the token that decides, or it may be a special one that a tokenizer adds at the end: :meth:`PromptFormat.audit`
-finds these before anything is run.
+share the token that decides, or it may be a special one that a tokenizer adds at the end:
+:meth:`PromptFormat.label_issues` finds these before anything is run.
 
 **Chat.** A chat prompt is the text of the tokenizer's own template, with the beginning of the reply
 (``add_generation_prompt=True``), tokenized without further special tokens. Labels are scored where the reply starts,
@@ -214,13 +214,13 @@ class LabelIssue:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Queries as a model reads them.
+class TokenizedPrompts:
+    """The prompts of queries as a model reads them: one prompt, or one for each label of a noisy channel.
 
     Attributes:
-        texts: The prompts of each query as text, without demonstrations that were dropped.
-        ids: Their tokens, in the same order.
-        dropped: How many demonstrations each query lost.
+        texts: For each query, the texts of its prompts, without demonstrations that were dropped.
+        ids: For each query, the tokens of its prompts.
+        dropped: For each query, how many demonstrations were dropped because a prompt was too long.
     """
 
     texts: list[list[str]]
@@ -228,7 +228,7 @@ class Reading:
     dropped: list[int]
 
     def sequences(self, without_last: int = 0) -> list[Tokens]:
-        """Return the tokens of queries of one prompt each.
+        """Return the tokens of the one prompt of each query.
 
         Args:
             without_last: How many tokens at the end of each are left out: those that belong to the labels.
@@ -241,29 +241,30 @@ class PromptWithLabels:
     """A prompt followed by each label, as tokens.
 
     Attributes:
-        given: The number of tokens with which the prompt and all sequences begin. All labels are scored given these.
+        prompt_length: The number of tokens with which the prompt and all sequences begin. Every label is scored by the
+            tokens that follow these.
         sequences: For each label, the tokens of the prompt and the label.
     """
 
-    given: int
+    prompt_length: int
     sequences: list[Tokens]
 
 
 class LabelTokens(NamedTuple):
-    """The tokens of each label where it is scored."""
+    """The tokens of each label as it is scored after a prompt."""
 
     rows: list[Tokens]
-    overlap: int
-    """How many tokens at the end of a prompt belong to the labels."""
+    joined_prompt_tokens: int
+    """How many tokens at the end of a prompt the tokenizer joins to a label, so that the model reads the prompt without
+    them: 0, except where a prompt ends with a blank."""
 
 
-class DecidingTokens(NamedTuple):
-    """The token that decides the score of each label."""
+class ScoringTokens(NamedTuple):
+    """The one token by which each label is scored."""
 
     tokens: list[int]
-    overlap: int
-    """How many tokens at the end of a prompt belong to the labels: 0, except where a prompt ends with a blank that the
-    tokenizer joins to a label."""
+    joined_prompt_tokens: int
+    """As in :class:`LabelTokens`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +390,9 @@ class PromptFormat:
                 "of tools, is given as template_arguments"
             ) from error
 
-    def read(self, queries: Sequence[Sequence[str]], limit: int | None, label_space: Sequence[str] = ()) -> Reading:
+    def tokenize(
+        self, queries: Sequence[Sequence[str]], limit: int | None, label_space: Sequence[str] = ()
+    ) -> TokenizedPrompts:
         """Return the texts and the tokens of queries as the model reads them.
 
         A query that is longer than the limit loses its first demonstrations if ``on_too_long`` is
@@ -415,11 +418,12 @@ class PromptFormat:
             # After a prompt, a label rarely has more tokens than alone, and never twice as many.
             most_label_tokens = 2 * longest_alone
 
-        dropped = [0] * len(queries)
+        dropped = [0] * len(queries)  # demonstrations of each query
         for index, query in enumerate(queries):
             self._check_ends(texts[index], ids[index], index)
             longest_prompt = max(len(tokens) for tokens in ids[index])
-            if limit is None or longest_prompt + most_label_tokens <= limit:  # the query fits, whatever the label
+            fits_with_any_label = limit is None or longest_prompt + most_label_tokens <= limit
+            if limit is None or fits_with_any_label:
                 continue
             # The query may be too long. Now its prompts are tokenized with each label, which takes longer.
             dropped[index] = self._demonstrations_to_drop(query, labels, limit, index)
@@ -428,11 +432,11 @@ class PromptFormat:
                 texts[index] = [self.render(prompt) for prompt in shortened_query]
                 ids[index] = self.encode(texts[index])
 
-        # The tokens are compared with the text. The prompts of one query differ in a label only, so one will do.
+        # The prompts of one query differ in a label only, so the text of one is compared with its tokens.
         first_texts = [texts_of_query[0] for texts_of_query in texts]
         first_tokens = [tokens_of_query[0] for tokens_of_query in ids]
         refuse_damage(self.tokenizer, first_texts, first_tokens)
-        return Reading(texts, ids, dropped)
+        return TokenizedPrompts(texts, ids, dropped)
 
     def _encoded_lists(self, text_lists: Sequence[Sequence[str]]) -> list[list[Tokens]]:
         """Return the tokens of the texts of several lists, such as those of the prompts of each query.
@@ -524,14 +528,15 @@ class PromptFormat:
                 index,
             )
 
-        def fits_without(count: int) -> bool:
+        def fits_without(dropped_count: int) -> bool:
             """Return whether the query fits after this number of demonstrations is dropped."""
-            return self._longest(_without_demonstrations(query, count), labels) <= limit
+            return self._longest(_without_demonstrations(query, dropped_count), labels) <= limit
 
-        # The more demonstrations are dropped, the shorter is the query: bisection finds the smallest number without
-        # which it fits. The result is demonstration_count + 1 if there is none.
-        fewest = bisect_left(range(demonstration_count + 1), True, key=fits_without)
-        if fewest > demonstration_count:
+        # The more demonstrations are dropped, the shorter is the query. So bisection finds the smallest number without
+        # which it fits: the first True of fits_without(0), fits_without(1), ..., or the end if there is none.
+        possible_counts = range(demonstration_count + 1)
+        fewest = bisect_left(possible_counts, True, key=fits_without)
+        if fewest == len(possible_counts):
             raise LongPromptError(
                 f"{problem}, and its query alone is too long; pass a larger max_length if the model can read it", index
             )
@@ -585,24 +590,26 @@ class PromptFormat:
         return before_reply if is_white_space else ""
 
     def _tokens_with_labels(self, texts: Sequence[str], label_space: Sequence[str]) -> list[PromptWithLabels]:
-        """Return the tokens of each prompt followed by each label, and how many of them all labels follow.
+        """Return the tokens of each prompt followed by each label, and how many of them belong to the prompt.
 
-        A tokenizer may join the end of a prompt with the beginning of a label. So the tokens that all labels follow are
-        those with which the prompt alone, and the prompt with each label, begin.
+        A tokenizer may join the end of a prompt with the beginning of a label. So the tokens of the prompt are those
+        with which the prompt alone, and the prompt with each label, begin.
 
         Args:
             texts: The prompts as the model reads them.
             label_space: The labels.
         """
         labels = self.labels(label_space)
-        texts_with_labels = [[text + label for label in labels] for text in texts]
+        texts_with_labels = []
+        for text in texts:
+            texts_with_labels.append([text + label for label in labels])
         sequences_by_text = self._encoded_lists(texts_with_labels)
         prompts = []
         for text_tokens, sequences in zip(self.encode(texts), sequences_by_text, strict=True):
-            common_count = len(text_tokens)
+            prompt_length = len(text_tokens)
             for sequence in sequences:
-                common_count = min(common_count, shared_length(text_tokens, sequence))
-            prompts.append(PromptWithLabels(given=common_count, sequences=sequences))
+                prompt_length = min(prompt_length, shared_length(text_tokens, sequence))
+            prompts.append(PromptWithLabels(prompt_length, sequences))
         return prompts
 
     def continuations(self, texts: Sequence[str], label_space: Sequence[str], first: int = 0) -> list[PromptWithLabels]:
@@ -610,7 +617,7 @@ class PromptFormat:
 
         A tokenizer may join the end of a prompt with the beginning of a label: ``"Label: "`` and ``"yes"`` may become
         ``"Label:"``, ``" yes"``. So each result says how many tokens the prompt and all its continuations have in
-        common (``given``). Every label is scored by the tokens after these, given the same tokens.
+        common (``prompt_length``).
 
         Args:
             texts: The prompts as the model reads them.
@@ -618,53 +625,53 @@ class PromptFormat:
             first: Number of the first prompt, for messages.
 
         Raises:
-            PromptError: Nothing is given, or a label adds nothing.
+            PromptError: No token is common to all, or a label adds no token.
         """
         prompts = self._tokens_with_labels(texts, label_space)
         for index, prompt in enumerate(prompts, start=first):
-            if prompt.given < 1:
+            if prompt.prompt_length < 1:
                 raise PromptError(f"prompt {index} has no token that all labels follow; begin it with some text", index)
-            if any(len(sequence) == prompt.given for sequence in prompt.sequences):
+            if any(len(sequence) == prompt.prompt_length for sequence in prompt.sequences):
                 raise PromptError(f"a label adds no token to prompt {index}, so it cannot be scored", index)
         return prompts
 
     def _label_tokens(self, label_space: Sequence[str]) -> LabelTokens:
-        """Return the tokens of each label where it is scored, and how many tokens at the end of a prompt they replace.
+        """Return the tokens of each label where it is scored, and how many tokens at the end of a prompt belong to it.
 
-        After a plain prompt that ends with the blank, they are those of the label alone. In a chat, and where the blank
-        belongs to the label, they depend on what is before it, so they are those of the label after a trial prompt.
+        After a plain prompt that ends with the blank, a label is tokenized alone. In a chat, and where the blank
+        belongs to the label, its tokens depend on what is before it. There they are found with a trial prompt.
         """
         labels_are_tokenized_alone = not self.options.is_chat and self.options.last_blank == "prompt"
         if labels_are_tokenized_alone:
-            return LabelTokens(encode(self.tokenizer, label_space, special=False), overlap=0)
+            rows = encode(self.tokenizer, label_space, special=False)
+            return LabelTokens(rows, joined_prompt_tokens=0)
 
         trial_text = self.render(_TRIAL_PROMPT)
-        (trial_with_labels,) = self._tokens_with_labels([trial_text], label_space)
         (trial_tokens,) = self.encode([trial_text])
-        label_start = trial_with_labels.given  # the number of tokens that all labels follow
+        (trial_with_labels,) = self._tokens_with_labels([trial_text], label_space)
+        label_start = trial_with_labels.prompt_length
         rows = [sequence[label_start:] for sequence in trial_with_labels.sequences]
-        return LabelTokens(rows, overlap=len(trial_tokens) - label_start)
+        return LabelTokens(rows, joined_prompt_tokens=len(trial_tokens) - label_start)
 
-    def deciding(self, label_space: Sequence[str]) -> DecidingTokens:
+    def scoring_tokens(self, label_space: Sequence[str]) -> ScoringTokens:
         """Return the token by which each label is scored: its first or its last one (option ``label_scoring``).
 
-        The result also has the number of tokens at the end of a prompt that belong to the labels (``overlap``), as
-        :meth:`_label_tokens` finds it.
+        The result also says how many tokens at the end of a prompt belong to the labels (:class:`LabelTokens`).
 
         Raises:
             ArgumentError: A label has no token.
         """
         label_tokens = self._label_tokens(label_space)
         rule = self.options.label_rule
-        scored_tokens = []
+        scoring_tokens = []
         for label, tokens in zip(label_space, label_tokens.rows, strict=True):
             if not tokens:
                 raise ArgumentError(f"the label {label!r} has no token; every label needs at least one to be scored")
             deciding_tokens = rule.deciding_tokens(tokens)  # one, except where all tokens are scored
-            scored_tokens.append(deciding_tokens[0])
-        return DecidingTokens(scored_tokens, label_tokens.overlap)
+            scoring_tokens.append(deciding_tokens[0])
+        return ScoringTokens(scoring_tokens, label_tokens.joined_prompt_tokens)
 
-    def audit(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
+    def label_issues(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
         """Return the problems of the labels' tokens: no token, a special token that decides, a shared token."""
         special_tokens = set(getattr(self.tokenizer, "all_special_ids", ()))
         issues: list[LabelIssue] = []
@@ -697,22 +704,25 @@ class PromptFormat:
 
     # Texts that are scored
 
-    def channel_starts(self, reading: Reading, label_space: Sequence[str], variant: str) -> list[int]:
-        """Return the position before the first token that is scored, for each prompt of a noisy channel.
+    def channel_starts(self, tokenized: TokenizedPrompts, label_space: Sequence[str], variant: str) -> list[int]:
+        """Return for each prompt of a noisy channel the position before the first token that is scored.
 
         Args:
-            reading: The prompts of each query, one for each label.
+            tokenized: The prompts of each query, one for each label.
             label_space: The labels.
             variant: ``"paper"``: the tokens after the label are scored; ``"0.1.1"``: all tokens but the first.
+
+        Returns:
+            The positions: those of the prompts of the first query, then those of the next one.
         """
-        tokens_of_prompts: list[Tokens] = []  # of the first query, then of the next one, ...
-        for tokens_of_query in reading.ids:
+        tokens_of_prompts: list[Tokens] = []
+        for tokens_of_query in tokenized.ids:
             tokens_of_prompts += tokens_of_query
         if variant == "0.1.1":
             return [0] * len(tokens_of_prompts)
 
         texts_up_to_label = []  # each prompt without what follows its label
-        for texts_of_query in reading.texts:
+        for texts_of_query in tokenized.texts:
             label_ends = after_label(texts_of_query, label_space)
             for text, label_end in zip(texts_of_query, label_ends, strict=True):
                 texts_up_to_label.append(text[:label_end])

@@ -120,24 +120,25 @@ def _standard(
     texts = [_one_text(prompt, index) for index, prompt in enumerate(prompts)]
     kernel = _kernel(model, tokenizer)
     results: list[Any] = []
-    needs_details = calibration_function is not None or return_hidden_state or return_full_vocab_prob
-    if not needs_details:
+    returns_details = return_hidden_state or return_full_vocab_prob
+    if calibration_function is None and not returns_details:
         results += kernel.batch(texts, label_space)
     else:
         for start in range(0, len(texts), DETAILED_AT_ONCE):
-            some_texts = texts[start : start + DETAILED_AT_ONCE]
-            scored = kernel.score_in_detail(some_texts, label_space)
+            scored = kernel.score_in_detail(texts[start : start + DETAILED_AT_ONCE], label_space)
             for scores, logits, state in zip(scored.probabilities, scored.logits, scored.states, strict=True):
+                probabilities = scores
                 if calibration_function is not None:
-                    scores = calibration_function(scores, logits, state)
-                details = []
+                    probabilities = calibration_function(scores, logits, state)
+                if not returns_details:
+                    results.append(probabilities)
+                    continue
+                result = [probabilities]
                 if return_hidden_state:
-                    details.append(state)
+                    result.append(state)
                 if return_full_vocab_prob:
-                    details.append(logits)
-                # Without details, the result is the list of scores, not a tuple of one element.
-                result = (scores, *details) if details else scores
-                results.append(result)
+                    result.append(logits)
+                results.append(tuple(result))
     if cache_empty is not None:
         cache_empty()
     return results

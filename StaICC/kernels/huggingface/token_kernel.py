@@ -19,7 +19,7 @@ from StaICC.inference.contract import ScoredLabels, Text
 from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.kernels.huggingface.batching import Tokens
 from StaICC.kernels.huggingface.forward import TokenLogits
-from StaICC.kernels.huggingface.prompts import KernelOptions, KernelVariant, LabelIssue, PromptFormat, Reading
+from StaICC.kernels.huggingface.prompts import KernelOptions, KernelVariant, LabelIssue, PromptFormat, TokenizedPrompts
 from StaICC.kernels.huggingface.token_trie import distinct_positions, without_last
 from StaICC.kernels.huggingface.tokenizer_check import COMPARED, loss_warning, spread
 from StaICC.kernels.protocol import (
@@ -32,7 +32,7 @@ from StaICC.kernels.protocol import (
     label_probabilities,
 )
 from StaICC.kernels.registry import choose
-from StaICC.prompting.prompt_writer import Prompt
+from StaICC.prompting.prompt_text import Prompt
 from StaICC.safe_text import logger
 
 NEAR_LIMIT = 0.9
@@ -179,7 +179,7 @@ class TokenKernel:
         """
         raise NotImplementedError
 
-    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+    def _tokens_to_read(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         """Return what the model reads of token sequences to score their tokens after position ``starts[i]``.
 
         The last token of a sequence is not read, because only the tokens before it predict a scored token.
@@ -226,9 +226,9 @@ class TokenKernel:
         labels_to_fit: Sequence[str] = ()
         if self.options.scores_all_tokens:
             labels_to_fit = label_space
-        reading = self._read_prompts(prompts, labels_to_fit)
+        tokenized = self._tokenize_prompts(prompts, labels_to_fit)
         texts = []
-        for texts_of_query in reading.texts:
+        for texts_of_query in tokenized.texts:
             texts.append(texts_of_query[0])  # a query of one prompt
         return texts
 
@@ -288,20 +288,20 @@ class TokenKernel:
             self.last_scores = self._channel(prompts, checked_labels(label_space), chosen_variant)
             return self.last_scores.predictions()
 
-    def _audit(self, label_space: Sequence[str], silent: bool = False) -> tuple[LabelIssue, ...]:
-        """Return the issues of the labels, and log them the first time.
+    def _label_issues(self, label_space: Sequence[str], log: bool = True) -> tuple[LabelIssue, ...]:
+        """Return what is wrong with the tokens of the labels; the issues of a label space are logged once.
 
         Args:
             label_space: The labels.
-            silent: Whether the caller reports the issues itself: they are not logged, now and later.
+            log: Whether the issues are logged. If not, the caller reports them, and they are not logged later either.
         """
-        issues = self.format.audit(label_space)
+        issues = self.format.label_issues(label_space)
         reported = _logged.setdefault(self.tokenizer, set())
         labels_and_options = (self.options.label_scoring, self.options.last_blank, *label_space)
         if labels_and_options in reported:
             return issues
         reported.add(labels_and_options)
-        if not silent:
+        if log:
             for issue in issues:
                 _log.warning("label tokens: %s", issue.message)
         return issues
@@ -337,7 +337,7 @@ class TokenKernel:
         """Return warnings about labels that share their deciding token or have none of their own."""
         warnings = []
         indistinct_labels: list[tuple[str, ...]] = []
-        for issue in self._audit(label_space, silent=True):
+        for issue in self._label_issues(label_space, log=False):
             if issue.kind == "shared-token":
                 indistinct_labels.append(issue.labels)
             else:
@@ -426,8 +426,8 @@ class TokenKernel:
                 labels = ()  # the prompts of a noisy channel contain the labels
             # A prompt that cannot be read fails later, with its own message.
             with contextlib.suppress(PromptError):
-                reading = self._read([prompts_of_query], labels, new_tokens)
-                dropped_counts += reading.dropped
+                tokenized = self._tokenize([prompts_of_query], labels, new_tokens)
+                dropped_counts += tokenized.dropped
 
         shortened_prompts = sum(count > 0 for count in dropped_counts)
         if not shortened_prompts:
@@ -462,10 +462,13 @@ class TokenKernel:
             raise OutputError(self._with_reason(str(error))) from None
 
     def _masses(self, log_probabilities: Sequence[Sequence[float]]) -> list[float]:
-        """Return the total probability of the labels for each row of their log-probabilities.
+        """Return for each prompt the total probability of its labels, ``sum of exp(log-probability)``.
+
+        Args:
+            log_probabilities: For each prompt, the log-probability of each label.
 
         Raises:
-            OutputError: A row is not finite.
+            OutputError: A log-probability is NaN.
         """
         masses = []
         for row in log_probabilities:
@@ -496,114 +499,120 @@ class TokenKernel:
 
     # The three ways to score labels
 
-    def _read(
-        self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), new_tokens: int = 0, limited: bool = True
-    ) -> Reading:
-        """Return queries, each a list of prompts, as tokens.
+    def _tokenize(
+        self,
+        queries: Sequence[Sequence[str]],
+        labels: Sequence[str] = (),
+        new_tokens: int = 0,
+        apply_limit: bool = True,
+    ) -> TokenizedPrompts:
+        """Return the prompts of queries as tokens; those above the model's limit lose demonstrations, or are an error.
 
         Args:
-            queries: For each query, its prompts.
-            labels: Labels for which the limit of the model must leave room.
-            new_tokens: Number of generated tokens for which it must leave room.
-            limited: Whether the limit of the model is applied.
+            queries: For each query, its prompts: one, or one for each label of a noisy channel.
+            labels: Labels that are read after each prompt, for which the limit must leave room.
+            new_tokens: Number of generated tokens for which the limit must leave room.
+            apply_limit: Whether the limit of the model is applied.
         """
-        limit = self._limit() if limited else None
+        limit = self._limit() if apply_limit else None
         if limit is not None:
             limit -= max(new_tokens, self._least_new_tokens)
-        return self.format.read(queries, limit, labels)
+        return self.format.tokenize(queries, limit, labels)
 
-    def _read_prompts(
-        self, prompts: Sequence[str], labels: Sequence[str] = (), new_tokens: int = 0, limited: bool = True
-    ) -> Reading:
-        """Return prompts as tokens, each as a query with one prompt; see :meth:`_read`."""
-        return self._read([[prompt] for prompt in prompts], labels, new_tokens, limited)
+    def _tokenize_prompts(
+        self, prompts: Sequence[str], labels: Sequence[str] = (), new_tokens: int = 0, apply_limit: bool = True
+    ) -> TokenizedPrompts:
+        """Return prompts as tokens, each as a query of one prompt. Other arguments are those of :meth:`_tokenize`."""
+        return self._tokenize([[prompt] for prompt in prompts], labels, new_tokens, apply_limit)
 
     def _one_token_scores(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
-        """Return the scores of labels that one token decides: the logit of that token after the prompt.
+        """Return the scores of labels by one token of each: the score is the logit of that token after the prompt.
 
         Args:
             prompts: The prompts.
             label_space: The labels.
         """
-        reading = self._read_prompts(prompts)
-        issues = self._audit(label_space)
-        deciding = self.format.deciding(label_space)
-        # Where the tokenizer joins the blank at the end of a prompt to the labels, the model reads the prompt without
-        # its last tokens: ``overlap`` is their number, mostly 0.
-        sequences = reading.sequences(without_last=deciding.overlap)
-        logits = self._label_logits(sequences, deciding.tokens, totals=self.options.label_mass)
-        label_mass = self._token_masses(deciding.tokens, logits)
+        tokenized = self._tokenize_prompts(prompts)
+        issues = self._label_issues(label_space)
+        scoring = self.format.scoring_tokens(label_space)
+        # A blank at the end of a prompt that the tokenizer joins to the labels is not part of the prompt here.
+        sequences = tokenized.sequences(without_last=scoring.joined_prompt_tokens)
+        logits = self._label_logits(sequences, scoring.tokens, totals=self.options.label_mass)
+        label_mass = self._token_masses(scoring.tokens, logits)
         return LabelScores(
             probabilities=self._probabilities(logits.rows),
             log_scores=logits.rows,
             label_mass=label_mass,
             issues=issues,
-            dropped=reading.dropped,
+            dropped=tokenized.dropped,
         )
 
     def _whole_label_scores(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
-        """Return the scores of labels by the log-probabilities of all their tokens in the context of the prompt.
+        """Return the scores of labels by the log-probabilities of all their tokens after the prompt.
 
         The score of a label is the sum of these log-probabilities, or their mean with ``label_normalisation="mean"``.
         The label mass of a prompt is the sum of ``exp(sum of the log-probabilities)`` over the labels.
         """
-        issues = self._audit(label_space)
-        reading = self._read_prompts(prompts, label_space)
-        token_logs: Logs = []  # of each label after the first prompt, then of each label after the second one, ...
-        for scored in self._prompts_with_labels(reading, label_space):
-            token_logs += self._log_probabilities(scored.sequences, scored.starts, labels=True)
+        issues = self._label_issues(label_space)
+        tokenized = self._tokenize_prompts(prompts, label_space)
+        # Of each label after the first prompt, then of each label after the second one, ...
+        token_log_probabilities: Logs = []
+        for scored in self._prompts_with_labels(tokenized, label_space):
+            token_log_probabilities += self._log_probabilities(scored.sequences, scored.starts, labels=True)
 
-        log_probabilities = channel_scores(token_logs, len(label_space), mean=False)
         label_mass = None
         if self.options.label_mass:
-            label_mass = self._masses(log_probabilities)
-        scores = self._normalised(token_logs, label_space)
+            label_log_probabilities = channel_scores(token_log_probabilities, len(label_space), mean=False)
+            label_mass = self._masses(label_log_probabilities)
+        scores = self._normalised(token_log_probabilities, label_space)
         return LabelScores(
             probabilities=self._probabilities(scores),
             log_scores=scores,
             label_mass=label_mass,
             issues=issues,
-            dropped=reading.dropped,
+            dropped=tokenized.dropped,
         )
 
-    def _normalised(self, token_logs: Logs, label_space: Sequence[str]) -> list[list[float]]:
+    def _normalised(self, token_log_probabilities: Logs, label_space: Sequence[str]) -> list[list[float]]:
         """Return for each prompt the scores of its labels, by the rule of the option ``label_normalisation``.
 
         Args:
-            token_logs: The log-probabilities of the tokens of each label: those of the labels of the first prompt, then
-                those of the next one.
+            token_log_probabilities: The log-probabilities of the tokens of each label: those of the labels of the first
+                prompt, then those of the next one.
             label_space: The labels.
         """
         score_of = self.options.normalisation_rule.score
         label_count = len(label_space)
         rows = []
-        for start in range(0, len(token_logs), label_count):
-            logs_of_labels = token_logs[start : start + label_count]
-            rows.append([score_of(label, logs) for label, logs in zip(label_space, logs_of_labels, strict=True)])
+        for start in range(0, len(token_log_probabilities), label_count):
+            of_prompt = token_log_probabilities[start : start + label_count]
+            row = []
+            for label, log_probabilities in zip(label_space, of_prompt, strict=True):
+                row.append(score_of(label, log_probabilities))
+            rows.append(row)
         return rows
 
-    def _prompts_with_labels(self, reading: Reading, label_space: Sequence[str]) -> Iterator[ScoredSequences]:
-        """Yield the tokens of every prompt followed by every label, of which those of the label are scored.
+    def _prompts_with_labels(
+        self, tokenized: TokenizedPrompts, label_space: Sequence[str]
+    ) -> Iterator[ScoredSequences]:
+        """Yield every prompt followed by every label, as tokens of which those of the label are scored.
 
-        Each result has the sequences of some prompts, so that no more than about :data:`TOKENS_AT_ONCE` tokens are in
-        memory: those of the first prompt, one for each label, then those of the next one.
+        The sequences are those of the first prompt, one for each label, then those of the next one. Each result has
+        those of as many prompts as have about :data:`TOKENS_AT_ONCE` tokens, which limits the memory.
 
         Args:
-            reading: The prompts, one for each query.
+            tokenized: The prompts, one for each query.
             label_space: The labels.
         """
-        texts = [text for (text,) in reading.texts]
-        longest = max(len(tokens) for (tokens,) in reading.ids)
+        texts = [text for (text,) in tokenized.texts]
+        longest = max(len(tokens) for (tokens,) in tokenized.ids)
         tokens_per_prompt = longest * len(label_space)
         prompts_at_once = max(1, TOKENS_AT_ONCE // tokens_per_prompt)
         for first in range(0, len(texts), prompts_at_once):
-            some_texts = texts[first : first + prompts_at_once]
             sequences: list[Tokens] = []
             starts: list[int] = []
-            for prompt in self.format.continuations(some_texts, label_space, first):
-                # The first tokens, ``given`` in number, are those of the prompt. The last of them is the position
-                # before the first scored token.
-                position_before_label = prompt.given - 1
+            for prompt in self.format.continuations(texts[first : first + prompts_at_once], label_space, first):
+                position_before_label = prompt.prompt_length - 1
                 for sequence in prompt.sequences:
                     sequences.append(sequence)
                     starts.append(position_before_label)
@@ -618,25 +627,27 @@ class TokenKernel:
             variant: ``"paper"``: the sum over the tokens after the label; ``"0.1.1"``: the mean over all tokens.
         """
         self.format.refuse_chat("the noisy channel")
-        for index, query in enumerate(prompts):
-            check_channel(query, label_space, index)
-        reading = self._read(prompts)
-        scored = self._channel_sequences(reading, label_space, variant)
-        token_logs = self._log_probabilities(scored.sequences, scored.starts, labels=False)
-        scores = channel_scores(token_logs, len(label_space), mean=variant == "0.1.1")
+        for index, prompts_of_query in enumerate(prompts):
+            check_channel(prompts_of_query, label_space, index)
+        tokenized = self._tokenize(prompts)
+        scored = self._channel_sequences(tokenized, label_space, variant)
+        token_log_probabilities = self._log_probabilities(scored.sequences, scored.starts, labels=False)
+        scores = channel_scores(token_log_probabilities, len(label_space), mean=variant == "0.1.1")
         return LabelScores(
             probabilities=self._probabilities(scores),
             log_scores=scores,
             label_mass=None,
             issues=(),
-            dropped=reading.dropped,
+            dropped=tokenized.dropped,
         )
 
-    def _channel_sequences(self, reading: Reading, label_space: Sequence[str], variant: str) -> ScoredSequences:
+    def _channel_sequences(
+        self, tokenized: TokenizedPrompts, label_space: Sequence[str], variant: str
+    ) -> ScoredSequences:
         """Return the tokens of the prompts of a noisy channel, with the position from which on they are scored.
 
         Args:
-            reading: For each query, one prompt for each label.
+            tokenized: For each query, one prompt for each label.
             label_space: The labels.
             variant: ``"paper"``: the tokens after the label are scored; ``"0.1.1"``: all tokens but the first.
 
@@ -644,9 +655,9 @@ class TokenKernel:
             The prompts of the first query, in the order of the labels, then those of the next one.
         """
         sequences: list[Tokens] = []
-        for prompts_of_query in reading.ids:
+        for prompts_of_query in tokenized.ids:
             sequences += prompts_of_query
-        starts = self.format.channel_starts(reading, label_space, variant)
+        starts = self.format.channel_starts(tokenized, label_space, variant)
         return ScoredSequences(sequences, starts)
 
     # Forecasts
@@ -676,33 +687,36 @@ class TokenKernel:
             runs = self._planned_runs(prompts, label_space, new_tokens, features)
 
         generated_per_sequence = max(new_tokens, self._least_new_tokens)
-        if not self._keeps_prefix:
-            kept = ()
-        tokens = 0
-        positions = 0
-        output_tokens = 0
+        sequence_in_cache = kept if self._keeps_prefix else ()
+        read_tokens = 0
+        computed_positions = 0
+        generated_tokens = 0
         for run in runs:
-            tokens += sum(len(sequence) for sequence in run.sequences)
+            read_tokens += sum(len(sequence) for sequence in run.sequences)
             # A position is computed once for all sequences that begin alike, and not at all if it is in the cache.
-            positions_in_cache = len(kept)
-            positions += distinct_positions([kept, *run.sequences]) - positions_in_cache
-            output_tokens += generated_per_sequence * len(run.sequences)
+            all_positions = distinct_positions([sequence_in_cache, *run.sequences])
+            computed_positions += all_positions - len(sequence_in_cache)
+            generated_tokens += generated_per_sequence * len(run.sequences)
             if self._keeps_prefix:
                 # Sequences are computed in sorted order, so the last one is in the cache for the next run.
-                kept = max(run.sequences)
+                sequence_in_cache = max(run.sequences)
+        longest_sequence = max(run.longest for run in runs)
         return Forecast(
-            tokens=tokens,
-            positions=positions,
-            output_tokens=output_tokens,
-            longest_prompt=max(run.longest for run in runs) + generated_per_sequence,
+            tokens=read_tokens,
+            positions=computed_positions,
+            output_tokens=generated_tokens,
+            longest_prompt=longest_sequence + generated_per_sequence,
             limit=self._limit(),
-            kept=kept,
+            kept=sequence_in_cache,
         )
 
     def _planned_runs(
         self, prompts: Sequence[Any], label_space: Sequence[str], new_tokens: int, features: Collection[str]
     ) -> list[PlannedRun]:
         """Return the runs of the model that compute features of prompts, or continue them.
+
+        Features that can be read off the last position of a prompt share a run. Labels that are scored otherwise have
+        runs of their own.
 
         Args:
             prompts: The prompts, at least one; for a noisy channel, for each query a list of prompts.
@@ -713,70 +727,75 @@ class TokenKernel:
         is_channel = not isinstance(prompts[0], str)
         needs_labels = not new_tokens and not LABEL_FEATURES.isdisjoint(features)
         needs_states = not STATE_FEATURES.isdisjoint(features)
-        labels_need_own_run = is_channel or (needs_labels and self.options.scores_all_tokens)
-        if not labels_need_own_run:
-            # One token scores each label: its logit is read off the run over the prompts, as all other features are.
-            labels_by_token = label_space if needs_labels else None
-            return list(self._planned_prompts(prompts, labels_by_token, new_tokens, features))
-
         if is_channel:
-            runs = list(self._planned_channel(prompts, label_space))
-        else:
+            runs = [self._planned_channel(prompts, label_space)]
+        elif needs_labels and self.options.scores_all_tokens:
             runs = list(self._planned_whole_labels(prompts, label_space))
+        elif needs_labels:
+            return self._planned_prompts(prompts, label_space, new_tokens, features)
+        else:
+            return self._planned_prompts(prompts, None, new_tokens, features)
         if needs_states:
             runs += self._planned_prompts(prompts, None, new_tokens, features)
         return runs
 
     @property
-    def _forecasts_limited(self) -> bool:
+    def _limits_forecasts(self) -> bool:
         """Whether forecasts apply the limit of the model: they count a prompt in full that would be an error."""
         return self.options.on_too_long != "error"
 
-    def _planned_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str]) -> Iterator[PlannedRun]:
-        """Yield the one run of a noisy channel, in which the prompts of all queries and labels are scored."""
-        reading = self._read(prompts, limited=self._forecasts_limited)
-        scored = self._channel_sequences(reading, label_space, self.options.variant)
-        sequences = self._computed(scored.sequences, scored.starts, labels=False)
-        yield PlannedRun(sequences, longest=max(map(len, scored.sequences)))
+    def _planned_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str]) -> PlannedRun:
+        """Return the run of a noisy channel, in which the prompts of all queries and labels are scored."""
+        tokenized = self._tokenize(prompts, apply_limit=self._limits_forecasts)
+        scored = self._channel_sequences(tokenized, label_space, self.options.variant)
+        read_sequences = self._tokens_to_read(scored.sequences, scored.starts, labels=False)
+        longest = max(len(sequence) for sequence in scored.sequences)
+        return PlannedRun(read_sequences, longest)
 
     def _planned_whole_labels(self, prompts: Sequence[str], label_space: Sequence[str]) -> Iterator[PlannedRun]:
-        """Yield the runs in which all tokens of each label are scored."""
-        reading = self._read_prompts(prompts, label_space, limited=self._forecasts_limited)
-        for scored in self._prompts_with_labels(reading, label_space):
-            sequences = self._computed(scored.sequences, scored.starts, labels=True)
-            # The last token of a label is the one that a request generates, if each has to generate one.
-            yield PlannedRun(sequences, longest=max(map(len, scored.sequences)) - self._least_new_tokens)
+        """Yield the runs in which each prompt is followed by each label, and all tokens of the labels are scored."""
+        tokenized = self._tokenize_prompts(prompts, label_space, apply_limit=self._limits_forecasts)
+        for scored in self._prompts_with_labels(tokenized, label_space):
+            read_sequences = self._tokens_to_read(scored.sequences, scored.starts, labels=True)
+            longest = max(len(sequence) for sequence in scored.sequences)
+            # The forecast adds the tokens that every request generates. Here, the last token of a label is one of them.
+            yield PlannedRun(read_sequences, longest - self._least_new_tokens)
 
     def _planned_prompts(
-        self, prompts: Sequence[str], labels_by_token: Sequence[str] | None, new_tokens: int, features: Collection[str]
-    ) -> Iterator[PlannedRun]:
-        """Yield the runs over prompts alone: for labels that one token scores, states, losses, or generation.
+        self,
+        prompts: Sequence[str],
+        scored_labels: Sequence[str] | None,
+        new_tokens: int,
+        features: Collection[str],
+    ) -> list[PlannedRun]:
+        """Return the one or two runs over prompts alone: for labels that one token scores, states, losses, or texts.
 
         Where the tokenizer joins the end of a prompt to the labels, labels are scored after the prompt without its last
         tokens, and states are those after the whole prompt. Features of both kinds need two runs then, otherwise one.
 
         Args:
             prompts: The prompts.
-            labels_by_token: The labels, if one token scores each; None if no label is scored here.
+            scored_labels: The labels, if one token scores each; None if no label is scored here.
             new_tokens: Maximum number of tokens to generate.
             features: What is computed of each prompt.
         """
-        cut_tokens = 0  # tokens at the end of each prompt that belong to the labels
-        if labels_by_token is not None:
-            cut_tokens = self.format.deciding(labels_by_token).overlap
-        reading = self._read_prompts(prompts, new_tokens=new_tokens, limited=self._forecasts_limited)
-        whole_prompts = reading.sequences()
-        cut_prompts: Sequence[Tokens] = reading.sequences(without_last=cut_tokens)
+        joined_tokens = 0  # at the end of each prompt
+        if scored_labels is not None:
+            joined_tokens = self.format.scoring_tokens(scored_labels).joined_prompt_tokens
+        tokenized = self._tokenize_prompts(prompts, new_tokens=new_tokens, apply_limit=self._limits_forecasts)
+        whole_prompts: Sequence[Tokens] = tokenized.sequences()
         needs_states = not STATE_FEATURES.isdisjoint(features)
-        needs_second_run = needs_states and cut_tokens > 0
-        read_prompts = whole_prompts if needs_second_run else cut_prompts
-        longest = max(len(sequence) for sequence in read_prompts)
+        read_prompts: Sequence[Tokens] = tokenized.sequences(without_last=joined_tokens)
+        needs_second_run = needs_states and joined_tokens > 0
+        longest_prompts = whole_prompts if needs_second_run else read_prompts
+        longest = max(len(sequence) for sequence in longest_prompts)
 
         if "losses" in features:
-            cut_prompts = self._computed(cut_prompts, [0] * len(cut_prompts), labels=False)
-        yield PlannedRun(cut_prompts, longest)
+            read_prompts = self._tokens_to_read(read_prompts, [0] * len(read_prompts), labels=False)
+        runs = [PlannedRun(read_prompts, longest)]
         if needs_second_run:
-            yield PlannedRun(whole_prompts, longest)
+            runs.append(PlannedRun(whole_prompts, longest))
+        return runs
 
     # Losses and texts
 
@@ -794,12 +813,13 @@ class TokenKernel:
         """
         self.format.refuse_chat("a loss")
         with self._running(texts):
-            sequences = self._read_prompts(texts).sequences()
+            sequences = self._tokenize_prompts(texts).sequences()
             for index, tokens in enumerate(sequences):
                 if len(tokens) < 2:
                     raise PromptError(f"text {index} has one token only, so no token has a loss", index)
-            token_logs = self._log_probabilities(sequences, [0] * len(sequences), labels=False)
-        return [-math.fsum(row) / len(row) for row in token_logs]
+            positions_before_scored = [0] * len(sequences)  # all tokens but the first are scored
+            rows = self._log_probabilities(sequences, positions_before_scored, labels=False)
+        return [-math.fsum(log_probabilities) / len(log_probabilities) for log_probabilities in rows]
 
     def generate(
         self,
@@ -828,11 +848,11 @@ class TokenKernel:
         if choices and not hasattr(self.options, "guided"):
             raise ArgumentError(f"choices: got {list(choices)!r:.80} for a kernel without guided texts. Use vllm:")
         with self._running(prompts):
-            reading = self._read_prompts(prompts, new_tokens=max_new_tokens)
+            tokenized = self._tokenize_prompts(prompts, new_tokens=max_new_tokens)
             sampling = {"temperature": temperature, "seed": seed}
-            texts = self._continued(reading.sequences(), max_new_tokens, stop, sampling, choices)
+            texts = self._continued(tokenized.sequences(), max_new_tokens, stop, sampling, choices)
         replies: list[str] = []
-        for text, (prompt,), dropped in zip(texts, reading.texts, reading.dropped, strict=True):
+        for text, (prompt,), dropped in zip(texts, tokenized.texts, tokenized.dropped, strict=True):
             content = text
             template_begins_reasoning = self.options.is_chat and prompt.rstrip().endswith(THOUGHT)
             if template_begins_reasoning:

@@ -29,8 +29,8 @@ CALL_COST = 48
 CACHE_COPY_COST = 1 / 40
 """Cost of handing one cached position to one more call, in positions. Used for planning only."""
 
-Picks = Mapping[int, tuple[int, ...]]
-"""By the number of a sequence, the indexes of its wanted positions among those of a row or of a batch, in order."""
+IndexesBySequence = Mapping[int, tuple[int, ...]]
+"""By the index of a sequence in the run, the indexes of its wanted positions in a row or batch, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,21 @@ class _Boundary:
     shared: int
 
 
+@dataclass(slots=True)
+class _RowRange:
+    """A row of sequences that are neighbours in sorted order.
+
+    Attributes:
+        first: The index of the first sequence.
+        end: The index after the last one.
+        size: The number of positions of the row, without the cached prefix.
+    """
+
+    first: int
+    end: int
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class TrieRow:
     """A part of the trie, laid out depth first.
@@ -53,31 +68,31 @@ class TrieRow:
     Attributes:
         tokens: The token at each position of the row.
         depths: Position number of each token in its sequence, from 0.
-        picks: By the number of a sequence, the indexes in this row of its wanted positions, in order.
+        wanted_positions: By the index of a sequence in the run, its positions in this row whose states are wanted.
         prefix: Tokens before the row, whose keys and values are cached; empty for rows that start at the beginning.
     """
 
     tokens: Sequence[int]
     depths: Sequence[int]
-    picks: Picks
+    wanted_positions: IndexesBySequence
     prefix: tuple[int, ...] = ()
 
     @property
-    def chain(self) -> int:
+    def unbranched_length(self) -> int:
         """The number of positions before a second branch begins: up to there, the row is one plain sequence.
 
         In a plain sequence, each position is one deeper than the one before, and attends to all before it.
         """
         for index, depth in enumerate(self.depths):
-            depth_in_chain = len(self.prefix) + index
-            if depth != depth_in_chain:
+            depth_in_plain_sequence = len(self.prefix) + index
+            if depth != depth_in_plain_sequence:
                 return index
         return len(self.depths)
 
     @property
-    def is_chain(self) -> bool:
+    def is_unbranched(self) -> bool:
         """Whether the row is one plain sequence."""
-        return self.chain == len(self.tokens)
+        return self.unbranched_length == len(self.tokens)
 
     def subtree_ends(self) -> list[int]:
         """Return for each position of the row the index that follows the last position of its subtree.
@@ -86,7 +101,7 @@ class TrieRow:
         ``i`` itself, if and only if ``j <= i < ends[j]``.
 
         Example:
-            >>> TrieRow(tokens=(5, 6, 7, 8), depths=(0, 1, 2, 1), picks={}).subtree_ends()
+            >>> TrieRow(tokens=(5, 6, 7, 8), depths=(0, 1, 2, 1), wanted_positions={}).subtree_ends()
             [4, 3, 3, 4]
         """
         position_count = len(self.depths)
@@ -124,18 +139,18 @@ def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
     return low
 
 
-def without_last(sequences: Sequence[tuple[int, ...]], wanted_from: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return sequences without their last token, whose hidden state predicts nothing that is scored.
+def without_last(sequences: Sequence[tuple[int, ...]], first_wanted: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return token sequences without their last token, whose hidden state predicts no token of the sequence.
 
     A sequence keeps its last token if that is the first position whose state is wanted.
 
     Args:
         sequences: Token sequences.
-        wanted_from: For each sequence, the first position whose hidden state is wanted.
+        first_wanted: For each sequence, the first position whose hidden state is wanted.
     """
     shortened = []
-    for sequence, first_wanted in zip(sequences, wanted_from, strict=True):
-        length = max(len(sequence) - 1, first_wanted + 1)
+    for sequence, first_position in zip(sequences, first_wanted, strict=True):
+        length = max(len(sequence) - 1, first_position + 1)
         shortened.append(sequence[:length])
     return shortened
 
@@ -161,112 +176,119 @@ def distinct_positions(sequences: Sequence[Any]) -> int:
 
 def lay_out(
     sequences: Sequence[tuple[int, ...]],
-    numbers: Mapping[tuple[int, ...], Sequence[int]],
-    wanted_from: Sequence[int],
+    indexes_by_sequence: Mapping[tuple[int, ...], Sequence[int]],
+    first_wanted: Sequence[int],
     prefix: tuple[int, ...],
 ) -> TrieRow:
-    """Return one row with the positions of sequences after a prefix that they share, each distinct position once.
+    """Return one row with the positions of token sequences after a common prefix, each distinct position once.
 
     Args:
         sequences: Token sequences, sorted and distinct. All of them begin with the prefix.
-        numbers: By sequence, its numbers: equal sequences are computed once.
-        wanted_from: By number, the first position whose hidden state is wanted, which is not in the prefix.
+        indexes_by_sequence: The indexes of each sequence in the run, several where equal sequences are computed once.
+        first_wanted: By index in the run, the first position whose hidden state is wanted, which is not in the prefix.
         prefix: The tokens before the row.
 
     Example:
         >>> lay_out([(1, 2, 3), (1, 2, 4)], {(1, 2, 3): [0], (1, 2, 4): [1]}, [1, 2], ())
-        TrieRow(tokens=[1, 2, 3, 4], depths=[0, 1, 2, 2], picks={0: (1, 2), 1: (3,)}, prefix=())
+        TrieRow(tokens=[1, 2, 3, 4], depths=[0, 1, 2, 2], wanted_positions={0: (1, 2), 1: (3,)}, prefix=())
     """
     tokens: list[int] = []
     depths: list[int] = []
-    picks: dict[int, tuple[int, ...]] = {}
-    # For each token of the current sequence after the prefix, its index in the row.
-    indexes_of_sequence: list[int] = []
+    wanted_positions: dict[int, tuple[int, ...]] = {}
+    # For each token of the current sequence after the prefix, its position in the row.
+    positions_in_row: list[int] = []
     previous_sequence = prefix
     for sequence in sequences:
         # In sorted order, a sequence shares its beginning with the one before, whose tokens are in the row already.
         shared = shared_length(previous_sequence, sequence)
         shared_after_prefix = shared - len(prefix)
-        del indexes_of_sequence[shared_after_prefix:]
+        del positions_in_row[shared_after_prefix:]
         # The tokens that follow are new: they are added at the end of the row.
-        new_tokens = sequence[shared:]
-        first_new_index = len(tokens)
-        tokens += new_tokens
+        first_new_position = len(tokens)
+        tokens += sequence[shared:]
         depths += range(shared, len(sequence))
-        indexes_of_sequence += range(first_new_index, len(tokens))
-        for number in numbers[sequence]:
-            first_wanted = wanted_from[number] - len(prefix)
-            picks[number] = tuple(indexes_of_sequence[first_wanted:])
+        positions_in_row += range(first_new_position, len(tokens))
+        for index in indexes_by_sequence[sequence]:
+            first_wanted_after_prefix = first_wanted[index] - len(prefix)
+            wanted_positions[index] = tuple(positions_in_row[first_wanted_after_prefix:])
         previous_sequence = sequence
-    return TrieRow(tokens, depths, picks, prefix)
+    return TrieRow(tokens, depths, wanted_positions, prefix)
 
 
-def joined(
-    sequences: Sequence[tuple[int, ...]], base: int, row_tokens: int, attention_weight: float, call_cost: float
+def grouped_into_rows(
+    sequences: Sequence[tuple[int, ...]],
+    prefix_length: int,
+    row_tokens: int,
+    attention_weight: float,
+    row_cost: float,
 ) -> list[Sequence[tuple[int, ...]]]:
-    """Divide sorted sequences into rows so that the cost of computing them is small, and return those of each row.
+    """Divide sorted token sequences into rows that cost little to compute, and return the sequences of each row.
 
     At first, each sequence is a row. A greedy search visits the boundaries between neighbours, first the one where they
     share most, and joins the two rows on its sides if the joined row fits and costs less.
 
-    A row of N positions after a prefix of P positions costs ``N + w N (N + P)``, where w is the weight of attention. If
-    rows of L and R positions that share S are joined, the new row has N = L + R - S positions, and this much is
-    gained::
-
-        S + (cost of one call) + w (L L + R R + S P - N N)
-
     Args:
         sequences: Token sequences, sorted and distinct.
-        base: Length of the cached prefix with which all of them begin; its positions are in no row.
-        row_tokens: Most positions of a row.
+        prefix_length: Length of the cached prefix with which all of them begin; its positions are in no row.
+        row_tokens: Maximum number of positions of a row.
         attention_weight: Cost of one attended pair of positions, in units of one position outside attention.
-        call_cost: Cost of one more row, in positions, where rows cannot be batched.
+        row_cost: Cost of one more row, in positions, where rows cannot be batched.
     """
-    cost_of_call = call_cost
-    if base > 0:
-        cost_of_call += CALL_COST + base * CACHE_COPY_COST
+    cost_of_call = row_cost
+    if prefix_length > 0:
+        cost_of_call += CALL_COST + prefix_length * CACHE_COPY_COST
 
-    # A row is a range of neighbours, from its first to its last sequence. Entries of these lists are right, and read,
-    # where a sequence is now the first (or the last) one of a row.
-    last_of_row = list(range(len(sequences)))  # by the first sequence of a row
-    first_of_row = list(range(len(sequences)))  # by the last sequence of a row
-    size_of_row = [len(sequence) - base for sequence in sequences]  # in positions, by the first sequence of a row
-    for boundary in _boundaries(sequences, base):
+    row_by_first: dict[int, _RowRange] = {}  # by the index of the first sequence, in ascending order
+    row_by_end: dict[int, _RowRange] = {}  # by the index after the last sequence
+    for index, sequence in enumerate(sequences):
+        row = _RowRange(first=index, end=index + 1, size=len(sequence) - prefix_length)
+        row_by_first[row.first] = row
+        row_by_end[row.end] = row
+
+    for boundary in _boundaries(sequences, prefix_length):
         if boundary.shared <= 0 and cost_of_call == 0:
             break  # nothing is gained here, nor at the boundaries that follow
-        left_first = first_of_row[boundary.index - 1]
-        right_first = boundary.index
-        right_last = last_of_row[right_first]
-        # The gain by the formula above: L is left_size, R right_size, S boundary.shared, P base, N joined_size.
-        left_size = size_of_row[left_first]
-        right_size = size_of_row[right_first]
-        joined_size = left_size + right_size - boundary.shared
-        pairs_apart = left_size * left_size + right_size * right_size + boundary.shared * base  # L L + R R + S P
-        saved_pairs = pairs_apart - joined_size * joined_size
+        left = row_by_end[boundary.index]
+        right = row_by_first[boundary.index]
+        joined_size = left.size + right.size - boundary.shared
+        saved_pairs = _saved_pairs(left.size, right.size, boundary.shared, prefix_length)
+        # Two rows cost more than the joined one by the positions that they share, a call, and attended pairs.
         gain = boundary.shared + cost_of_call + attention_weight * saved_pairs
         if joined_size <= row_tokens and gain > 0:
-            size_of_row[left_first] = joined_size
-            last_of_row[left_first] = right_last
-            first_of_row[right_last] = left_first
-
-    rows = []
-    row_first = 0
-    while row_first < len(sequences):
-        row_last = last_of_row[row_first]
-        rows.append(sequences[row_first : row_last + 1])
-        row_first = row_last + 1
-    return rows
+            del row_by_end[left.end], row_by_first[right.first]
+            left.end = right.end
+            left.size = joined_size
+            row_by_end[left.end] = left
+    return [sequences[row.first : row.end] for row in row_by_first.values()]
 
 
-def _boundaries(sequences: Sequence[tuple[int, ...]], base: int) -> list[_Boundary]:
+def _saved_pairs(left: int, right: int, shared: int, prefix_length: int) -> int:
+    """Return how many attended pairs of positions fewer there are if two rows are joined to one.
+
+    A row of N positions after a prefix of P positions has ``N (N + P)`` pairs. With L and R positions that share S, the
+    joined row has ``N = L + R - S`` positions, so that::
+
+        L (L + P) + R (R + P) - N (N + P)  =  L L + R R + S P - N N
+
+    Args:
+        left: The number of positions L of the first row.
+        right: The number of positions R of the second row.
+        shared: The number of positions S that are in both.
+        prefix_length: The length P of the cached prefix.
+    """
+    joined = left + right - shared
+    return left * left + right * right + shared * prefix_length - joined * joined
+
+
+def _boundaries(sequences: Sequence[tuple[int, ...]], prefix_length: int) -> list[_Boundary]:
     """Return the boundaries between neighbouring sequences, those first where the neighbours share most.
 
     Args:
         sequences: Token sequences, sorted and distinct.
-        base: Length of the prefix with which all of them begin.
+        prefix_length: Length of the prefix with which all of them begin.
     """
     boundaries = []
     for index, (left, right) in enumerate(pairwise(sequences), start=1):
-        boundaries.append(_Boundary(index, shared=shared_length(left, right) - base))
+        boundaries.append(_Boundary(index, shared=shared_length(left, right) - prefix_length))
     boundaries.sort(key=lambda boundary: (-boundary.shared, boundary.index))
     return boundaries

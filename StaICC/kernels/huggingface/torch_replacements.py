@@ -51,14 +51,14 @@ def uses_onednn() -> bool:
 
 
 @functools.cache
-def _redirection() -> Any:
-    """Return a class of contexts in which functions of torch are replaced: ``with Redirection(replacements): ...``.
+def _replacement_class() -> Any:
+    """Return a class of contexts in which functions of torch are replaced; its argument are the replacements.
 
     The class is made in the first call of this function, because its base class is imported from torch.
     """
     from torch.overrides import TorchFunctionMode
 
-    class Redirection(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
+    class Replacement(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         """Inside this context, other functions are called instead of some of torch."""
 
         def __init__(self, replacements: Mapping[Any, Callable[..., Any]]) -> None:
@@ -81,7 +81,17 @@ def _redirection() -> Any:
                 return function(*args)
             return function(*args, **kwargs)
 
-    return Redirection
+    return Replacement
+
+
+def _replaced(replacements: Mapping[Any, Callable[..., Any]]) -> Any:
+    """Return a context in which functions of torch are replaced, in the current thread.
+
+    Args:
+        replacements: The functions that are called, by the functions of torch that they replace.
+    """
+    context_class = _replacement_class()
+    return context_class(replacements)
 
 
 # Matrix products
@@ -89,7 +99,7 @@ def _redirection() -> Any:
 
 def fast_products() -> Any:
     """Return a context in which oneDNN computes matrix products where it can."""
-    return _redirection()(_products())
+    return _replaced(_products())
 
 
 @functools.cache
@@ -161,44 +171,52 @@ class Segment:
     mask: Any
 
 
-_current = threading.local()
-"""The mask and the segments of the thread: the attribute ``work``, while :func:`segmented_attention` is open."""
+@dataclass(frozen=True, slots=True)
+class _Segmentation:
+    """What :func:`segmented_attention` was opened with: the mask of the calls of attention, and their segments."""
+
+    mask: Any
+    segments: Sequence[Segment]
+
+
+_thread = threading.local()
+"""Has the attribute ``segmentation`` in each thread in which :func:`segmented_attention` is open."""
 
 
 @contextlib.contextmanager
 def segmented_attention(mask: Any, segments: Sequence[Segment]) -> Iterator[None]:
     """Open a context in which calls of attention with a certain mask are computed segment by segment.
 
-    The functions inside the context (:func:`_attend`) find mask and segments in ``_current.work``. Each thread has its
-    own, and contexts may be nested.
+    The function that computes them (:func:`_attention_by_segments`) finds mask and segments in
+    ``_thread.segmentation``. Each thread has its own, and contexts may be nested.
 
     Args:
         mask: The mask by which these calls are recognised, of shape (1, 1, positions, positions). Its values are not
             used.
         segments: The segments, in order. Together they have all positions.
     """
-    work_before = getattr(_current, "work", None)
-    _current.work = mask, segments
+    outer_segmentation = getattr(_thread, "segmentation", None)
+    _thread.segmentation = _Segmentation(mask, segments)
     try:
-        with _redirection()(_attention()):
+        with _replaced(_replacement_of_attention()):
             yield
     finally:
-        _current.work = work_before
+        _thread.segmentation = outer_segmentation
 
 
-def _attend(
+def _attention_by_segments(
     query: Any,
     key: Any,
     value: Any,
     attn_mask: Any = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    **more: Any,
+    **further: Any,
 ) -> Any:
-    """Return attention as ``scaled_dot_product_attention`` computes it, or segment by segment for a certain mask.
+    """Return what torch's ``scaled_dot_product_attention`` returns; for the mask of a segmentation, segment by segment.
 
-    That mask is the one with which :func:`segmented_attention` was opened in this thread. The positions of
-    a segment then attend from the beginning of their row on, with the mask of the segment.
+    That mask is the one with which :func:`segmented_attention` was opened in this thread. The positions of a segment
+    attend to positions from the beginning of their row to the end of the segment, with the mask of the segment.
 
     Args:
         query: The queries, of shape (..., heads, positions, width).
@@ -207,15 +225,15 @@ def _attend(
         attn_mask: The mask of the call, or None.
         dropout_p: The share of attention weights that are dropped in training.
         is_causal: Whether each position attends to those before it; there is no mask then.
-        **more: Further arguments of torch's function.
+        **further: Further arguments of torch's function.
     """
     attention = torch.nn.functional.scaled_dot_product_attention
-    mask_of_segments, segments = _current.work  # set by segmented_attention
-    if is_causal or not _is_whole_mask(attn_mask, mask_of_segments, query, key):
-        return attention(query, key, value, attn_mask, dropout_p, is_causal, **more)
+    segmentation: _Segmentation = _thread.segmentation
+    if is_causal or not _is_mask_of_segmentation(attn_mask, segmentation.mask, query, key):
+        return attention(query, key, value, attn_mask, dropout_p, is_causal, **further)
 
     outputs = []
-    for segment in segments:
+    for segment in segmentation.segments:
         attending = slice(segment.start, segment.end)
         attended = slice(segment.row_start, segment.end)
         output = attention(
@@ -225,10 +243,10 @@ def _attend(
             attn_mask=segment.mask,
             dropout_p=dropout_p,
             is_causal=segment.mask is None,
-            **more,
+            **further,
         )
+        # (..., positions, heads, width): torch has it in this order in memory, so joining copies whole blocks.
         outputs.append(_heads_and_positions_swapped(output))
-    # The outputs are (..., positions, heads, width) now, as torch has them in memory: joining them copies whole blocks.
     joined_outputs = torch.cat(outputs, -3)
     return _heads_and_positions_swapped(joined_outputs)
 
@@ -238,12 +256,12 @@ def _heads_and_positions_swapped(tensor: Any) -> Any:
     return tensor.transpose(-3, -2)
 
 
-def _is_whole_mask(attn_mask: Any, mask: Any, query: Any, key: Any) -> bool:
-    """Return whether a call of attention is one that is computed by segments: its mask is the mask of the segments.
+def _is_mask_of_segmentation(attn_mask: Any, mask: Any, query: Any, key: Any) -> bool:
+    """Return whether the mask of a call of attention is the mask with which :func:`segmented_attention` was opened.
 
     Args:
         attn_mask: The mask of the call, or None.
-        mask: The mask with which :func:`segmented_attention` was opened, for all positions.
+        mask: The mask of the segmentation, for all positions.
         query: The queries of the call, (..., positions, width).
         key: The keys of the call.
     """
@@ -263,17 +281,18 @@ _SCHEMA = (
 
 
 @functools.cache
-def _attention() -> dict[Any, Callable[..., Any]]:
-    """Return a mapping with one entry: the function that takes the place of ``scaled_dot_product_attention``.
+def _replacement_of_attention() -> dict[Any, Callable[..., Any]]:
+    """Return the function that takes the place of ``scaled_dot_product_attention``, by the function that it replaces.
 
-    It is :func:`_attend`, which the compiler of torch cannot follow. In compiled code it is called as an operator: the
-    compiler does not look into it, and calls ``empty_result`` to learn the shape of its result and the layout in
-    memory. These must always be the same, so the operator is ``attend_in_fixed_layout``.
+    It is :func:`_attention_by_segments`, but torch's compiler cannot follow that one. In compiled code, it is called as
+    an operator of its own, into which the compiler does not look. The compiler must know the shape of an operator's
+    result and its layout in memory beforehand. So the operator has a fixed layout, and a second function that returns
+    an empty result.
     """
 
-    def attend_in_fixed_layout(*args: Any, **kwargs: Any) -> Any:
+    def attention_in_fixed_layout(*args: Any, **kwargs: Any) -> Any:
         """Return attention, (..., heads, positions, width), which is in memory as (..., positions, heads, width)."""
-        in_memory = _heads_and_positions_swapped(_attend(*args, **kwargs)).contiguous()
+        in_memory = _heads_and_positions_swapped(_attention_by_segments(*args, **kwargs)).contiguous()
         return _heads_and_positions_swapped(in_memory)
 
     def empty_result(query: Any, *args: Any, **kwargs: Any) -> Any:
@@ -282,19 +301,19 @@ def _attention() -> dict[Any, Callable[..., Any]]:
         in_memory = torch.empty_like(swapped_query, memory_format=torch.contiguous_format)
         return _heads_and_positions_swapped(in_memory)
 
-    # The compiler follows functions, but not the import of a package, so this one is looked up here.
-    is_compiling = torch.compiler.is_compiling
-    operator: Any = attend_in_fixed_layout
+    operator: Any = attention_in_fixed_layout
     if hasattr(torch.library, "custom_op"):  # since torch 2.4
         operator = torch.library.custom_op(
-            "staicc::segmented_attention", attend_in_fixed_layout, mutates_args=(), schema=_SCHEMA
+            "staicc::segmented_attention", attention_in_fixed_layout, mutates_args=(), schema=_SCHEMA
         )
         operator.register_fake(empty_result)
+    # The compiler follows functions, but not the import of a package, so this one is looked up here.
+    is_compiling = torch.compiler.is_compiling
 
     def attention(*args: Any, **kwargs: Any) -> Any:
         """Return attention by segments; the arguments are those of ``scaled_dot_product_attention``."""
         if is_compiling():
             return operator(*args, **kwargs)
-        return _attend(*args, **kwargs)
+        return _attention_by_segments(*args, **kwargs)
 
     return {torch.nn.functional.scaled_dot_product_attention: attention}

@@ -144,7 +144,8 @@ def batch_reply(where: str, record: Mapping[str, Any], models: dict[str, str]) -
     Args:
         where: The file and the line, for messages.
         record: The record.
-        models: By the models that replied before, the file and line of the first reply; that of this reply is added.
+        models: The models that replied in the records before, each with the file and line of its first reply. The
+            model of this record is added. A second model is an error.
 
     Returns:
         The ``custom_id``, and the ``reply`` (empty if the provider withheld it) or why there is none.

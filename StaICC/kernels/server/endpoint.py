@@ -455,7 +455,7 @@ def _check_next_tokens(tokens: Mapping[str, float], requested_count: int) -> Non
 
 
 def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], unlisted: Unlisted) -> list[float]:
-    """Score labels by the listed next tokens that begin them.
+    """Score labels by a server's list of the most probable next tokens: by those that begin the label.
 
     Args:
         tokens: Log-probabilities of the listed tokens (:func:`next_tokens`).
@@ -476,36 +476,50 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         >>> [round(math.exp(score), 6) for score in next_token_scores(tokens, ["negative", "positive"], "refuse")]
         [0.125, 0.75]
     """
-    # For each label, the listed tokens that count for it alone ("own"), and those that may begin it ("shared").
-    listed = listed_tokens_of_labels(tokens, label_space)
+    tokens_by_label = listed_tokens_of_labels(tokens, label_space)
     bound_of_unlisted_token = _bound_of_unlisted_token(tokens)
     scores = []
     missing_labels = []
     best_listed_score = -math.inf
-    for label, label_tokens in zip(label_space, listed, strict=True):
-        if label_tokens.own:
-            score = log_sum_exp(label_tokens.own)
+    for label, tokens_of_label in zip(label_space, tokens_by_label, strict=True):
+        if tokens_of_label.unambiguous:
+            score = log_sum_exp(tokens_of_label.unambiguous)
             best_listed_score = max(best_listed_score, score)
         else:
-            # An upper bound: an unlisted token may begin the label, and all tokens that it shares may be its own.
-            score = log_sum_exp([bound_of_unlisted_token, *label_tokens.shared])
+            # An upper bound: a token that is not listed may begin the label, and all ambiguous ones may belong to it.
+            score = log_sum_exp([bound_of_unlisted_token, *tokens_of_label.ambiguous])
             missing_labels.append(label)
         scores.append(score)
 
-    for label, label_tokens, score in zip(label_space, listed, scores, strict=True):
-        if _is_indistinct(label_tokens, score, best_listed_score, unlisted):
-            raise NoMatch(
-                f"the next token does not tell the label {label!r} from others that begin alike, or from another word "
-                f"(listed: {_first_tokens(tokens)}); use {argument_and_option('scoring', 'prompt-logprobs')} or "
-                f"{argument_and_option('scoring', 'text')} for these labels"
-            )
+    for label, tokens_of_label, score in zip(label_space, tokens_by_label, scores, strict=True):
+        if _is_indistinct(tokens_of_label, score, best_listed_score, unlisted):
+            raise _indistinct_label_error(label, tokens)
     all_are_missing = len(missing_labels) == len(label_space)
     if all_are_missing or (missing_labels and unlisted == "refuse"):
-        raise NoMatch(
-            f"{', '.join(map(repr, missing_labels))} not among the {len(tokens)} most probable next tokens "
-            f"({_first_tokens(tokens)}){_advice_about_missing_labels(tokens, missing_labels, all_are_missing)}"
-        )
+        raise _missing_labels_error(missing_labels, tokens, all_are_missing)
     return scores
+
+
+def _indistinct_label_error(label: str, tokens: Mapping[str, float]) -> NoMatch:
+    """Return the error for a label that the listed next tokens do not tell from others, or from another word."""
+    return NoMatch(
+        f"the next token does not tell the label {label!r} from others that begin alike, or from another word "
+        f"(listed: {_first_tokens(tokens)}); use {argument_and_option('scoring', 'prompt-logprobs')} or "
+        f"{argument_and_option('scoring', 'text')} for these labels"
+    )
+
+
+def _missing_labels_error(labels: Sequence[str], tokens: Mapping[str, float], all_are_missing: bool) -> NoMatch:
+    """Return the error for labels that none of the listed next tokens begins.
+
+    Args:
+        labels: These labels.
+        tokens: Log-probabilities of the listed tokens.
+        all_are_missing: Whether these are all labels of the label space.
+    """
+    names = ", ".join(map(repr, labels))
+    advice = _advice_about_missing_labels(tokens, labels, all_are_missing)
+    return NoMatch(f"{names} not among the {len(tokens)} most probable next tokens ({_first_tokens(tokens)}){advice}")
 
 
 def _bound_of_unlisted_token(tokens: Mapping[str, float]) -> float:
@@ -522,20 +536,20 @@ def _bound_of_unlisted_token(tokens: Mapping[str, float]) -> float:
     return min(*tokens.values(), math.log(remaining_probability))
 
 
-def _is_indistinct(label_tokens: ListedTokens, score: float, best_listed_score: float, unlisted: Unlisted) -> bool:
-    """Return whether tokens that may begin a label, but also something else, leave open which label is predicted.
+def _is_indistinct(tokens_of_label: ListedTokens, score: float, best_listed_score: float, unlisted: Unlisted) -> bool:
+    """Return whether it is open if a label is predicted, because next tokens may begin it, but also something else.
 
     Args:
-        label_tokens: The listed tokens that may begin the label.
-        score: The score of the label; an upper bound, which includes the shared tokens, if it has none of its own.
-        best_listed_score: The largest score of a label that has tokens of its own.
+        tokens_of_label: The listed tokens that may begin the label.
+        score: The score of the label; if it has no unambiguous token, an upper bound with all ambiguous ones.
+        best_listed_score: The largest score of a label that has an unambiguous token.
         unlisted: As for :func:`next_token_scores`.
     """
-    if not label_tokens.shared:
+    if not tokens_of_label.ambiguous:
         return False
-    if label_tokens.own:
-        # The score is that of the own tokens. The shared ones must not have more probability.
-        return log_sum_exp(label_tokens.shared) > score
+    if tokens_of_label.unambiguous:
+        # The score is that of the unambiguous tokens. The ambiguous ones must not have more probability.
+        return log_sum_exp(tokens_of_label.ambiguous) > score
     if unlisted == "refuse":
         return True
     # With its upper bound, the label could be more probable than all labels whose scores are known.
@@ -703,13 +717,13 @@ class _TieCheck:
         """Number of queries so far in which all labels (two at least) had exactly the same score."""
 
     def fault(self, scores: Sequence[Sequence[float]]) -> str | None:
-        """Return why the scores of queries cannot be believed; ``None`` if they can.
+        """Return why the scores of queries cannot be right; ``None`` if they can.
 
         A server computes no scores if all labels have exactly the same score in each of its first queries, at least
-        :data:`_TIES` of them. As soon as one query has different scores, later ties are believed.
+        :data:`_TIES` of them. Once a query had different scores, queries with equal ones are accepted.
 
         Args:
-            scores: For each query that is new, a score for each label.
+            scores: The scores of the labels for each query that was scored since the last call.
         """
         if any(len(set(row)) > 1 for row in scores):
             self.tells_labels_apart = True
@@ -1013,15 +1027,16 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         prompt = "a"  # any prompt will do
         request = self._request(question_only(prompt), self.reply_request(1, ()))
 
-        def send(prompt: str) -> Any:
+        def send(_: str) -> Any:
+            """Send the request; the transport adds the edition of the response to its editions."""
             return self._transport.request(self.api, request)
 
         self._transport.editions.clear()
-        first_result(self._transport.all([prompt], send))
-        editions_of_response = self.editions  # the transport notes them with each response
-        if not editions_of_response:
+        outcomes = self._transport.map([prompt], send)
+        first_result(outcomes)  # raises the error if the request failed
+        if not self.editions:
             return None
-        return editions_of_response[0]
+        return self.editions[0]
 
     @property
     def editions(self) -> tuple[str, ...]:
@@ -1088,7 +1103,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             return [self._refused_if_unguided(reply, labels) for reply in replies]
 
         self._prompt_check.announce(prompts)
-        scores_or_errors = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
+        scores_or_errors = self._transport.map(prompts, lambda prompt: self._scores(prompt, labels))
         scores_of_queries = [outcome for outcome in scores_or_errors if isinstance(outcome, list)]
         why_not_believed = self._tie_check.fault(scores_of_queries)
         if why_not_believed is None:
@@ -1141,7 +1156,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             stop = ["\n"] if self.api == "completions" else []
         settings = {**self.reply_request(max_new_tokens, stop), **more_fields}
         self._prompt_check.announce(prompts)
-        return self._transport.all(prompts, lambda prompt: self._reply(prompt, settings))
+        return self._transport.map(prompts, lambda prompt: self._reply(prompt, settings))
 
     def _reply(self, prompt: str, settings: Mapping[str, Any]) -> Text:
         """Return the reply to one prompt.
@@ -1154,10 +1169,12 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             EndpointError: The server failed, cuts the prompt, or wrote the key into the reply.
         """
         self._refuse_if_cut(prompt)
-        text = reply(self._transport.request(self.api, self._request(prompt, settings)))
+        body = self._transport.request(self.api, self._request(prompt, settings))
+        text = reply(body)
         if has_key(text):
             raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
-        return Text(text, text.finish_reason, unmeasured=self._prompt_check.is_unmeasured(prompt))
+        may_be_cut = self._prompt_check.is_unmeasured(prompt)  # the server states no numbers of tokens
+        return Text(text, text.finish_reason, unmeasured=may_be_cut)
 
     def _with_label_list(self, prompt: str, labels: Sequence[str]) -> str:
         """Return a prompt with the instruction that lists the labels before it, if the kernel has one."""
@@ -1248,7 +1265,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if self._prompt_check.is_known_to_be_read(prompt):
             return
         # A lock: one thread counts at a time. The others wait, and use what it found.
-        with self._transport.checking:
+        with self._transport.check_lock:
             self._prompt_check.refuse_if_cut(prompt, self._count_tokens)
 
     def _count_tokens(self, text: str) -> int | None:
@@ -1286,22 +1303,23 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return [self._planned(prompt + label, 1) for label in label_space]
 
     def planned_checks(self, longest: str, longest_before: str) -> list[PlannedRequest]:
-        """Return the requests that check the server before the prompts of a part of a run, for forecasts.
+        """Return the requests that check the server before prompts are sent, for forecasts of the cost of a run.
 
-        Before the first part, one request asks for the served edition (:meth:`pin_edition`), and with scores of echoed
-        tokens some compare the echo (:func:`_echo_fault`). With other scores, the tokens of a part's longest prompt are
-        counted if it is longer than those before (:mod:`StaICC.kernels.server.prompt_cuts`).
+        A run sends its prompts in several groups. Before the first group, one request asks for the served edition
+        (:meth:`pin_edition`), and with scores of echoed tokens some compare the echo (:func:`_echo_fault`). With other
+        scores, the tokens of the longest prompt of each group are counted, if it is longer than those before
+        (:mod:`StaICC.kernels.server.prompt_cuts`).
 
         Args:
-            longest: The longest prompt of the part.
-            longest_before: The longest prompt of the parts before; empty before the first part.
+            longest: The longest prompt of the group.
+            longest_before: The longest prompt of all groups before; empty before the first one.
         """
         checks = []
         reads_echo = self.scoring == "prompt-logprobs"
-        is_first_part = not longest_before
-        if is_first_part:
+        is_first_group = not longest_before
+        if is_first_group:
             checks.append(self._planned(question_only("a"), output_tokens=1))
-        if is_first_part and reads_echo:
+        if is_first_group and reads_echo:
             checks.append(self._planned(_SHORT, output_tokens=1))
             # Usually all comparisons agree. Each has two requests: a token is generated, and then echoed.
             comparison_requests = 2 * _AGREEMENTS
@@ -1351,10 +1369,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         body = self._transport.request(self.api, self._request(prompt, settings))
         tokens = next_tokens(body, self.top_n)
         scores = next_token_scores(tokens, labels, self.unlisted)
+        probability_without_text = min(1.0, math.exp(mass_without_text(tokens)))
         return ScoredLabels(
             label_probabilities(scores),
-            mass_without_text=min(1.0, math.exp(mass_without_text(tokens))),
-            unmeasured=self._prompt_check.is_unmeasured(prompt),
+            mass_without_text=probability_without_text,
+            unmeasured=self._prompt_check.is_unmeasured(prompt),  # whether the server may have cut the prompt
         )
 
     def _scores_of_echo(self, prompt: str, labels: Sequence[str]) -> list[float]:
@@ -1369,7 +1388,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             prompt = without_blank(prompt)
             labels = with_blank(labels)
         # The server's echo is checked once in a process, by the first prompt. The threads of other prompts wait.
-        with transport.checking:
+        with transport.check_lock:
             was_checked = transport.echo_fault != ""
             if not was_checked:
                 transport.echo_fault = _echo_fault(complete, prompt)

@@ -98,12 +98,12 @@ class ListedTokens:
     """The log-probabilities of the listed tokens that may begin a label.
 
     Attributes:
-        own: Of the tokens that count for the label.
-        shared: Of the tokens that may begin it, but also another label or a word of its own.
+        unambiguous: Of the tokens that begin this label and nothing else.
+        ambiguous: Of the tokens that may begin it, but also another label or a word of its own.
     """
 
-    own: list[float] = field(default_factory=list)
-    shared: list[float] = field(default_factory=list)
+    unambiguous: list[float] = field(default_factory=list)
+    ambiguous: list[float] = field(default_factory=list)
 
 
 def listed_tokens_of_labels(tokens: Mapping[str, float], label_space: Sequence[str]) -> list[ListedTokens]:
@@ -115,19 +115,19 @@ def listed_tokens_of_labels(tokens: Mapping[str, float], label_space: Sequence[s
 
     Example:
         >>> listed_tokens_of_labels({"yes": -0.1, " ": -3.0, "n": -4.0}, ["no", "none", "yes"])[1:]
-        [ListedTokens(own=[], shared=[-4.0]), ListedTokens(own=[-0.1], shared=[])]
+        [ListedTokens(unambiguous=[], ambiguous=[-4.0]), ListedTokens(unambiguous=[-0.1], ambiguous=[])]
     """
-    listed = [ListedTokens() for _ in label_space]
+    tokens_by_label = [ListedTokens() for _ in label_space]
     for token, log_probability in tokens.items():
         if not has_visible_text(token):
             continue
         begun = begun_labels(token, label_space)
         if begun.only_label is not None:
-            listed[begun.only_label].own.append(log_probability)
+            tokens_by_label[begun.only_label].unambiguous.append(log_probability)
             continue
-        for index in begun.indexes:
-            listed[index].shared.append(log_probability)
-    return listed
+        for label_index in begun.indexes:
+            tokens_by_label[label_index].ambiguous.append(log_probability)
+    return tokens_by_label
 
 
 def unknown_mark(tokens: Iterable[str], label_space: Sequence[str]) -> str | None:

@@ -16,7 +16,7 @@ from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import option_types, split_options
-from StaICC.kernels.server.tool_calls import choice_ending
+from StaICC.kernels.server.tool_calls import finish_reason_of
 from StaICC.kernels.server.transport import EndpointUsage, Requests, clip, only_choice, redact, token_counts
 from StaICC.kernels.text_inference import ReplyKernel, reply
 from StaICC.optional import require
@@ -95,9 +95,9 @@ class LiteLLMKernel(ReplyKernel):
     def _set_requests(self) -> None:
         """Set what sends the requests: ``concurrency`` at once, from the first one on.
 
-        (By default, the first request is sent alone, until the server has understood one.)
+        (By default, the first request is sent alone, until there was a response.)
         """
-        requests = Requests(self.concurrency, understood=True)
+        requests = Requests(self.concurrency, had_response=True)
         object.__setattr__(self, "_requests", requests)  # the dataclass is frozen
 
     @property
@@ -142,7 +142,7 @@ class LiteLLMKernel(ReplyKernel):
                 del settings["seed"]  # litellm would refuse it; the provider draws other samples each time without it
         settings |= {"timeout": self.timeout, "num_retries": self.retries, "mock_response": self.mock_response}
 
-        return self._requests.all(prompts, lambda prompt: self._complete_reply(litellm, prompt, settings))
+        return self._requests.map(prompts, lambda prompt: self._complete_reply(litellm, prompt, settings))
 
     def _complete_reply(self, litellm: Any, prompt: str, settings: Mapping[str, Any]) -> Text:
         """Return the reply to a prompt; an incomplete one is requested again.
@@ -161,7 +161,7 @@ class LiteLLMKernel(ReplyKernel):
             choice = only_choice(body)
             finish_reason = _finish_reason(choice)  # of the provider, which litellm may have replaced
             corrected_choice = {**choice, "finish_reason": finish_reason}
-            is_complete = choice_ending(corrected_choice) is not None
+            is_complete = finish_reason_of(corrected_choice) is not None
             if is_complete:
                 return reply({**body, "choices": [corrected_choice]})
         expected = f"got the finish reason {clip(finish_reason)}, expected stop or length"

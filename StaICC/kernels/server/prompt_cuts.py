@@ -227,7 +227,8 @@ class PromptCheck:
     def refuse_if_cut(self, prompt: str, count_tokens: CountTokens) -> None:
         """Raise an error if the server cuts a prompt.
 
-        The longest announced prompt is measured first. If it is read in full, prompts that are not longer are, too.
+        At first, the longest of all announced prompts is measured. If the server reads it in full, it reads all shorter
+        prompts in full, so they need no measurement. Otherwise each prompt is measured.
 
         Args:
             prompt: The prompt.
@@ -261,14 +262,15 @@ class PromptCheck:
             raise _cut_error(tokens, "a prompt")
 
     def _measure(self, prompt: str, count_tokens: CountTokens) -> PromptTokens | None:
-        """Let the server count the tokens of a prompt, and keep what that says of the prompts that the server cuts.
+        """Let the server count the tokens of a prompt, and keep what that says about which prompts the server cuts.
 
         Returns:
             The numbers of tokens; ``None`` if the server states none.
         """
         tokens = measure(prompt, count_tokens)
-        if tokens is not None and tokens.cut and self._shortest_cut is None:
-            # The first cut must appear twice: replicas of a server have caches of their own.
+        is_first_cut = tokens is not None and tokens.cut and self._shortest_cut is None
+        if is_first_cut:
+            # It must appear twice: replicas of a server have caches of their own.
             tokens = measure(prompt, count_tokens)
         size = byte_size(prompt)
         if tokens is None:

@@ -22,7 +22,7 @@ _ENDINGS = frozenset({"tool_calls", "tool_call", "tool_use", "function_call"})
 """The finish reasons of replies that end with a tool call."""
 
 
-def choice_ending(choice: Mapping[str, Any]) -> str | None:
+def finish_reason_of(choice: Mapping[str, Any]) -> str | None:
     """Return how a reply ended, as :func:`~StaICC.inference.contract.ending` does; a tool call is a complete reply.
 
     Args:
@@ -34,9 +34,9 @@ def choice_ending(choice: Mapping[str, Any]) -> str | None:
 
     Example:
         >>> call = {"function": {"name": "classify", "arguments": '{"label": "food"}'}}
-        >>> choice_ending({"finish_reason": "tool_calls", "message": {"content": None, "tool_calls": [call]}})
+        >>> finish_reason_of({"finish_reason": "tool_calls", "message": {"content": None, "tool_calls": [call]}})
         'stop'
-        >>> choice_ending({"finish_reason": "tool_calls", "message": {"content": None}}) is None
+        >>> finish_reason_of({"finish_reason": "tool_calls", "message": {"content": None}}) is None
         True
     """
     finish_reason = choice.get("finish_reason")

@@ -51,7 +51,7 @@ from StaICC.errors import (
 )
 from StaICC.inference.prices import token_cost
 from StaICC.inference.replies import says_too_long
-from StaICC.kernels.server.tool_calls import choice_ending
+from StaICC.kernels.server.tool_calls import finish_reason_of
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
@@ -65,9 +65,9 @@ _CLIENTS = frozenset({"httpcore", "httpx", "openai"})
 """Packages whose debug logs show the headers of requests and responses."""
 _NAMES = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 """Names of environment variables that hold secrets."""
-_READ: set[str] = set()
+_SENT_KEYS: set[str] = set()
 """The keys that this process sends."""
-_CREATION = threading.Lock()
+_CONNECT_LOCK = threading.Lock()
 """Held while a transport connects, so that it connects once."""
 
 
@@ -82,7 +82,7 @@ def key_from_environment() -> str | None:
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ArgumentError(f"the key in {KEY_VARIABLE} has spaces or characters that no header has. Set it again")
-    _READ.add(key)
+    _SENT_KEYS.add(key)
     return key
 
 
@@ -100,14 +100,14 @@ def _without_keys(text: str, keys: Iterable[str]) -> str:
 
 def has_key(text: str) -> bool:
     """Return whether a text holds the key that is sent, verbatim or URL-encoded."""
-    sent_keys = [*_READ, os.environ.get(KEY_VARIABLE, "").strip()]
+    sent_keys = [*_SENT_KEYS, os.environ.get(KEY_VARIABLE, "").strip()]
     return _without_keys(text, sent_keys) != text
 
 
 def redact(text: str) -> str:
     """Return the text without keys: those that are sent, and all environment variables that are named like one."""
     secrets = [value.strip() for name, value in os.environ.items() if _NAMES.search(name)]
-    return _without_keys(text, [*_READ, *secrets])
+    return _without_keys(text, [*_SENT_KEYS, *secrets])
 
 
 def _redact_record(record: logging.LogRecord) -> bool:
@@ -150,7 +150,7 @@ _LARGEST_POWER = 64
 """The wait is doubled this many times at most; a float has no 2 to the power of 1,024."""
 _DOUBLINGS_WHILE_ANSWERING = 2
 """How often the wait before a retry doubles, at most, while the server answers other requests: it is not down."""
-_MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_TEMPORARY_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Statuses of failures that may pass."""
 _LAST_STANDARD_STATUS = 505
 """Statuses above it are those of content networks (such as 520 to 529), whose failures may pass, too."""
@@ -332,11 +332,13 @@ class ServerOptions:
 
 
 class _Fault(NamedTuple):
-    """Why an attempt failed."""
+    """Why an attempt to send a request failed."""
 
     reason: str
-    may_pass: bool = False
+    is_temporary: bool = False
+    """Whether the same request may succeed later, so that it is sent again."""
     error: type[OutputError] = EndpointError
+    """The class of the error that is raised if it is not sent again."""
     wait: float | None = None
     """Seconds that the server asks to wait."""
     is_rate_limit: bool = False
@@ -387,32 +389,32 @@ def _seconds_of_date(date: str | None) -> float | None:
         return None
 
 
-class _Ending:
-    """Whether the requests of one call of :meth:`Requests.all` go on."""
+class _CallState:
+    """Whether a call of :meth:`Requests.map` may send further requests."""
 
     def __init__(self) -> None:
-        """Begin with a call that goes on."""
+        """Begin with a call that may."""
         self.error: RunEndingError | None = None
-        """Why nothing more is requested."""
+        """Why the call sends no further request; ``None`` while it may."""
         self.is_interrupted = False
         """Whether the user ended it: requests of later calls may succeed."""
         self._ended = threading.Event()
 
     def end(self, error: RunEndingError) -> None:
-        """Let nothing more be requested, because of a fault that every request would meet; waits for retries end."""
+        """Let the call send no further request, because every request would meet this error; waits end at once."""
         self.error = error
         self._ended.set()
 
     def interrupt(self) -> None:
-        """Let nothing more be requested, because the user ended the run."""
+        """Let the call send no further request, because the user ended the run."""
         self.is_interrupted = True
         self.end(RunEndingError("the run was interrupted"))
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until nothing more is requested.
+        """Wait for some seconds, or until the call is ended.
 
         Raises:
-            RunEndingError: Nothing more is requested.
+            RunEndingError: The call was ended.
         """
         self._ended.wait(seconds)
         if self.error is not None:
@@ -422,129 +424,130 @@ class _Ending:
 class Requests:
     """Requests of one process, some at a time; an error that all would meet ends them.
 
-    Several threads may call :meth:`all` at once.
+    Several threads may call :meth:`map` at once.
 
     Args:
         concurrency: The maximum number of requests in flight.
-        understood: Whether a query had a usable response; until then, the first one of a call is sent alone.
+        had_response: Whether a query had a usable response; until then, the first one of a call is sent alone.
     """
 
-    def __init__(self, concurrency: int, understood: bool = False) -> None:
+    def __init__(self, concurrency: int, had_response: bool = False) -> None:
         """Begin without any request."""
         self.concurrency = concurrency
-        self.understood = understood
+        self.had_response = had_response
         self.counts: Counter[str] = Counter()
         """The fields of :class:`EndpointUsage` so far, in this process."""
         self.counts_lock = threading.Lock()
-        self._calls: set[_Ending] = set()
-        """For each call of :meth:`all` in progress, whether it goes on."""
+        self._calls: set[_CallState] = set()
+        """For each call of :meth:`map` in progress, whether it goes on."""
         self._calls_lock = threading.Lock()
         """Held while the calls in progress are read or changed."""
         self._of_thread = threading.local()
-        """Has, in each thread, the attribute ``ending``: the state of the call for which the thread works."""
+        """Has, in each thread, the attribute ``call``: the state of the call for which the thread works."""
 
-    def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
-        """Return the result of ``work`` for each prompt, or the error in its place, without key and traceback.
+    def map(self, prompts: Sequence[str], process: Callable[[str], Value]) -> list[Value | OutputError]:
+        """Return the result of ``process`` for each prompt, or the error in its place, without key and traceback.
 
         Args:
             prompts: The prompts.
-            work: Sends the requests for one prompt, and returns the result; called in several threads at once.
+            process: Sends the requests for one prompt, and returns the result; called in several threads at once.
         """
-        ending = self._begin_call()
+        call = self._begin_call()
         try:
-            outcomes = self._outcomes(prompts, work, ending)
+            outcomes = self._outcomes(prompts, process, call)
         except BaseException:  # such as a KeyboardInterrupt: the threads that work must not go on
-            ending.interrupt()
+            call.interrupt()
             raise
         finally:
             with self._calls_lock:
-                self._calls.discard(ending)
-        self.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes)
+                self._calls.discard(call)
+        if any(not isinstance(outcome, OutputError) for outcome in outcomes):
+            self.had_response = True
         return outcomes
 
-    def _begin_call(self) -> _Ending:
-        """Add a new call to those that are in progress, and return its state.
+    def _begin_call(self) -> _CallState:
+        """Add a new call to those in progress, and return its state.
 
-        If a call of another thread was ended by a fault that every request would meet, the new call is ended, too.
+        If a call of another thread was ended by an error that every request would meet, the new call is ended, too.
         """
-        ending = _Ending()
+        new_call = _CallState()
         with self._calls_lock:
-            for other in self._calls:
-                if other.error is None or other.is_interrupted:
-                    continue
-                ending.end(other.error)
-            self._calls.add(ending)
-        return ending
+            for call in self._calls:
+                if call.error is not None and not call.is_interrupted:
+                    new_call.end(call.error)
+            self._calls.add(new_call)
+        return new_call
 
     def end_calls(self, error: RunEndingError) -> None:
-        """Let the calls of all threads request nothing more, because of a fault that every request would meet."""
+        """Let the calls of all threads send no further request, because of an error that every request would meet."""
         with self._calls_lock:
-            for ending in self._calls:
-                ending.end(error)
+            for call in self._calls:
+                call.end(error)
 
     def interrupt(self) -> None:
-        """Let the calls of all threads request nothing more; their requests in flight are finished."""
+        """Let the calls of all threads send no further request; their requests in flight are finished."""
         with self._calls_lock:
-            for ending in self._calls:
-                ending.interrupt()
+            for call in self._calls:
+                call.interrupt()
 
     @property
-    def ending(self) -> _Ending:
-        """The state of the call of :meth:`all` for which this thread works; outside of a call, one that goes on."""
-        ending: _Ending | None = getattr(self._of_thread, "ending", None)
-        if ending is None:
-            return _Ending()
-        return ending
+    def current_call(self) -> _CallState:
+        """The call of :meth:`map` for which the current thread works; outside of a call, one that is never ended."""
+        call: _CallState | None = getattr(self._of_thread, "call", None)
+        if call is None:
+            return _CallState()
+        return call
 
     def _outcomes(
-        self, prompts: Sequence[str], work: Callable[[str], Value], ending: _Ending
+        self, prompts: Sequence[str], process: Callable[[str], Value], call: _CallState
     ) -> list[Value | OutputError]:
         """Return the result for each prompt, or the error in its place; several threads work at once.
 
         Args:
             prompts: The prompts.
-            work: Returns the result for one prompt.
-            ending: The state of this call.
+            process: Returns the result for one prompt.
+            call: The state of this call.
         """
         outcomes: dict[int, Value | OutputError] = {}
 
-        def process(indexes: Iterable[int]) -> None:
+        def process_in_this_thread(indexes: Iterable[int]) -> None:
             """Process the prompts at these indexes in the current thread."""
-            self._of_thread.ending = ending
+            self._of_thread.call = call
             for index in indexes:
-                outcomes[index] = self._outcome(prompts[index], work, ending)
+                outcomes[index] = self._outcome(prompts[index], process, call)
 
         # All threads take the indexes of their prompts from this one iterator.
         remaining_indexes = iter(range(len(prompts)))
-        # Most faults (no server, a wrong key) are of all queries, so the first one is sent alone until one succeeded.
-        if not self.understood or len(prompts) == 1:
+        # Most errors (no server, a wrong key) are of all prompts, so one is sent alone until there was a response.
+        if not self.had_response or len(prompts) == 1:
             first_index = itertools.islice(remaining_indexes, 1)
-            process(first_index)
+            process_in_this_thread(first_index)
         if len(prompts) > 1:
             threads = []
             for _ in range(min(self.concurrency, len(prompts))):
                 # Daemons: after an interrupt, nothing waits for their requests.
-                threads.append(threading.Thread(target=process, args=(remaining_indexes,), daemon=True))
+                thread = threading.Thread(target=process_in_this_thread, args=(remaining_indexes,), daemon=True)
+                threads.append(thread)
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
         return [outcomes[index] for index in range(len(prompts))]
 
-    def _outcome(self, prompt: str, work: Callable[[str], Value], ending: _Ending) -> Value | OutputError:
+    def _outcome(self, prompt: str, process: Callable[[str], Value], call: _CallState) -> Value | OutputError:
         """Return the result for one prompt, or the error in its place.
 
         An error that every request would meet ends the calls of all threads.
 
         Args:
             prompt: The prompt.
-            work: Returns the result.
-            ending: The state of the call. If it was ended, nothing is requested, and the result is its error.
+            process: Returns the result.
+            call: The state of the call. If it was ended, nothing is requested, and the result is its error.
         """
-        if ending.error is not None:
-            return ending.error
+        if call.error is not None:
+            return call.error
         try:
-            return work(prompt)
+            return process(prompt)
         except Exception as error:
             redacted_error = _redacted(error)
             if isinstance(redacted_error, RunEndingError):
@@ -585,19 +588,19 @@ class Transport(Requests):
     def __reduce__(self) -> tuple[Any, ...]:
         return Transport, (self._options, self.editions)
 
-    def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
-        """Return the result of ``work`` for each prompt, or the error in its place.
+    def map(self, prompts: Sequence[str], process: Callable[[str], Value]) -> list[Value | OutputError]:
+        """Return the result of ``process`` for each prompt, or the error in its place; connects before.
 
         Raises:
             MissingDependencyError: The package ``openai`` is not installed.
         """
-        with _CREATION:
+        with _CONNECT_LOCK:
             if self._process != os.getpid():  # a forked child has connections of its own
                 self._connect()
-        return super().all(prompts, work)
+        return super().map(prompts, process)
 
     def _connect(self) -> None:
-        """Open the connections of this process, and set what is known of the server to nothing."""
+        """Open the connections of this process, and forget what was known of the server."""
         openai = require("openai", "endpoint", "the endpoint kernel")
         key = key_from_environment()
         self._has_key = key is not None
@@ -609,20 +612,22 @@ class Transport(Requests):
         self._headers["Authorization"] = f"Bearer {sent_key}"
         self._client = openai.DefaultHttpxClient(timeout=self._options.timeout, follow_redirects=False)
         self._end = weakref.finalize(self, self._client.close)
-        self._free = threading.Semaphore(self._options.concurrency)
-        self._lock = threading.Lock()  # of the counts and editions
+        self._slots = threading.Semaphore(self._options.concurrency)
+        """Held during a request: one for each request in flight."""
+        self._lock = threading.Lock()
+        """Held while the counts and the editions are changed."""
         self._not_before = 0.0
         """The time (of ``time.monotonic``) before which the server wants no request."""
         self._faults_in_a_row = 0
         """Number of failed requests since the server's last answer."""
-        self.checking = threading.Lock()
+        self.check_lock = threading.Lock()
         """Held by a thread that checks the server (its echo, or whether it cuts prompts); the others wait for it."""
         self.echo_fault: str | None = ""
         """Why the server's echo is wrong; None if it is right, empty before the check."""
         self._accepted_settings: set[str] = set()
         """The settings (:func:`_settings_of`) of requests that had an answer."""
         redact_logs()
-        self.understood = False
+        self.had_response = False
         self._process = os.getpid()
 
     def close(self) -> None:
@@ -632,7 +637,7 @@ class Transport(Requests):
             self._process = None
 
     def request(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request, with retries.
+        """Send a request, again after failures that may be temporary, and return the response.
 
         Args:
             api: Which of the server's interfaces.
@@ -655,12 +660,12 @@ class Transport(Requests):
             fault = body_or_fault
             with self._lock:
                 self._faults_in_a_row += 1
-            if not fault.may_pass or attempt >= self._options.retries:
+            if not fault.is_temporary or attempt >= self._options.retries:
                 raise self._error_of(fault, attempt)
             seconds = self._seconds_before_retry(fault, attempt, payload)
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, seconds, fault.reason)
             attempt += 1
-            self.ending.wait(seconds)
+            self.current_call.wait(seconds)  # raises an error if the call was ended meanwhile
 
     def _error_of(self, fault: _Fault, attempt: int) -> OutputError:
         """Return the error of a request that is not sent again.
@@ -675,7 +680,7 @@ class Transport(Requests):
         return fault.error(message)
 
     def _attempt_when_free(self, api: Api, payload: Mapping[str, Any], attempt: int) -> dict[str, Any] | _Fault:
-        """Send a request once, when fewer than ``concurrency`` are in flight and the server asks for no wait.
+        """Send a request once, as soon as fewer than ``concurrency`` are in flight and the server asks for no wait.
 
         Between two attempts others are sent, so other requests do not wait for the retry of this one.
 
@@ -684,34 +689,40 @@ class Transport(Requests):
             payload: The request, without the model.
             attempt: The number of this attempt, from 0.
 
+        Returns:
+            The body of the response, or why there is none.
+
         Raises:
-            RunEndingError: Nothing more is requested.
+            RunEndingError: The current call was ended.
         """
-        ending = self.ending
-        with self._free:
-            self._wait_until_allowed(ending)
+        call = self.current_call
+        with self._slots:
+            self._wait_until_allowed(call)
             with self._lock:
                 self.counts.update(requests=1, retries=int(attempt > 0))
             outcome = self._attempt(api, payload)
-            if isinstance(outcome, _Fault) and not outcome.may_pass:
+            if isinstance(outcome, _Fault) and not outcome.is_temporary:
                 error = _redacted(self._error_of(outcome, attempt))
                 if isinstance(error, RunEndingError):
                     self.end_calls(error)  # here, before another request takes the place of this one
             return outcome
 
-    def _wait_until_allowed(self, ending: _Ending) -> None:
+    def _wait_until_allowed(self, call: _CallState) -> None:
         """Wait for as long as the server asked all requests to wait.
 
+        Args:
+            call: The state of the current call.
+
         Raises:
-            RunEndingError: Nothing more is requested.
+            RunEndingError: The call was ended.
         """
-        ending.wait(0)  # raises the error if nothing more is requested
+        call.wait(0)  # raises the error of a call that was ended
         while True:
             # Computed again after each wait, in which the server may have asked another thread to wait longer.
             seconds_left = self._not_before - time.monotonic()
             if seconds_left <= 0:
                 return
-            ending.wait(seconds_left)
+            call.wait(seconds_left)
 
     def _seconds_before_retry(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float:
         """Return for how many seconds to wait before a request is sent again.
@@ -757,10 +768,10 @@ class Transport(Requests):
             description = clip(f"{type(error).__name__}: {error}")
             if class_names & {"TimeoutError", "TimeoutException"}:
                 limit = f"{self._options.timeout:g} s"
-                return _Fault(f"no whole answer within {limit}; raise timeout if the server is slow", may_pass=True)
+                return _Fault(f"no whole answer within {limit}; raise timeout if the server is slow", is_temporary=True)
             if class_names & {"OSError", "TransportError"}:
                 return _Fault(
-                    f"the connection failed ({description}); is the server running at this address?", may_pass=True
+                    f"the connection failed ({description}); is the server running at this address?", is_temporary=True
                 )
             return _Fault(f"the request could not be made ({description})")
 
@@ -818,8 +829,8 @@ class Transport(Requests):
         if lasting_fault is not None:
             return _Fault(f"{lasting_fault.reason} ({description})", error=lasting_fault.error)
 
-        may_pass = status in _MAY_PASS or status > _LAST_STANDARD_STATUS
-        wait = retry_after(headers, time.time()) if may_pass else None
+        is_temporary = status in _TEMPORARY_STATUSES or status > _LAST_STANDARD_STATUS
+        wait = retry_after(headers, time.time()) if is_temporary else None
         longest_wait = self._options.longest_wait
         if wait is not None and wait > longest_wait:
             return _Fault(
@@ -827,7 +838,7 @@ class Transport(Requests):
                 f"or raise it ({description})"
             )
         reason = f"the server failed or refused ({description})"
-        return _Fault(reason, may_pass=may_pass, wait=wait, is_rate_limit=status == 429)
+        return _Fault(reason, is_temporary=is_temporary, wait=wait, is_rate_limit=status == 429)
 
     def _lasting_fault(
         self, status: int, location: str, stated_error: _StatedError, settings_were_accepted: bool
@@ -838,8 +849,7 @@ class Transport(Requests):
             status: The status of the response.
             location: Where it redirects to.
             stated_error: The error that its body describes.
-            settings_were_accepted: Whether another request with the same settings had an answer. Then the name of a
-                setting in the error, which may quote the prompt, does not mean that all requests fail.
+            settings_were_accepted: Whether another request with the same settings had an answer.
         """
         code = stated_error.code
         text = stated_error.message
@@ -852,12 +862,7 @@ class Transport(Requests):
         if status in (400, 413, 422, 500) and says_too_long(f"{code.replace('_', ' ')} {text}"):
             reason = "the prompt is longer than the model's context length; shorten it or use fewer demonstrations"
             return _Fault(reason, error=PromptTooLongError)
-        if status == 402:
-            return _Fault("the quota is used up", error=UnusableEndpointError)
-        if status in (400, 403) and _QUOTA.search(text):
-            return _Fault("the quota is used up", error=UnusableEndpointError)
-        # Messages about rate limits speak of quotas, too, so only the code of a 429 says that the quota is used up.
-        if status == 429 and _QUOTA.search(code):
+        if _is_quota_used_up(status, stated_error):
             return _Fault("the quota is used up", error=UnusableEndpointError)
         if status in (401, 403):
             advice = "check it" if self._has_key else "there is none"
@@ -866,12 +871,7 @@ class Transport(Requests):
         if status == 404:
             reason = f"the server has no such address, or no model {self._options.model!r}; {for_a_chat_server()}"
             return _Fault(reason, error=UnusableEndpointError)
-        # A field of the request is named as wrong, and it is not one that can be right for another prompt.
-        wrong_field = stated_error.field
-        names_field = _FIELD_NAME.fullmatch(wrong_field) is not None and _FIELDS_BY_PROMPT.match(wrong_field) is None
-        names_setting = names_field or _LOGPROBS.search(text) is not None
-        refuses_named_setting = names_setting and not settings_were_accepted
-        if status in (400, 422) and (refuses_named_setting or _SETTING.search(f"{code} {text}")):
+        if status in (400, 422) and _refuses_setting(stated_error, settings_were_accepted):
             advice = (
                 "change it or leave it out (temperature=none); max_completion_tokens=N replaces max_tokens, and "
                 "top_n=N is the number of next tokens"
@@ -880,11 +880,11 @@ class Transport(Requests):
         return None
 
     def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Count the tokens of a response, and compare the edition that served it with the pinned one.
+        """Return the body of a response after its tokens were counted, and the model that served it was checked.
 
         Raises:
             EndpointError: Another model than the requested one served it.
-            EditionError: Another edition served it.
+            EditionError: Another edition of the model served it than the pinned one (:func:`_edition_of`).
         """
         self.counts.update(token_counts(body))
         served_model = body.get("model")
@@ -898,17 +898,18 @@ class Transport(Requests):
         return body
 
     def _note_edition(self, edition: Edition) -> None:
-        """Add the edition of a response to those seen so far.
+        """Add the edition of the model that served a response to those seen so far.
+
+        A response may name the model only, or its system fingerprint only. Two editions are different if both name one
+        of these, and name it differently.
 
         Raises:
-            EditionError: It is another one than the pinned edition.
+            EditionError: It is another one than the first edition, and the options allow no change.
         """
         for index, known_edition in enumerate(self.editions):
-            # A response may name the model only, or the fingerprint only. Two editions are the same unless both name
-            # one of these, and name it differently.
-            differs = any(known_edition.get(name, value) != value for name, value in edition.items())
-            if not differs:
-                self.editions[index] = known_edition | edition
+            is_different = any(known_edition.get(name, value) != value for name, value in edition.items())
+            if not is_different:
+                self.editions[index] = known_edition | edition  # with what either of them names
                 return
         if self.editions and not self._options.allow_edition_change:
             change = f"{edition_text(self.editions[0])} to {edition_text(edition)}"
@@ -979,7 +980,7 @@ def _not_json(content_type: str, size: int, beginning: str) -> _Fault:
     advice = ""
     if "html" in content_type:
         advice = " (is the address right? It mostly ends in /v1)"
-    return _Fault(f"the answer is not JSON, but {description}: {clip(beginning)}{advice}", may_pass=True)
+    return _Fault(f"the answer is not JSON, but {description}: {clip(beginning)}{advice}", is_temporary=True)
 
 
 def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
@@ -990,17 +991,17 @@ def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
         payload: The request.
     """
     if not isinstance(body, dict):
-        return _Fault(f"the answer is JSON, but no object: {clip(body)}", may_pass=True)
+        return _Fault(f"the answer is JSON, but no object: {clip(body)}", is_temporary=True)
     if body.get("error"):
         reason = f"the server answered with the error {clip(body['error'])}"
         if says_too_long(reason):
-            return _Fault(reason, error=PromptTooLongError, may_pass=True)
-        return _Fault(reason, may_pass=True)
+            return _Fault(reason, error=PromptTooLongError, is_temporary=True)
+        return _Fault(reason, is_temporary=True)
     choices = body.get("choices")
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
         return None  # an error where the choice is read (only_choice)
     choice = choices[0]
-    if choice_ending(choice) is not None:
+    if finish_reason_of(choice) is not None:
         return None
     finish_reason = choice.get("finish_reason")
     # Requests for scores ask for one token, and some servers state no reason for its end.
@@ -1008,7 +1009,7 @@ def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
     if finish_reason is None and asks_one_token:
         return None
     expected = f"got the finish reason {clip(finish_reason)}, expected stop or length"
-    return _Fault(f"the reply may be incomplete: {expected}", may_pass=True)
+    return _Fault(f"the reply may be incomplete: {expected}", is_temporary=True)
 
 
 class _StatedError(NamedTuple):
@@ -1029,6 +1030,38 @@ def _settings_of(payload: Mapping[str, Any]) -> str:
     """Return the fields of a request but for the prompt, as one text that is equal for equal settings."""
     settings = {name: value for name, value in payload.items() if name not in _PROMPT_FIELDS}
     return json.dumps(settings, sort_keys=True, default=str)
+
+
+def _is_quota_used_up(status: int, stated_error: _StatedError) -> bool:
+    """Return whether a response says that the quota of the account is used up.
+
+    Args:
+        status: Its status.
+        stated_error: The error that its body describes.
+    """
+    if status == 402:
+        return True
+    if status in (400, 403):
+        return _QUOTA.search(stated_error.message) is not None
+    # Messages about rate limits speak of quotas, too, so only the code of a 429 says that the quota is used up.
+    return status == 429 and _QUOTA.search(stated_error.code) is not None
+
+
+def _refuses_setting(stated_error: _StatedError, settings_were_accepted: bool) -> bool:
+    """Return whether a server refuses a request because of one of its settings, which every other request has, too.
+
+    Args:
+        stated_error: The error that the body of the response describes.
+        settings_were_accepted: Whether another request with the same settings had an answer. Then the name of a setting
+            in the error, which may quote the prompt, does not mean that all requests fail.
+    """
+    if _SETTING.search(f"{stated_error.code} {stated_error.message}"):
+        return True
+    wrong_field = stated_error.field
+    may_be_right_for_other_prompts = _FIELDS_BY_PROMPT.match(wrong_field) is not None
+    names_field = _FIELD_NAME.fullmatch(wrong_field) is not None and not may_be_right_for_other_prompts
+    names_setting = names_field or _LOGPROBS.search(stated_error.message) is not None
+    return names_setting and not settings_were_accepted
 
 
 def _error_of_body(text: str) -> _StatedError:

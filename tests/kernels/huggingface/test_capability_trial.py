@@ -28,7 +28,7 @@ def two_threads() -> Iterator[None]:
 def test_a_real_model_in_bfloat16_is_batched_on_every_processor() -> None:
     """Without instructions for bfloat16, products round otherwise in a batch, also that with the output matrix."""
     kernel = load_kernel("smollm2", dtype="bfloat16", device="cpu")
-    can = examined(Forward(kernel.model)).can
+    can = examined(Forward(kernel.model)).capabilities
     assert can.reason == ""
     assert can.head == "rows"
     assert can.transform == ""
@@ -41,17 +41,17 @@ def test_a_real_model_in_bfloat16_is_batched_on_every_processor() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_transformation_of_logits_is_found(make_model: Any, family: str, transform: str, dtype: Any) -> None:
     model = make_model(family, initializer_range=0.5).to(dtype)  # logits so large that the transformation matters
-    can = examined(Forward(model)).can
+    can = examined(Forward(model)).capabilities
     assert can.reason == ""
     assert can.transform == transform
 
 
 def test_a_method_that_is_replaced_after_the_trial_is_noticed(make_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model("Llama")
-    assert examined(Forward(model)).can.reason == ""
+    assert examined(Forward(model)).capabilities.reason == ""
 
     layer_class = type(model.model.layers[0].mlp)
     original = layer_class.forward
     monkeypatch.setattr(layer_class, "forward", lambda self, states: original(self, states))
 
-    assert "forward" in examined(Forward(model)).can.reason
+    assert "forward" in examined(Forward(model)).capabilities.reason

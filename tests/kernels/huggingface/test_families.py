@@ -106,7 +106,7 @@ def test_the_logits_of_labels_need_their_rows_of_the_output_matrix_only(models, 
     """If they differed from those of the model, such as without a bias, all labels would need the whole matrix."""
     kernel = make_kernel(models(family), tokenizer)
     kernel.batch(PROMPTS[:2], LABELS)  # the first batch compares both
-    assert kernel.runner().forward.can.head == "rows"
+    assert kernel.runner().forward.capabilities.head == "rows"
 
 
 def test_a_family_has_a_bias_of_the_output_matrix(models):
@@ -122,7 +122,7 @@ def test_batches_predict_what_single_calls_predict(
 ):
     kernel = make_kernel(models(family), tokenizer, prefix_reuse=reuse, token_budget=budget)
     if not flat:
-        monkeypatch.setattr(kernel.runner().forward.can, "flat", False)
+        monkeypatch.setattr(kernel.runner().forward.capabilities, "flat", False)
 
     scores = kernel.score(PROMPTS, LABELS)
 
@@ -313,7 +313,7 @@ def test_bfloat16_predicts_the_same_but_for_near_ties(models, tokenizer, family)
 def test_prompts_share_their_beginning_in_bfloat16(models, tokenizer, family):
     kernel = CausalLMKernel(copy.deepcopy(models(family)), tokenizer, dtype="bfloat16")
     kernel.batch(PROMPTS, LABELS)
-    assert kernel.runner().forward.can.sharing
+    assert kernel.runner().forward.capabilities.sharing
 
 
 @pytest.mark.parametrize("family", ["Llama", "Qwen2"])

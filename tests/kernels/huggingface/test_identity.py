@@ -328,7 +328,7 @@ def test_hooks_see_one_prompt_at_a_time(kernel, tokenizer, rows_of_plain_calls, 
     assert rows == close(rows_of_plain_calls(kernel.model, tokenizer, HOOK_PROMPTS), 1e-4)
     assert rows == close([kernel(prompt, LABELS) for prompt in HOOK_PROMPTS], 1e-4)
     assert rows != close(without_hook, 1e-3)
-    assert kernel.runner().forward.can.reason, "the kernel has no reason to run each prompt alone"
+    assert kernel.runner().forward.capabilities.reason, "the kernel has no reason to run each prompt alone"
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -362,7 +362,7 @@ def test_a_class_that_is_changed_after_a_run_sees_one_prompt_at_a_time(kernel, m
     kernel.identity()  # each run begins with it
     kernel.batch(PROMPTS, LABELS)
 
-    assert "replaced method" in kernel.runner().forward.can.reason
+    assert "replaced method" in kernel.runner().forward.capabilities.reason
 
 
 def test_a_new_kernel_of_a_model_whose_class_was_changed_sees_one_prompt_at_a_time(kernel, monkeypatch):
@@ -372,7 +372,7 @@ def test_a_new_kernel_of_a_model_whose_class_was_changed_sees_one_prompt_at_a_ti
     new_kernel = CausalLMKernel(kernel.model, kernel.tokenizer)
     new_kernel.batch(PROMPTS, LABELS)
 
-    assert "replaced method" in new_kernel.runner().forward.can.reason
+    assert "replaced method" in new_kernel.runner().forward.capabilities.reason
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def test_adapters_are_part_of_the_identity(make_model, tokenizer, plain):
     assert len(set(found.values())) == 5
     assert kernel.identity().who["adapters"] == "two"
     assert not kernel.identity().unidentified
-    assert kernel.runner().forward.can.sharing
+    assert kernel.runner().forward.capabilities.sharing
 
 
 def lora_model(make_model):
@@ -537,7 +537,7 @@ class HeadWithContext(torch.nn.Module):  # type: ignore[name-defined]
 
 
 def assert_runs_each_prompt_alone(kernel, caplog):
-    assert "differ from single calls" in kernel.runner().forward.can.reason
+    assert "differ from single calls" in kernel.runner().forward.capabilities.reason
     assert "run alone" in caplog.text
 
 
@@ -582,7 +582,7 @@ def kernel_with_capacity(make_model, tokenizer):
 
 def assert_batch_equals_single_calls(kernel, prompts):
     rows = kernel.batch(prompts, LABELS)
-    reason = kernel.runner().forward.can.reason
+    reason = kernel.runner().forward.capabilities.reason
     assert "differ from single calls" in reason, (
         f"the model is wrong in batches, but the kernel did not notice: got {reason!r} as its reason to run each "
         "prompt alone"
@@ -606,7 +606,7 @@ def test_batches_of_a_usual_model_equal_single_calls(make_model, tokenizer, prom
     kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=1024), tokenizer)
     rows = kernel.batch(prompts, LABELS)
     assert rows == close([kernel(prompt, LABELS) for prompt in prompts], 1e-4)
-    assert kernel.runner().forward.can.reason == ""
+    assert kernel.runner().forward.capabilities.reason == ""
 
 
 def test_states_that_are_not_finite_differ_from_a_call_by_more_than_any_rounding(make_model, tokenizer):

@@ -11,7 +11,7 @@ from StaICC import Dataset, Normal, Suite, load_kernel
 from StaICC.errors import ArgumentError, OutputError, StaICCError
 from StaICC.kernels.huggingface import token_kernel
 from StaICC.kernels.huggingface.batching import BatchRunner
-from StaICC.kernels.huggingface.generation import Ending
+from StaICC.kernels.huggingface.generation import StoppingCriterion
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.source import GGUF_SHA256, ModelSource
 from StaICC.kernels.huggingface.token_trie import distinct_positions
@@ -133,7 +133,7 @@ FIRST_PART, SECOND_PART = LONG[:10], LONG[10:]
 def counting_kernel(make):
     """Return a kernel that caches the context, without the computations that check its first batch."""
     kernel = make(16, token_budget=64)
-    kernel.runner().forward.can.checked = 2
+    kernel.runner().forward.capabilities.checked_sequences = 2
     return kernel
 
 
@@ -237,11 +237,11 @@ def test_a_text_does_not_end_with_half_a_character():
     def decode(tokens, skip_special_tokens):
         return bytes(tokens).decode("utf-8", "replace")
 
-    ending = Ending(SimpleNamespace(decode=decode), [], [])
+    stopping = StoppingCriterion(SimpleNamespace(decode=decode), [], [])
     tokens = list("warm 🎭 ß".encode())
     for count in range(len(tokens) + 1):
         whole_characters = bytes(tokens[:count]).decode("utf-8", "ignore")
-        assert ending.text(tokens[:count]) == whole_characters
+        assert stopping.text(tokens[:count]) == whole_characters
 
 
 # -- the model that needs no hub: fetched, checked, kept once

@@ -253,7 +253,7 @@ def test_attention_to_more_keys_uses_the_mask(nan_mask: Any) -> None:
     assert result.isnan().all()
 
 
-CHAIN = TrieRow(tokens=(5, 6, 7), depths=(0, 1, 2), picks={0: (0, 1, 2)})
+CHAIN = TrieRow(tokens=(5, 6, 7), depths=(0, 1, 2), wanted_positions={0: (0, 1, 2)})
 """One sequence: 5 6 7."""
 TREE = TrieRow((5, 6, 8, 9, 4, 3), (0, 1, 2, 2, 3, 1), {1: (0, 1, 2), 2: (0, 1, 3, 4), 3: (0, 5)})
 """Three sequences with the same beginning: 5 6 8, 5 6 9 4 and 5 3."""
@@ -265,7 +265,7 @@ FOREST = TrieRow((5, 6, 7), (0, 0, 1), {4: (0,), 5: (1, 2)})
 @pytest.mark.parametrize(("dtype", "rounding"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])
 def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, family, dtype, rounding):
     forward = capability_trial.examined(Forward(make_model(family).to(dtype)))
-    assert forward.can.flat, forward.can.reason
+    assert forward.capabilities.flat, forward.capabilities.reason
 
     rows = [CHAIN, TREE, FOREST, TREE, CHAIN]
     (states,) = forward.flat(rows)
@@ -273,7 +273,7 @@ def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, fa
     assert len(states) == sum(len(row.tokens) for row in rows)
     first_of_row = 0
     for row in rows:
-        for path in row.picks.values():
+        for path in row.wanted_positions.values():
             sequence = [row.tokens[index] for index in path]
             (alone,) = forward.padded([TrieRow(sequence, range(len(sequence)), {})])
             together = states[[first_of_row + index for index in path]]

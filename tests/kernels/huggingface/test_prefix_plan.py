@@ -31,7 +31,7 @@ def assert_rows_have_every_sequence_once(sequences, rows, first_wanted):
     numbers = []
     for row in rows:
         cached = len(row.prefix)
-        for number, picked in row.picks.items():
+        for number, picked in row.wanted_positions.items():
             sequence = sequences[number]
             path = path_to(row, picked[-1])
             assert row.prefix + tuple(row.tokens[index] for index in path) == sequence
@@ -48,11 +48,11 @@ def planned_rows(draw):
     sequences = draw(SEQUENCES)
     first_wanted = [draw(st.integers(0, len(sequence) - 1)) for sequence in sequences]
     row_tokens = draw(st.sampled_from([0, 1, 4, 9, 100]))
-    can = SimpleNamespace(attention_weight=draw(st.sampled_from([0.0, 0.01, 1.0])))
-    runner = BatchRunner(SimpleNamespace(can=can), row_tokens)
+    capabilities = SimpleNamespace(attention_weight=draw(st.sampled_from([0.0, 0.01, 1.0])))
+    runner = BatchRunner(SimpleNamespace(capabilities=capabilities), row_tokens)
     runner.cache_from = draw(st.sampled_from([math.inf, 1, 2, 5]))
     runner.prefix_in_cache = draw(st.sampled_from([(), sequences[0], (0, 1, 0, 1, 1, 0)]))
-    rows = runner.plan(sequences, first_wanted, range(len(sequences)), True, draw(st.sampled_from([0.0, 50.0])))
+    rows = runner.plan_rows(sequences, first_wanted, range(len(sequences)), True, draw(st.sampled_from([0.0, 50.0])))
     return sequences, first_wanted, row_tokens, rows
 
 
@@ -69,14 +69,14 @@ def test_a_row_is_longer_than_its_limit_only_for_a_single_sequence(plan):
     """Equal sequences count as one."""
     _, _, row_tokens, rows = plan
     for row in rows:
-        last_positions = {picked[-1] for picked in row.picks.values()}
+        last_positions = {picked[-1] for picked in row.wanted_positions.values()}
         assert len(last_positions) == 1 or len(row.tokens) <= row_tokens
 
 
 def plan_with_free_attention(sequences):
     """Return the rows of sequences where pairs of positions that are masked out cost nothing."""
-    runner = BatchRunner(SimpleNamespace(can=SimpleNamespace(attention_weight=0.0)), 10_000)
-    return runner.plan(sequences, [0] * len(sequences), range(len(sequences)), True)
+    runner = BatchRunner(SimpleNamespace(capabilities=SimpleNamespace(attention_weight=0.0)), 10_000)
+    return runner.plan_rows(sequences, [0] * len(sequences), range(len(sequences)), True)
 
 
 @given(SEQUENCES)
@@ -91,7 +91,7 @@ def test_free_attention_computes_every_prefix_once(sequences):
 def test_a_row_is_a_chain_if_each_position_is_deeper_by_one(sequences):
     for row in plan_with_free_attention(sequences):
         one_sequence = range(len(row.prefix), len(row.prefix) + len(row.tokens))
-        assert row.is_chain is (list(row.depths) == list(one_sequence))
+        assert row.is_unbranched is (list(row.depths) == list(one_sequence))
 
 
 @given(SEQUENCES)

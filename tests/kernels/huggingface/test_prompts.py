@@ -37,7 +37,7 @@ def ids(text: str) -> tuple[int, ...]:
 
 def read(queries: Any, limit: int | None = None, labels: Any = (), **options: Any) -> Any:
     """Return what a model with one token per character reads of queries, each a list of prompts."""
-    return PromptFormat(Characters(), KernelOptions(**options)).read(queries, limit, labels)
+    return PromptFormat(Characters(), KernelOptions(**options)).tokenize(queries, limit, labels)
 
 
 DROP: dict[str, Any] = {"on_too_long": "drop-demonstrations"}
@@ -160,7 +160,7 @@ class Words:
 def test_the_token_that_decides_is_one_of_the_label(scoring: Any, expected: list[str], adds_end: bool) -> None:
     """In 0.1.1, the end token was the last one of all labels."""
     prompt_format = PromptFormat(Words(adds_end), KernelOptions(label_scoring=scoring))
-    tokens, shared = prompt_format.deciding(["very good", "bad"])
+    tokens, shared = prompt_format.scoring_tokens(["very good", "bad"])
     assert prompt_format.tokenizer.convert_ids_to_tokens(tokens) == expected
     assert shared == 0
 
@@ -168,7 +168,7 @@ def test_the_token_that_decides_is_one_of_the_label(scoring: Any, expected: list
 def test_a_label_without_a_token_is_refused() -> None:
     prompt_format = PromptFormat(Words(), KernelOptions(label_scoring="first"))
     with pytest.raises(ArgumentError, match="the label '' has no token"):
-        prompt_format.deciding(["good", ""])
+        prompt_format.scoring_tokens(["good", ""])
 
 
 # What is tokenized in two parts has the tokens of the whole

@@ -68,7 +68,7 @@ def test_without_special_tokens_the_end_token_changes_nothing(
 
 def test_an_end_token_in_the_text_stays(make_tokenizer: Any) -> None:
     tokenizer = make_tokenizer(bos_token="<s>", eos_token="</s>")
-    reading = PromptFormat(tokenizer, KernelOptions()).read([["a</s>"]], None)
+    reading = PromptFormat(tokenizer, KernelOptions()).tokenize([["a</s>"]], None)
     assert reading.ids[0][0][-1] == tokenizer.eos_token_id
 
 
@@ -76,7 +76,7 @@ def test_a_start_token_of_template_and_text_is_refused(make_tokenizer: Any) -> N
     tokenizer = make_tokenizer(bos_token="<s>", eos_token="</s>")
     tokenizer.chat_template = "{{ bos_token }}" + CHAT
     with pytest.raises(PromptError, match="begins twice"):
-        PromptFormat(tokenizer, KernelOptions(prompt_format="chat")).read([["<s>a"]], None)
+        PromptFormat(tokenizer, KernelOptions(prompt_format="chat")).tokenize([["<s>a"]], None)
 
 
 # Text

@@ -45,5 +45,5 @@ def waits(monkeypatch):
         if ending.error is not None:
             raise ending.error
 
-    monkeypatch.setattr(transport._Ending, "wait", wait)
+    monkeypatch.setattr(transport._CallState, "wait", wait)
     return seconds_waited

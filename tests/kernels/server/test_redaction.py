@@ -18,7 +18,7 @@ KEY = "sk-Te5t/w+K=0_9.zQ~8"
 
 @pytest.fixture(autouse=True)
 def no_key(monkeypatch):
-    monkeypatch.setattr(redaction, "_READ", set())
+    monkeypatch.setattr(redaction, "_SENT_KEYS", set())
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pytest
@@ -44,9 +44,9 @@ def write(demonstrations: list[Any], query: list[str]) -> str:
 
 
 def answers(*rows: list[float]) -> Callable[..., Any]:
-    """An inference function that gives the rows in turn."""
-    given = iter(rows * 1000)
-    return lambda prompt, label_space: next(given)
+    """Return a model that gives the rows in turn, and then the first ones again."""
+    rows_in_turn = itertools.cycle(rows)
+    return lambda prompt, label_space: next(rows_in_turn)
 
 
 class Numbered:
@@ -76,27 +76,71 @@ def softmax(*values: float) -> list[float]:
     return [math.exp(value) / math.fsum(map(math.exp, values)) for value in values]
 
 
-@pytest.mark.parametrize(
-    ("name", "variant", "learned", "prior", "row", "expected"),
-    [
-        # W p = (0.7 / 0.7, 0.3 / 0.3) = (1, 1)
-        ("contextual", "paper", ([0.8, 0.2], [0.6, 0.4]), [0.7, 0.3], [0.7, 0.3], [0.5, 0.5]),
-        ("contextual", "paper", ([0.8, 0.2], [0.6, 0.4]), [0.7, 0.3], [0.35, 0.65], softmax(0.35 / 0.7, 0.65 / 0.3)),
-        # the release adds 1e-5 to the sums: (1.4 + 1e-5) / 2
-        ("contextual", "0.1.1", ([0.8, 0.2], [0.6, 0.4]), [0.700005, 0.300005], [0.700005, 0.300005], [0.5, 0.5]),
-        # 0.6 / 0.8 : 0.4 / 0.2 = 0.75 : 2 = 3 : 8
-        ("domain", "paper", ([0.8, 0.2],) * 3, [0.8, 0.2], [0.6, 0.4], [3 / 11, 8 / 11]),
-        ("domain", "0.1.1", ([0.8, 0.2],), [0.80001, 0.20001], [0.6, 0.4], softmax(0.6 / 0.80001, 0.4 / 0.20001)),
-    ],
-)
-def test_priors_by_hand(name: str, variant: str, learned: Any, prior: Any, row: Any, expected: Any) -> None:
-    made = getattr(sc, f"{name}_calibration")(LABELS, variant=variant)
-    more = {"sample_length": 4} if name == "domain" else {}
-    made.train(write, answers(*learned), ROWS, calibration_number=len(learned), k=1, **more)
-    assert made.prior == pytest.approx(prior, abs=1e-12)
-    assert made.inference(row) == made(row, None, None) == pytest.approx(expected)
-    own = type("Own", (type(made),), {"inference": lambda self, *given: given})(LABELS)
-    assert own(row, None, None) == (row, None, None)
+class PriorCase(NamedTuple):
+    """Rows of a calibration in training, the prior that it learns of them, a row, and its calibrated probabilities."""
+
+    training_rows: list[list[float]]
+    prior: list[float]
+    row: list[float]
+    calibrated: list[float]
+
+
+def trained_on(calibration: Any, case: PriorCase, **options: Any) -> Any:
+    """Return a calibration that was trained on the rows of a case, one for each training prompt."""
+    rows = case.training_rows
+    calibration.train(write, answers(*rows), ROWS, calibration_number=len(rows), k=1, **options)
+    return calibration
+
+
+CONTEXTUAL_CASES = {
+    # W p = (0.7 / 0.7, 0.3 / 0.3) = (1, 1)
+    "paper, the prior itself": ("paper", PriorCase([[0.8, 0.2], [0.6, 0.4]], [0.7, 0.3], [0.7, 0.3], [0.5, 0.5])),
+    "paper, another row": (
+        "paper",
+        PriorCase([[0.8, 0.2], [0.6, 0.4]], [0.7, 0.3], [0.35, 0.65], softmax(0.35 / 0.7, 0.65 / 0.3)),
+    ),
+    # the release adds 1e-5 to the sums: (1.4 + 1e-5) / 2
+    "release": (
+        "0.1.1",
+        PriorCase([[0.8, 0.2], [0.6, 0.4]], [0.700005, 0.300005], [0.700005, 0.300005], [0.5, 0.5]),
+    ),
+}
+DOMAIN_CASES = {
+    # 0.6 / 0.8 : 0.4 / 0.2 = 0.75 : 2 = 3 : 8
+    "paper": ("paper", PriorCase([[0.8, 0.2]] * 3, [0.8, 0.2], [0.6, 0.4], [3 / 11, 8 / 11])),
+    "release": (
+        "0.1.1",
+        PriorCase([[0.8, 0.2]], [0.80001, 0.20001], [0.6, 0.4], softmax(0.6 / 0.80001, 0.4 / 0.20001)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("variant", "case"), CONTEXTUAL_CASES.values(), ids=CONTEXTUAL_CASES)
+def test_contextual_calibration_by_hand(variant: Any, case: PriorCase) -> None:
+    calibration = trained_on(sc.contextual_calibration(LABELS, variant=variant), case)
+
+    assert calibration.prior == pytest.approx(case.prior, abs=1e-12)
+    assert calibration.inference(case.row) == pytest.approx(case.calibrated)
+    assert calibration(case.row, None, None) == calibration.inference(case.row)
+
+
+@pytest.mark.parametrize(("variant", "case"), DOMAIN_CASES.values(), ids=DOMAIN_CASES)
+def test_domain_calibration_by_hand(variant: Any, case: PriorCase) -> None:
+    calibration = trained_on(sc.domain_calibration(LABELS, variant=variant), case, sample_length=4)
+
+    assert calibration.prior == pytest.approx(case.prior, abs=1e-12)
+    assert calibration.inference(case.row) == pytest.approx(case.calibrated)
+    assert calibration(case.row, None, None) == calibration.inference(case.row)
+
+
+@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
+@pytest.mark.parametrize("make_calibration", [sc.contextual_calibration, sc.domain_calibration])
+def test_a_call_uses_the_inference_of_a_derived_class(make_calibration: Any, variant: str) -> None:
+    class Derived(type(make_calibration(LABELS, variant=variant))):  # type: ignore[misc]
+        def inference(self, *arguments: Any) -> Any:
+            return arguments
+
+    assert Derived(LABELS)([0.7, 0.3], None, None) == ([0.7, 0.3], None, None)
 
 
 def test_a_prior_of_zero_is_refused() -> None:
@@ -106,40 +150,71 @@ def test_a_prior_of_zero_is_refused() -> None:
 
 
 def test_logits_are_read_as_in_training() -> None:
-    """Logits (0, ln 3) are probabilities (1/4, 3/4), also for a row that alone could be probabilities."""
-    made = DomainCalibration(LABELS)
-    made.train(write, answers([0.0, math.log(3)], [0.0, -5.0]), ROWS, calibration_number=2, k=0)
-    made.state = PriorState((0.25, 0.75), made.state.read_as)
-    assert made.inference([0.0, math.log(3)]) == pytest.approx([0.5, 0.5])
-    weights = [1 / (1 + math.e) / 0.25, math.e / (1 + math.e) / 0.75]
-    assert made.inference([0.0, 1.0]) == pytest.approx([w / sum(weights) for w in weights])
+    """Also a row that alone could be probabilities: (0, 1) are logits here."""
+    calibration = DomainCalibration(LABELS)
+    calibration.train(write, answers([0.0, math.log(3)], [0.0, -5.0]), ROWS, calibration_number=2, k=0)
+    calibration.state = PriorState((0.25, 0.75), calibration.state.read_as)
+
+    logits_of_the_prior = [0.0, math.log(3)]
+    first, second = softmax(0.0, 1.0)
+    ratios = [first / 0.25, second / 0.75]
+    assert calibration.inference(logits_of_the_prior) == pytest.approx([0.5, 0.5])
+    assert calibration.inference([0.0, 1.0]) == pytest.approx([ratio / sum(ratios) for ratio in ratios])
 
 
-@given(
-    prior=st.lists(st.floats(0.01, 1), min_size=3, max_size=3), row=st.lists(st.floats(0.01, 1), min_size=3, max_size=3)
-)
-def test_what_the_model_says_of_nothing_becomes_uniform(prior: list[float], row: list[float]) -> None:
-    prior, row = [p / sum(prior) for p in prior], [p / sum(row) for p in row]
-    for kind in (ContextualCalibration, DomainCalibration):
-        made = kind(["a", "b", "c"])
-        made.train(write, answers(prior), ROWS, calibration_number=1, k=0)
-        assert made.inference(prior) == pytest.approx([1 / 3] * 3)
-        rows = made.inference(row)
-        assert math.fsum(rows) == pytest.approx(1)
-        ratio = [value / base for value, base in zip(row, prior, strict=True)]
-        assert rows.index(max(rows)) == pytest.approx(ratio.index(max(ratio))) or math.isclose(
-            sorted(ratio)[-1], sorted(ratio)[-2]
-        )
+@st.composite
+def distributions(draw: st.DrawFn, labels: int) -> list[float]:
+    """Draw probabilities of labels."""
+    weights = draw(st.lists(st.floats(0.01, 1), min_size=labels, max_size=labels))
+    return [weight / sum(weights) for weight in weights]
+
+
+BOTH_PRIORS = pytest.mark.parametrize("kind", [ContextualCalibration, DomainCalibration])
+
+
+@BOTH_PRIORS
+@given(prior=distributions(3))
+def test_the_prior_itself_becomes_uniform(kind: Any, prior: list[float]) -> None:
+    calibration = kind(["a", "b", "c"])
+    calibration.train(write, answers(prior), ROWS, calibration_number=1, k=0)
+
+    assert calibration.inference(prior) == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+
+
+@BOTH_PRIORS
+@given(prior=distributions(3), row=distributions(3))
+def test_the_label_with_the_largest_ratio_to_the_prior_is_predicted(
+    kind: Any, prior: list[float], row: list[float]
+) -> None:
+    calibration = kind(["a", "b", "c"])
+    calibration.train(write, answers(prior), ROWS, calibration_number=1, k=0)
+
+    calibrated = calibration.inference(row)
+
+    assert math.fsum(calibrated) == pytest.approx(1)
+    ratios = [row[label] / prior[label] for label in (0, 1, 2)]
+    predicted = calibrated.index(max(calibrated))
+    assert ratios[predicted] == pytest.approx(max(ratios))
 
 
 # -- batch calibration
 
 
 def test_batch_by_hand() -> None:
-    """Mean (0.6, 0.4): 0.8 / 0.6 : 0.2 / 0.4 = 8 : 3, and 0.2 / 0.6 : 0.8 / 0.4 = 1 : 6. Of the last two 1 : 1."""
-    rows = [[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]
-    calibrated = [*sc.batch_calibration(rows), sc.batch_calibration(rows, batch_size=2)[2]]
-    assert numpy.allclose(calibrated, [[8 / 11, 3 / 11]] * 2 + [[1 / 7, 6 / 7], [0.2, 0.8]])
+    """Mean (0.6, 0.4): 0.8 / 0.6 : 0.2 / 0.4 = 8 : 3, and 0.2 / 0.6 : 0.8 / 0.4 = 1 : 6."""
+    calibrated = sc.batch_calibration([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+
+    assert numpy.allclose(calibrated, [[8 / 11, 3 / 11], [8 / 11, 3 / 11], [1 / 7, 6 / 7]])
+
+
+def test_a_last_batch_of_one_row_is_filled_with_the_row_before() -> None:
+    """Mean (0.5, 0.5) of the last two rows, so the last one is not changed."""
+    *_, last = sc.batch_calibration([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]], batch_size=2)
+
+    assert last == pytest.approx([0.2, 0.8])
+
+
+def test_one_row_alone_is_refused() -> None:
     with pytest.raises(ArgumentError, match="over batches of 1 makes every prediction uniform"):
         sc.batch_calibration([[0.8, 0.2]])
 
@@ -151,181 +226,348 @@ def test_released_batch_by_hand() -> None:
     assert rows == [pytest.approx([top, 1 - top]), pytest.approx([1 - top, top]), [0.5, 0.5]]
 
 
-@given(st.lists(st.lists(st.floats(0.01, 1), min_size=2, max_size=2), min_size=2, max_size=9))
-def test_batch_is_invariant_to_a_bias_of_the_labels(rows: list[list[float]]) -> None:
-    """Multiplying each label's probability by a constant, without renormalising, changes nothing in one batch."""
-    rows = [[value / sum(row) for value in row] for row in rows]
-    calibrated = sc.batch_calibration(rows)
-    for row, other in zip(rows, calibrated, strict=True):
-        assert math.fsum(other) == pytest.approx(1)
-        mean = [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
-        assert (other[0] > other[1]) is (row[0] / mean[0] > row[1] / mean[1]) or other[0] == pytest.approx(other[1])
+@given(st.lists(distributions(2), min_size=2, max_size=9))
+def test_batch_calibration_predicts_the_label_with_the_largest_ratio_to_its_mean(rows: list[list[float]]) -> None:
+    """So that a bias, a constant factor of each label's probability, changes nothing in one batch."""
+    means = [math.fsum(row[label] for row in rows) / len(rows) for label in (0, 1)]
+
+    for row, calibrated in zip(rows, sc.batch_calibration(rows), strict=True):
+        ratios = [row[0] / means[0], row[1] / means[1]]
+        predicted = calibrated.index(max(calibrated))
+        assert math.fsum(calibrated) == pytest.approx(1)
+        assert ratios[predicted] == pytest.approx(max(ratios))
 
 
 # -- hidden calibration and k nearest neighbours
 
 
+def states_by_label(number: int) -> list[float]:
+    """Return the hidden state (0, 0) for rows of label 0, and (4, 0) for rows of label 1."""
+    return [0.0, 0.0] if number % 2 == 0 else [4.0, 0.0]
+
+
+def hidden_calibration(variant: Any) -> HiddenCalibration:
+    """Return a calibration that was trained on one row of each label (paper), or on six rows (release)."""
+    calibration = HiddenCalibration(LABELS, variant=variant)
+    options = {"per_label": 1} if variant == "paper" else {}
+    calibration.train(write, Numbered(states_by_label), ROWS, calibration_number=6, k=1, **options)
+    return calibration
+
+
+@pytest.mark.parametrize(("variant", "training_prompts"), [("paper", 2), ("0.1.1", 6)])
+def test_centroids_are_means_of_the_hidden_states_of_each_label(variant: str, training_prompts: int) -> None:
+    calibration = hidden_calibration(variant)
+
+    assert calibration.centroid.tolist() == [[0.0, 0.0], [4.0, 0.0]]
+    assert calibration.training_prompts == training_prompts
+
+
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
-def test_hidden_by_hand(variant: str) -> None:
-    """Centroids (0, c0) and (4, c1); a state at distances d0 and d1 has probabilities softmax(-d0, -d1)."""
-    made = HiddenCalibration(LABELS, variant=variant)
-    kernel = Numbered(lambda number: [4.0 * (number % 2), 0.0])
-    made.train(write, kernel, ROWS, calibration_number=6, k=1, **({"per_label": 1} if variant == "paper" else {}))
-    assert (made.centroid.tolist(), made.training_prompts) == ([[0.0, 0.0], [4.0, 0.0]], 2 if variant == "paper" else 6)
-    odds = math.exp(-5.0) / math.exp(-3.0)
-    assert made.inference(None, None, [0.0, 3.0]) == pytest.approx([1 / (1 + odds), odds / (1 + odds)])
-    assert made([0.9, 0.1], None, [4.0, 0.0]) == pytest.approx([1 / (1 + math.exp(4)), 1 / (1 + math.exp(-4))])
+def test_hidden_calibration_is_the_softmax_of_negative_distances_to_the_centroids(variant: str) -> None:
+    """The state (0, 3) has the distances 3 and 5 to (0, 0) and (4, 0); the state (4, 0) has 4 and 0."""
+    calibration = hidden_calibration(variant)
+
+    assert calibration.inference(None, None, [0.0, 3.0]) == pytest.approx(softmax(-3.0, -5.0))
+    assert calibration([0.9, 0.1], None, [4.0, 0.0]) == pytest.approx(softmax(-4.0, 0.0))
 
 
 def logits(number: int) -> list[float]:
-    """Distributions (3/4, 1/4) after rows of label 0, (1/4, 3/4) after rows of label 1."""
+    """Return logits of the distribution (3/4, 1/4) for rows of label 0, of (1/4, 3/4) for rows of label 1."""
     return [math.log(3), 0.0] if number % 2 == 0 else [0.0, math.log(3)]
 
 
-def test_knn_by_hand() -> None:
-    """Of three anchors of each kind, the three with the smaller divergence vote: all for the label."""
-    made = KNNPrompting(LABELS)
-    made.train(write, Numbered(logits), ROWS, calibration_number=10, k=1)
-    assert made.anchors[0].tolist() == pytest.approx([0.75, 0.25] if made.labels[0] == 0 else [0.25, 0.75])
-    assert made.inference(None, [2.0, 0.0]) == [1.0, 0.0]
-    assert made.inference(None, [0.0, 2.0]) == [0.0, 1.0]
-    for nearest, expected in ((1, [1.0, 0.0]), (10, [0.5, 0.5])):
-        other = KNNPrompting(LABELS, knn_k=nearest)
-        other.train(write, Numbered(logits), ROWS, calibration_number=10, k=1)
-        assert other.inference(None, [2.0, 0.0]) == expected
+def trained_on_ten_rows(calibration: Any) -> Any:
+    """Return a calibration that was trained on five rows of each label, with the logits above."""
+    calibration.train(write, Numbered(logits), ROWS, calibration_number=10, k=1)
+    return calibration
 
 
-def test_divergence_by_hand() -> None:
-    anchors = numpy.array([[0.75, 0.25], [1.0, 0.0]])
-    rows = kullback_leibler(numpy.log([[0.5, 0.5], [0.25, 0.75]]), anchors)
-    first = 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)
-    assert rows[0].tolist() == pytest.approx([first, math.log(2)])  # 0 log 0 = 0
-    assert rows[1].tolist() == pytest.approx([0.75 * math.log(0.75 / 0.25) + 0.25 * math.log(0.25 / 0.75), math.log(4)])
-    assert kullback_leibler(numpy.log(anchors[:1]), anchors[:1])[0, 0] == pytest.approx(0, abs=1e-15)
+def test_anchors_are_the_distributions_of_training_prompts() -> None:
+    calibration = trained_on_ten_rows(KNNPrompting(LABELS))
+
+    distribution_of_label = {0: [0.75, 0.25], 1: [0.25, 0.75]}
+    for anchor, label in zip(calibration.anchors, calibration.labels, strict=True):
+        assert anchor.tolist() == pytest.approx(distribution_of_label[label])
 
 
-def test_knn_released_by_hand() -> None:
-    """Votes are counted and then softmaxed: three votes of three give softmax(3, 0)."""
-    made = sc.knn_prompt(LABELS, 3, variant="0.1.1")
-    made.train(write, Numbered(logits), ROWS, calibration_number=10, k=1)
-    assert made.inference(None, [math.log(3), 0.0]) == pytest.approx([1 / (1 + math.exp(-3)), 1 / (1 + math.exp(3))])
+def test_the_three_nearest_anchors_vote() -> None:
+    """There are five of each label, and those of one label are nearer than those of the other one."""
+    calibration = trained_on_ten_rows(KNNPrompting(LABELS))
+
+    assert calibration.inference(None, [2.0, 0.0]) == [1.0, 0.0]
+    assert calibration.inference(None, [0.0, 2.0]) == [0.0, 1.0]
 
 
-def test_knn_centroid_by_hand() -> None:
-    """Mean distributions (3/4, 1/4) and (1/4, 3/4); divergences to the uniform one are equal, to the first 0 and d."""
-    made = KNNPromptingCentroid(LABELS)
-    made.train(write, Numbered(logits), ROWS, calibration_number=10, k=1)
-    assert made.inference(None, [7.0, 7.0]) == pytest.approx([0.5, 0.5])
-    d = 0.25 * math.log(0.25 / 0.75) + 0.75 * math.log(0.75 / 0.25)
-    assert made.inference(None, [math.log(3), 0.0]) == pytest.approx([1 / (1 + math.exp(-d)), 1 / (1 + math.exp(d))])
-    released = sc.knn_prompt_centroid(LABELS, variant="0.1.1")
-    released.train(write, Numbered(logits), ROWS, calibration_number=10, k=1)
-    d = math.sqrt(2) * math.log(3)
-    assert released.inference(None, [math.log(3), 0.0])[0] == pytest.approx(1 / (1 + math.exp(-d)))
+@pytest.mark.parametrize(("voters", "votes"), [(1, [1.0, 0.0]), (10, [0.5, 0.5])], ids=["the nearest", "all anchors"])
+def test_the_number_of_voters_is_an_option(voters: int, votes: list[float]) -> None:
+    calibration = trained_on_ten_rows(KNNPrompting(LABELS, knn_k=voters))
+
+    assert calibration.inference(None, [2.0, 0.0]) == votes
+
+
+@pytest.mark.parametrize(
+    ("anchor", "query", "divergence"),
+    [
+        ([0.75, 0.25], [0.5, 0.5], 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)),
+        ([0.75, 0.25], [0.25, 0.75], 0.75 * math.log(0.75 / 0.25) + 0.25 * math.log(0.25 / 0.75)),
+        ([1.0, 0.0], [0.5, 0.5], math.log(2)),  # 0 log 0 = 0
+        ([1.0, 0.0], [0.25, 0.75], math.log(4)),
+        ([0.75, 0.25], [0.75, 0.25], 0.0),
+    ],
+)
+def test_the_divergence_is_that_of_kullback_and_leibler(
+    anchor: list[float], query: list[float], divergence: float
+) -> None:
+    """KL(anchor || query) = sum of a log(a / q)."""
+    matrix = kullback_leibler(numpy.log([query]), numpy.array([anchor]))
+
+    assert matrix.tolist() == [[pytest.approx(divergence, abs=1e-15)]]
+
+
+def test_the_release_takes_the_softmax_of_the_votes() -> None:
+    calibration = trained_on_ten_rows(sc.knn_prompt(LABELS, 3, variant="0.1.1"))
+
+    assert calibration.inference(None, [math.log(3), 0.0]) == pytest.approx(softmax(3, 0))
+
+
+def test_knn_centroid_is_the_softmax_of_negative_divergences_from_the_mean_distributions() -> None:
+    """The means are (3/4, 1/4) and (1/4, 3/4); the uniform distribution is equally far from both."""
+    calibration = trained_on_ten_rows(KNNPromptingCentroid(LABELS))
+
+    divergence_of_second = 0.25 * math.log(0.25 / 0.75) + 0.75 * math.log(0.75 / 0.25)
+    assert calibration.inference(None, [7.0, 7.0]) == pytest.approx([0.5, 0.5])
+    assert calibration.inference(None, [math.log(3), 0.0]) == pytest.approx(softmax(0.0, -divergence_of_second))
+
+
+def test_the_release_takes_distances_of_logits_from_their_means() -> None:
+    """The logits (ln 3, 0) are the first mean; the second one, (0, ln 3), is at the distance sqrt(2) ln 3."""
+    calibration = trained_on_ten_rows(sc.knn_prompt_centroid(LABELS, variant="0.1.1"))
+
+    distance = math.sqrt(2) * math.log(3)
+    assert calibration.inference(None, [math.log(3), 0.0]) == pytest.approx(softmax(0.0, -distance))
 
 
 # -- asking, saving, joining to a kernel
 
 
-def all_trained() -> list[Any]:
-    prior = [ContextualCalibration(LABELS), DomainCalibration(LABELS, variant="0.1.1")]
-    for made in prior:
-        made.train(write, answers([0.8, 0.2]), ROWS, calibration_number=3)
-    near = [HiddenCalibration(LABELS), KNNPrompting(LABELS, 5), KNNPromptingCentroid(LABELS, variant="0.1.1")]
-    for other in near:
-        other.train(write, Numbered(logits), ROWS, calibration_number=10)
-    failed = HiddenCalibration(["no", "yes", "perhaps"], variant="0.1.1")
+def trained_contextual() -> Any:
+    calibration = ContextualCalibration(LABELS)
+    calibration.train(write, answers([0.8, 0.2]), ROWS, calibration_number=3)
+    return calibration
+
+
+def trained_domain() -> Any:
+    calibration = DomainCalibration(LABELS, variant="0.1.1")
+    calibration.train(write, answers([0.8, 0.2]), ROWS, calibration_number=3)
+    return calibration
+
+
+def trained_hidden() -> Any:
+    return trained_on_ten_rows(HiddenCalibration(LABELS))
+
+
+def trained_knn() -> Any:
+    return trained_on_ten_rows(KNNPrompting(LABELS, 5))
+
+
+def trained_knn_centroid() -> Any:
+    return trained_on_ten_rows(KNNPromptingCentroid(LABELS, variant="0.1.1"))
+
+
+def trained_without_rows_of_a_label() -> Any:
+    """Return a calibration of the release that gave up in training."""
+    calibration = HiddenCalibration(["no", "yes", "perhaps"], variant="0.1.1")
     with pytest.warns(UserWarning, match="none of the 10 training prompts has the label 'perhaps'"):
-        failed.train(write, Numbered(logits), ROWS, calibration_number=10)
-    return [*prior, *near, failed]
+        trained_on_ten_rows(calibration)
+    return calibration
 
 
+TRAINED = pytest.mark.parametrize(
+    "make_trained",
+    [
+        trained_contextual,
+        trained_domain,
+        trained_hidden,
+        trained_knn,
+        trained_knn_centroid,
+        trained_without_rows_of_a_label,
+    ],
+)
+
+
+@TRAINED
 @pytest.mark.parametrize("suffix", ["json", "npz"])
-def test_saved_and_loaded(tmp_path: Path, suffix: str) -> None:
-    for made in all_trained():
-        path = tmp_path / f"{made.name}.{suffix}"
-        made.save(path)
-        again = type(made).load(path)
-        row = [0.3, 0.7] if made.n_label == 2 else [0.3, 0.6, 0.1]
-        assert again.inference(row, [1.0, 0.5], [1.0, 0.5]) == made.inference(row, [1.0, 0.5], [1.0, 0.5])
-        assert (again.digest(), again.training_prompts) == (made.digest(), made.training_prompts)
-        assert b"pickle" not in path.read_bytes()
+def test_a_loaded_calibration_predicts_as_the_saved_one(tmp_path: Path, suffix: str, make_trained: Any) -> None:
+    calibration, path = make_trained(), tmp_path / f"calibration.{suffix}"
+    row = [0.3, 0.7] if calibration.n_label == 2 else [0.3, 0.6, 0.1]
+
+    calibration.save(path)
+    loaded = type(calibration).load(path)
+
+    assert loaded.inference(row, [1.0, 0.5], [1.0, 0.5]) == calibration.inference(row, [1.0, 0.5], [1.0, 0.5])
+    assert loaded.digest() == calibration.digest()
+    assert loaded.training_prompts == calibration.training_prompts
+    assert b"pickle" not in path.read_bytes()
 
 
-def test_files_that_are_refused(tmp_path: Path) -> None:
-    made, _, hidden, *_ = all_trained()
-    path = tmp_path / "made.json"
-    made.save(path)
+def test_a_file_of_another_calibration_is_refused(tmp_path: Path) -> None:
+    trained_contextual().save(tmp_path / "saved.json")
+
     with pytest.raises(SchemaError, match="holds a contextual_calibration, not a hidden_calibration"):
-        HiddenCalibration.load(path)
-    whole = json.loads(path.read_text())
-    for change, message in [
-        ({"format": 99}, "format 99"),
-        ({"facts": whole["facts"] | {"calibration": "cotextual"}}, "no calibration 'cotextual'"),
-        ({"facts": whole["facts"] | {"calibration": "hidden_calibration"}}, "has a CentroidState: got a PriorState"),
-        ({"state": "Other"}, "holds a Other, expected"),
-        ({"values": {"prior": [0.5], "read_as": "probabilities"}}, "does not fit"),
-        ({"values": {"prior": [0.5, 0.5], "read_as": "guesses"}}, "got 'guesses', expected"),
-        ({"values": {}}, "expected .'prior', 'read_as'."),
-        ({"label_space": []}, "cannot be read"),
-        ({"label_space": "no"}, "expected a list of texts"),
-        ({"format": True}, "expected a number from 1"),
-        ({"format": -1}, "expected a number from 1"),
-        ({"values": {"prior": [0.0, 1.0], "read_as": "probabilities"}}, "prior: got 0.0, expected positive numbers"),
-        ({"values": {"prior": [-0.5, 1.5], "read_as": "probabilities"}}, "prior: got -0.5, expected positive numbers"),
-    ]:
-        path.write_text(json.dumps(whole | change))
-        with pytest.raises(SchemaError, match=message):
-            sc.load_calibration(path)
-    for text in ("", "[]", '{"format": NaN}', "PK"):
-        path.write_text(text)
-        with pytest.raises(SchemaError, match=r"made\.json"):
-            sc.load_calibration(path)
-    evil = tmp_path / "evil.npz"
-    numpy.savez(evil, head=numpy.array([print], dtype=object), allow_pickle=True)
-    with pytest.raises(SchemaError, match="cannot be read"):
-        sc.load_calibration(evil)
-    hidden.save(tmp_path / "hidden.npz")
-    data = (tmp_path / "hidden.npz").read_bytes()
-    (tmp_path / "cut.npz").write_bytes(data[: len(data) // 2])
-    with pytest.raises(SchemaError, match="cannot be read"):
-        sc.load_calibration(tmp_path / "cut.npz")
-    anchors = all_trained()[3]
-    anchors.save(path)
-    whole = json.loads(path.read_text())
-    whole["values"]["labels"][0] = len(LABELS)
-    path.write_text(json.dumps(whole))
+        HiddenCalibration.load(tmp_path / "saved.json")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("format", 99, "format 99"),
+        ("format", True, "expected a number from 1"),
+        ("format", -1, "expected a number from 1"),
+        ("state", "Other", "holds a Other, expected"),
+        ("label_space", [], "cannot be read"),
+        ("label_space", "no", "expected a list of texts"),
+        ("values", {}, "expected .'prior', 'read_as'."),
+        ("values", {"prior": [0.5], "read_as": "probabilities"}, "does not fit"),
+        ("values", {"prior": [0.5, 0.5], "read_as": "guesses"}, "got 'guesses', expected"),
+        ("values", {"prior": [0.0, 1.0], "read_as": "probabilities"}, "prior: got 0.0, expected positive numbers"),
+        ("values", {"prior": [-0.5, 1.5], "read_as": "probabilities"}, "prior: got -0.5, expected positive numbers"),
+    ],
+)
+def test_a_changed_value_of_a_saved_calibration_is_refused(tmp_path: Path, key: str, value: Any, message: str) -> None:
+    path = tmp_path / "saved.json"
+    trained_contextual().save(path)
+    document = json.loads(path.read_text())
+
+    path.write_text(json.dumps({**document, key: value}))
+
+    with pytest.raises(SchemaError, match=message):
+        sc.load_calibration(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cotextual", "no calibration 'cotextual'"),
+        ("hidden_calibration", "has a CentroidState: got a PriorState"),
+    ],
+)
+def test_a_changed_name_of_a_saved_calibration_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    path = tmp_path / "saved.json"
+    trained_contextual().save(path)
+    document = json.loads(path.read_text())
+    document["facts"]["calibration"] = name
+
+    path.write_text(json.dumps(document))
+
+    with pytest.raises(SchemaError, match=message):
+        sc.load_calibration(path)
+
+
+def test_a_label_of_an_anchor_that_is_not_in_the_label_space_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "saved.json"
+    trained_knn().save(path)
+    document = json.loads(path.read_text())
+    document["values"]["labels"][0] = 2
+
+    path.write_text(json.dumps(document))
+
     with pytest.raises(SchemaError, match="got the label index 2, the label space has 2"):
         sc.load_calibration(path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": NaN}', "PK"])
+def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "saved.json").write_text(text)
+
+    with pytest.raises(SchemaError, match=r"saved\.json"):
+        sc.load_calibration(tmp_path / "saved.json")
+
+
+def test_a_file_with_pickled_objects_is_refused(tmp_path: Path) -> None:
+    numpy.savez(tmp_path / "evil.npz", head=numpy.array([print], dtype=object), allow_pickle=True)
+
+    with pytest.raises(SchemaError, match="cannot be read"):
+        sc.load_calibration(tmp_path / "evil.npz")
+
+
+def test_half_a_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "saved.npz"
+    trained_hidden().save(path)
+    content = path.read_bytes()
+
+    path.write_bytes(content[: len(content) // 2])
+
+    with pytest.raises(SchemaError, match="cannot be read"):
+        sc.load_calibration(path)
+
+
+def test_a_calibrated_kernel_predicts_many_prompts_as_one_by_one() -> None:
+    """More than it holds at once."""
+    kernel = sc.CalibratedKernel(Numbered(logits), trained_hidden())
+    prompts = [f"t{number}" for number in range(300)]
+
+    assert kernel.batch(prompts, LABELS) == [kernel(prompt, LABELS) for prompt in prompts]
+
+
+def test_the_identity_of_a_calibrated_kernel_names_kernel_and_calibration() -> None:
+    identity = sc.CalibratedKernel(Numbered(logits), trained_hidden()).identity()
+
+    assert identity.who["model"] == "kernel"
+    assert identity.who["calibration learned"] == trained_hidden().digest()
+    assert identity.settings["calibration name"] == "hidden_calibration"
+    assert "calibration labels" not in identity.settings
+    assert "calibration learned" not in identity.settings
+
+
+def test_kernels_with_different_calibrations_have_different_identities() -> None:
+    hidden = sc.CalibratedKernel(Numbered(logits), trained_hidden())
+    knn = sc.CalibratedKernel(Numbered(logits), trained_knn())
+
+    assert hidden.identity().digest != knn.identity().digest
+
+
+def test_a_calibrated_kernel_refuses_other_labels_than_those_of_its_training() -> None:
+    kernel = sc.CalibratedKernel(Numbered(logits), trained_hidden())
+
+    with pytest.raises(ArgumentError, match="was trained on the labels"):
+        kernel.batch(["t1"], ["yes", "no"])
+
+
+@TRAINED
+def test_a_calibration_refuses_a_missing_row(make_trained: Any) -> None:
+    with pytest.raises(ArgumentError, match="got None for"):
+        make_trained().inference(None)
+
+
+UNTRAINED = pytest.mark.parametrize(
+    "kind", [ContextualCalibration, DomainCalibration, HiddenCalibration, KNNPrompting, KNNPromptingCentroid]
+)
+
+
+@UNTRAINED
+def test_a_calibration_without_training_predicts_nothing(kind: Any) -> None:
+    with pytest.raises(ArgumentError, match="not trained"):
+        kind(LABELS)([0.5, 0.5], [0.0], [0.0])
+
+
+@UNTRAINED
+def test_a_calibration_without_training_calibrates_no_kernel(kind: Any) -> None:
+    with pytest.raises(ArgumentError, match="not trained"):
+        sc.CalibratedKernel(Numbered(logits), kind(LABELS))
+
+
+def test_a_calibration_without_training_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="not trained"):
         HiddenCalibration(LABELS).save(tmp_path / "none.json")
-
-
-def test_calibrated_kernel() -> None:
-    kernel = Numbered(logits)
-    joined = sc.CalibratedKernel(kernel, all_trained()[2])
-    prompts = [f"t{i}" for i in range(300)]  # more than are held at once
-    assert joined.batch(prompts, LABELS) == [joined(prompt, LABELS) for prompt in prompts]
-    assert joined.identity().who["model"] == "kernel"
-    assert joined.identity().who["calibration learned"] == all_trained()[2].digest()
-    assert joined.identity().settings["calibration name"] == "hidden_calibration"
-    assert {"calibration labels", "calibration learned"}.isdisjoint(joined.identity().settings)
-    assert joined.identity().digest != sc.CalibratedKernel(kernel, all_trained()[3]).identity().digest
-    with pytest.raises(ArgumentError, match="was trained on the labels"):
-        joined.batch(["t1"], ["yes", "no"])
-    for made in all_trained():
-        with pytest.raises(ArgumentError, match="got None for"):
-            made.inference(None)
-        for use in (lambda new: sc.CalibratedKernel(kernel, new), lambda new: new([0.5, 0.5], [0.0], [0.0])):
-            with pytest.raises(ArgumentError, match="not trained"):
-                use(type(made)(LABELS))
 
 
 # -- temperature scaling, linear and prototypical calibration, DC-PMI and ensembles against independent oracles
 
 
-def rows(number: int, width: int = 3, seed: int = 0, sharpness: float = 2.0) -> tuple[list[list[float]], list[int]]:
-    """Predictions that are right more often than not, and too certain."""
+def overconfident_predictions(
+    number: int, width: int = 3, seed: int = 0, sharpness: float = 2.0
+) -> tuple[list[list[float]], list[int]]:
+    """Return probabilities that are right more often than not, and too certain; and the true labels."""
     generator = numpy.random.default_rng(seed)
     labels = [int(label) for label in generator.integers(0, width, number)]
     logits = generator.normal(0, sharpness, (number, width))
@@ -340,27 +582,56 @@ THREE = ["a", "b", "c"]
 # -- temperature scaling
 
 
+def cross_entropy(probabilities: Any, labels: list[int], temperature: float) -> float:
+    """Return the loss of softmax(log p / temperature), summed over the rows."""
+    logits = numpy.log(probabilities) / temperature
+    losses = numpy.logaddexp.reduce(logits, 1) - logits[range(len(labels)), labels]
+    return float(losses.sum())
+
+
+SHARPNESS = pytest.mark.parametrize("sharpness", [0.3, 2.0, 6.0])
+
+
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("sharpness", [0.3, 2.0, 6.0])
-def test_temperature_is_scipys(seed: int, sharpness: float) -> None:
+@SHARPNESS
+def test_the_temperature_has_the_smallest_loss(seed: int, sharpness: float) -> None:
+    """The bounded minimum that SciPy finds; near the bounds, only the loss is compared."""
     optimize = pytest.importorskip("scipy.optimize")
-    data, labels = rows(60, seed=seed, sharpness=sharpness)
-    state = temperature_scaling.learn(data, labels, THREE)
+    probabilities, labels = overconfident_predictions(60, seed=seed, sharpness=sharpness)
 
-    def loss(temperature: float) -> float:
-        logits = numpy.log(data) / temperature
-        return float((numpy.logaddexp.reduce(logits, 1) - logits[range(60), labels]).sum())
+    temperature = temperature_scaling.learn(probabilities, labels, THREE).temperature
 
-    predicted = optimize.minimize_scalar(loss, bounds=(0.05, 20), method="bounded", options={"xatol": 1e-9})
-    assert loss(state.temperature) <= predicted.fun + 1e-8
-    if 0.1 < predicted.x < 19:
-        assert state.temperature == pytest.approx(predicted.x, rel=1e-4)
-    expected = numpy.exp(numpy.log(data) / state.temperature)
-    ours = temperature_scaling.apply(state, data, THREE)
-    assert numpy.allclose(ours, expected / expected.sum(1, keepdims=True), atol=1e-12)
-    close = [0.5, math.nextafter(0.5, 1.0), 0.0]  # equal after the division
-    hottest = temperature_scaling.TemperatureState(20.0)
-    assert numpy.argmax(temperature_scaling.apply(hottest, [close], THREE)[0]) == 1
+    best = optimize.minimize_scalar(
+        lambda value: cross_entropy(probabilities, labels, value),
+        bounds=(0.05, 20),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    assert cross_entropy(probabilities, labels, temperature) <= best.fun + 1e-8
+    if 0.1 < best.x < 19:
+        assert temperature == pytest.approx(best.x, rel=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+@SHARPNESS
+def test_temperature_scaling_is_the_softmax_of_log_probabilities_over_the_temperature(
+    sharpness: float, temperature: float
+) -> None:
+    probabilities, _ = overconfident_predictions(60, sharpness=sharpness)
+
+    scaled = temperature_scaling.apply(temperature_scaling.TemperatureState(temperature), probabilities, THREE)
+
+    powers = numpy.exp(numpy.log(probabilities) / temperature)
+    assert numpy.allclose(scaled, powers / powers.sum(1, keepdims=True), atol=1e-12)
+
+
+def test_a_high_temperature_keeps_the_predicted_label_of_nearly_equal_probabilities() -> None:
+    """The second one is larger by the last bit, which the division loses."""
+    row = [0.5, math.nextafter(0.5, 1.0), 0.0]
+
+    (scaled,) = temperature_scaling.apply(temperature_scaling.TemperatureState(20.0), [row], THREE)
+
+    assert numpy.argmax(scaled) == 1
 
 
 # -- linear calibration
@@ -395,14 +666,29 @@ def probabilities(data: Any, weights: Any, bias: Any) -> Any:
 
 
 def test_linear_calibration_is_torchs() -> None:
-    data, labels = rows(20)
-    free = rows(6, seed=5)[0]
-    state = linear_calibration.learn(free, data, labels, THREE, 0.05, 7)
-    weights, bias = torchs(free, data, labels, 0.05, 7)
+    data, labels = overconfident_predictions(20)
+    content_free, _ = overconfident_predictions(6, seed=5)
+
+    state = linear_calibration.learn(content_free, data, labels, THREE, 0.05, 7)
+    calibrated = linear_calibration.apply(state, data, THREE)
+
+    weights, bias = torchs(content_free, data, labels, rate=0.05, epochs=7)
     assert numpy.allclose(state.weights, weights, atol=1e-10)
     assert numpy.allclose(state.bias, bias, atol=1e-10)
-    ours = linear_calibration.apply(state, data, THREE)
-    assert numpy.allclose(ours, probabilities(data, state.weights, state.bias), atol=1e-12)
+    assert numpy.allclose(calibrated, probabilities(data, weights, bias), atol=1e-12)
+
+
+def loss_on_left_out_rows(content_free: Any, data: Any, labels: Any, rate: float, epochs: int) -> float:
+    """Return the log loss of five-fold cross-validation; a fold has every fifth row."""
+    loss = 0.0
+    for fold in range(5):
+        kept = [row for row in range(len(data)) if row % 5 != fold]
+        left_out = range(fold, len(data), 5)
+        weights, bias = torchs(content_free, [data[row] for row in kept], [labels[row] for row in kept], rate, epochs)
+        predicted = probabilities([data[row] for row in left_out], weights, bias)
+        for row, row_probabilities in zip(left_out, predicted, strict=True):
+            loss -= math.log(row_probabilities[labels[row]])
+    return loss
 
 
 @pytest.mark.parametrize(("seed", "rates"), [(1, [0.003]), (4, [0.05, 0.15])])
@@ -411,24 +697,19 @@ def test_step_and_epochs_of_linear_calibration_are_those_that_predict_left_out_r
 ) -> None:
     monkeypatch.setattr("StaICC.methods.linear_calibration.RATES", tuple(rates))
     monkeypatch.setattr("StaICC.methods.linear_calibration.EPOCHS", (1, 4))
-    data, labels = rows(13, seed=seed)
-    free = rows(6, seed=5)[0]
+    data, labels = overconfident_predictions(13, seed=seed)
+    content_free, _ = overconfident_predictions(6, seed=5)
+
+    state = linear_calibration.learn(content_free, data, labels, THREE)
+
     losses = {}
-    for rate in rates:
-        for epochs in (1, 4):
-            loss = 0.0
-            for fold in range(5):
-                kept = [place for place in range(13) if place % 5 != fold]
-                probe = torchs(free, [data[n] for n in kept], [labels[n] for n in kept], rate, epochs)
-                left_out = range(fold, 13, 5)
-                found = probabilities([data[n] for n in left_out], *probe)
-                loss -= sum(math.log(row[labels[n]]) for row, n in zip(found, left_out, strict=True))
-            losses[rate, epochs] = loss
-    state = linear_calibration.learn(free, data, labels, THREE)
-    best = min(losses, key=losses.__getitem__)
-    assert numpy.allclose(state.weights, torchs(free, data, labels, *best)[0], atol=1e-9)
+    for rate, epochs in itertools.product(rates, (1, 4)):
+        losses[rate, epochs] = loss_on_left_out_rows(content_free, data, labels, rate, epochs)
     assert len(set(losses.values())) == len(losses)
-    assert linear_calibration.learn(free, data, labels, THREE, *best) == state
+    best_rate, best_epochs = min(losses, key=losses.__getitem__)
+    weights, _ = torchs(content_free, data, labels, best_rate, best_epochs)
+    assert numpy.allclose(state.weights, weights, atol=1e-9)
+    assert linear_calibration.learn(content_free, data, labels, THREE, best_rate, best_epochs) == state
 
 
 # -- prototypical calibration
@@ -436,12 +717,16 @@ def test_step_and_epochs_of_linear_calibration_are_those_that_predict_left_out_r
 
 @given(st.integers(1, 6), st.integers(0, 10**6))
 @settings(max_examples=80, deadline=None)
-def test_assignment_is_the_best_of_all(size: int, seed: int) -> None:
+def test_the_assignment_has_the_lowest_cost_of_all(size: int, seed: int) -> None:
     costs = numpy.random.default_rng(seed).integers(-9, 9, (size, size)).tolist()
-    predicted = assignment(costs)
-    assert sorted(predicted) == list(range(size))
-    best = min(sum(costs[row][column] for row, column in enumerate(p)) for p in itertools.permutations(range(size)))
-    assert sum(costs[row][column] for row, column in enumerate(predicted)) == best
+
+    def cost(columns: Sequence[int]) -> int:
+        return int(sum(costs[row][column] for row, column in enumerate(columns)))
+
+    columns = assignment(costs)
+
+    assert sorted(columns) == list(range(size))
+    assert cost(columns) == min(map(cost, itertools.permutations(range(size))))
 
 
 def sklearns_mixture(points: Any, shares: Any) -> Any:
@@ -486,7 +771,7 @@ def test_prototypes_are_the_authors(width: int) -> None:
     optimize = pytest.importorskip("scipy.optimize")
     from StaICC.prompting.stable_random import StableRandom
 
-    data, other = numpy.array(rows(60, width, 4)[0]), rows(40, width, 9)[0]
+    data, other = numpy.array(overconfident_predictions(60, width, 4)[0]), overconfident_predictions(40, width, 9)[0]
     labels = [str(label) for label in range(width)]
     state = prototypical_calibration.learn(data.tolist(), labels, 6)
     points, generator, fits = numpy.log(data), StableRandom(), []
@@ -526,23 +811,43 @@ def test_dc_pmi_has_no_premise_in_the_noisy_channel() -> None:
 
 
 def test_ensemble_is_the_mean_over_its_lists() -> None:
+    """The first two of three lists of a test row are those of the benchmark's two repeats."""
     benchmark, kernel = benchmark_on_mini(), Kernel()
+    experimentor = benchmark[0]
+    test_rows = len(experimentor.test_set())
+    lists = sample_demonstrations(len(experimentor.demonstration_set()), 2, 3 * test_rows)
+
     result = Method("ensemble", kernel, sets=3).run(benchmark, return_outputs=True)
-    experimentor, labels, size = benchmark[0], benchmark[0].get_label_space(), len(benchmark[0].test_set())
-    lists = sample_demonstrations(len(experimentor.demonstration_set()), 2, 3 * size)
-    prompts = [
-        [experimentor.prompt_former.write_prompt(list(lists[size * number + row]), row) for number in range(3)]
-        for row in range(4)
-    ]
-    assert [row[0] for row in prompts] + [row[1] for row in prompts] == experimentor.prompt_set()
-    for row, predicted in zip(prompts, predictions_of(result), strict=True):
-        members = [kernel(prompt, labels) for prompt in row]
+
+    prompts_of_rows = []
+    for row in range(4):
+        lists_of_row = [lists[row], lists[test_rows + row], lists[2 * test_rows + row]]
+        prompts_of_rows.append([experimentor.prompt_former.write_prompt(list(shown), row) for shown in lists_of_row])
+    first_repeat = [prompts[0] for prompts in prompts_of_rows]
+    second_repeat = [prompts[1] for prompts in prompts_of_rows]
+    assert experimentor.prompt_set() == first_repeat + second_repeat
+    for prompts, predicted in zip(prompts_of_rows, predictions_of(result), strict=True):
+        members = kernel.batch(prompts, experimentor.get_label_space())
         assert predicted == pytest.approx(numpy.mean(members, axis=0).tolist())
-    assert result.timing["test_prompts"] == 12
-    single = Method("ensemble", kernel, sets=1).run(benchmark, return_outputs=True)
-    assert predictions_of(single) == predictions_of(benchmark(kernel, return_outputs=True))[:4]
-    templates = Kernel()
-    assert Method("ensemble", templates, sets=1, templates=3).run(benchmark).complete
-    assert len(set(templates.ran)) == 3 * 4
-    assert Method("ensemble", kernel, sets=2, templates=9).run(benchmark).complete
-    assert Method("ensemble", kernel, sets=1, templates=2).run(benchmark_on_mini(k=0)).complete
+    assert result.timing["test_prompts"] == 4 * 3
+
+
+def test_an_ensemble_of_one_list_is_the_model_itself() -> None:
+    benchmark = benchmark_on_mini()
+
+    ensemble = Method("ensemble", Kernel(), sets=1).run(benchmark, return_outputs=True)
+
+    assert predictions_of(ensemble) == predictions_of(benchmark(Kernel(), return_outputs=True))[:4]
+
+
+def test_an_ensemble_of_three_templates_has_three_prompts_of_each_row() -> None:
+    kernel = Kernel()
+
+    Method("ensemble", kernel, sets=1, templates=3).run(benchmark_on_mini())
+
+    assert len(set(kernel.ran)) == 4 * 3
+
+
+@pytest.mark.parametrize(("k", "sets", "templates"), [(2, 2, 9), (0, 1, 2)])
+def test_an_ensemble_may_have_lists_and_templates(k: int, sets: int, templates: int) -> None:
+    assert Method("ensemble", Kernel(), sets=sets, templates=templates).run(benchmark_on_mini(k=k)).complete
