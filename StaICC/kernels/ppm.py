@@ -300,6 +300,11 @@ class PPMKernel:
         return cls(**options)
 
     def __post_init__(self) -> None:
+        """Refuse a length of contexts that is no integer from 0 on, and an unknown escape method.
+
+        Raises:
+            ArgumentError: An argument is refused.
+        """
         order = validate_integer("order, the longest context in characters,", self.order, 0)
         object.__setattr__(self, "order", order)
         if self.escape not in _ESCAPE_METHODS:

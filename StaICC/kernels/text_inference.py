@@ -274,7 +274,10 @@ class ReplyKernel(ReplySettings):
         stop: Sequence[str] | None = None,
         sampling: Mapping[str, Any] | None = None,
     ) -> Sequence[str | OutputError]:
-        """Return the reply to each prompt, or the error that took its place.
+        """Return the reply to each prompt, or the error in its place.
+
+        Replies that were cut during their reasoning are requested again with a higher limit, if the limit is the
+        default.
 
         Args:
             prompts: The prompts.

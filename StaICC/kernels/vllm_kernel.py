@@ -101,6 +101,12 @@ class VLLMKernel(EngineKernel):
     options: VLLMOptions
 
     def __init__(self, spec: str, **options: Any) -> None:
+        """Take the options as :class:`EngineKernel` does, and check the number type among the engine's arguments.
+
+        Raises:
+            ArgumentError: The model's name has no meaning, or an option has an illegal value.
+            UnknownNameError: There is no such option, or no such number type.
+        """
         super().__init__(spec, **options)
         dtype = str(self.engine_arguments.get("dtype", "auto"))
         if dtype not in NUMBER_TYPES and dtype not in _ALIASES:

@@ -776,15 +776,12 @@ class Transport(Requests):
             return _Fault(f"the request could not be made ({description})")
 
     def _exchange(self, api: Api, payload: Mapping[str, Any], deadline: float) -> dict[str, Any] | _Fault:
-        """Send a request and read the response.
+        """Send a request once, and return the body of the response, a JSON object, or why it cannot be used.
 
         Args:
             api: Which of the server's interfaces.
             payload: The request, without the model.
             deadline: The time (of ``time.monotonic``) until which the response must be there.
-
-        Returns:
-            The body of the response, a JSON object, or why there is none.
 
         Raises:
             TimeoutError: The response is not there in time.

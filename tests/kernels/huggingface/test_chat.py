@@ -96,7 +96,7 @@ def test_token_ids_are_those_of_the_template(
     tokenizer: Any, model: Any, style: Any, conversations: Any, system: str
 ) -> None:
     kernel = CausalLMKernel(model, tokenizer, prompt_format=style, system=system)
-    reading = kernel._read([[prompt] for prompt in PROMPTS])
+    reading = kernel._tokenize([[prompt] for prompt in PROMPTS])
 
     for (ids,), turns in zip(reading.ids, conversations, strict=True):
         assert ids == template_ids(tokenizer, turns, system), turns
@@ -105,7 +105,7 @@ def test_token_ids_are_those_of_the_template(
 @pytest.mark.parametrize("style", ["chat", "chat-turns"])
 def test_rendered_prompts_are_the_text_of_the_token_ids(tokenizer: Any, model: Any, style: Any) -> None:
     kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
-    reading = kernel._read([[prompt] for prompt in PROMPTS])
+    reading = kernel._tokenize([[prompt] for prompt in PROMPTS])
     assert kernel.rendered(PROMPTS) == [tokenizer.decode(ids) for (ids,) in reading.ids]
 
 
@@ -113,7 +113,7 @@ def test_rendered_prompts_are_the_text_of_the_token_ids(tokenizer: Any, model: A
 def test_the_beginning_token_is_that_of_the_template_alone(tokenizer: Any, model: Any, style: Any) -> None:
     kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
     expected = 1 if "bos_token" in tokenizer.chat_template else 0
-    for (ids,) in kernel._read([[prompt] for prompt in PROMPTS]).ids:
+    for (ids,) in kernel._tokenize([[prompt] for prompt in PROMPTS]).ids:
         assert ids.count(tokenizer.bos_token_id) == expected
 
 

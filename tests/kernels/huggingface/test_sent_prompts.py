@@ -62,7 +62,7 @@ def expected_text(parts: PromptParts, style: str) -> str:
 def assert_model_reads_the_parts(kernel: Any, queries: Any, style: str) -> None:
     """Compare what the model reads of each query, as text and as tokens, with the parts of its prompt."""
     assert len(queries) > 0
-    reading = kernel._read([[query.prompt] for query in queries])
+    reading = kernel._tokenize([[query.prompt] for query in queries])
     for query, (text,), (ids,) in zip(queries, reading.texts, reading.ids, strict=True):
         assert text == expected_text(query.parts, style)
         assert kernel.tokenizer.decode(ids) == expected_text(query.parts, style)
@@ -105,7 +105,7 @@ def test_the_first_demonstrations_of_too_long_prompts_are_dropped_whatever_the_l
     queries = StaICC.Normal(k=3, datasets=own_data(LABEL_KINDS[kind]), limit=4)[0].all_queries()
     sizes = prompt_sizes(tokenizer, queries)
     limit = sorted(sizes)[len(sizes) // 2]  # some prompts are longer
-    reading = limited_kernel(model, tokenizer, limit)._read([[query.prompt] for query in queries])
+    reading = limited_kernel(model, tokenizer, limit)._tokenize([[query.prompt] for query in queries])
 
     for query, size, (text,), dropped in zip(queries, sizes, reading.texts, reading.dropped, strict=True):
         kept = "".join(shown.text for shown in query.parts.demonstrations[dropped:])
@@ -301,7 +301,7 @@ def test_rendered_prompts_are_those_that_are_sent(tokenizer: Any, model: Any) ->
     prompts = [query.prompt for query in queries]
     kernel = limited_kernel(model, tokenizer, min(prompt_sizes(tokenizer, queries)) - 1)
 
-    reading = kernel._read([[prompt] for prompt in prompts])
+    reading = kernel._tokenize([[prompt] for prompt in prompts])
 
     assert kernel.rendered(prompts) == [text for (text,) in reading.texts]
     assert 0 not in reading.dropped, "each prompt loses some demonstrations"
@@ -327,7 +327,7 @@ def test_a_rendered_prompt_has_room_for_labels_whose_tokens_are_all_scored(
 
     (rendered,) = kernel.rendered([query.prompt], query.label_space)
 
-    ((sent,),) = kernel._read([[query.prompt]], query.label_space).texts
+    ((sent,),) = kernel._tokenize([[query.prompt]], query.label_space).texts
     assert rendered == sent
     assert len(rendered) < len(query.prompt)
 
@@ -346,7 +346,7 @@ def test_a_template_that_ends_with_the_end_token_is_refused(tokenizer: Any, mode
     other.chat_template = TURNS + "{% if add_generation_prompt %}<assistant>{{ eos_token }}{% endif %}"
     kernel = CausalLMKernel(model, other, prompt_format="chat")
     with pytest.raises(StaICC.StaICCError, match="the chat template ends prompt 0 with the end token"):
-        kernel._read([["text: a label: "]])
+        kernel._tokenize([["text: a label: "]])
 
 
 def test_an_end_token_that_is_also_the_unknown_token_is_found(tokenizer: Any, model: Any) -> None:
@@ -359,7 +359,7 @@ def test_an_end_token_that_is_also_the_unknown_token_is_found(tokenizer: Any, mo
         single="$A <|end|>", special_tokens=[("<|end|>", one_token_for_both.eos_token_id)]
     )
     with pytest.raises(StaICC.StaICCError, match="ends with the special token"):
-        CausalLMKernel(model, one_token_for_both)._read([["text: a"]])
+        CausalLMKernel(model, one_token_for_both)._tokenize([["text: a"]])
 
 
 @pytest.mark.parametrize("label_mass", [5.0, -1.0, float("nan")])
