@@ -38,6 +38,9 @@ class Indexed:
     def __index__(self) -> int:
         return self.number
 
+    def __repr__(self) -> str:
+        return f"Indexed({self.number})"
+
 
 class Two(enum.IntEnum):
     TWO = 2

@@ -6,6 +6,7 @@ part implies it).
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import re
@@ -305,11 +306,13 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-def refused(act: Callable[[], Any], said: str, advice: str) -> None:
+def refused(act: Callable[[], Any], what_is_wrong: str, advice: str) -> None:
+    """Check that a mistake is an error of one short message, which says what is wrong and what to do."""
     with pytest.raises((StaICCError, LookupError, AttributeError, TypeError)) as caught:
         act()
+
     message = str(caught.value)
-    assert said in message
+    assert what_is_wrong in message
     assert advice in message
     assert "Traceback" not in message
     assert len(message) < 600
@@ -346,29 +349,51 @@ def test_in_settings(given: dict[str, Any], said: str, advice: str) -> None:
     refused(lambda: run(load_kernel("ppm") if "store" in given else first, **given), said, advice)
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_on_the_command_line(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def write_files_of_mistakes() -> None:
+    """Write the files that the command lines above name, good ones and others, into the folder of the test."""
     written("tickets.csv", GOOD)
     written("titled.csv", GOOD.replace(",", ",a title,").replace("a title", "title", 1))
     written("one.csv", GOOD.replace("wish", "bug"))
     written("several.csv", GOOD.replace("wish", "wish;bug"))
-    json_lines = [json.dumps({"text": f"ticket {i}", "label": "bug" if i % 2 else "wish"}) for i in range(40)]
+    json_lines = []
+    for number in range(40):
+        json_lines.append(json.dumps({"text": f"ticket {number}", "label": "bug" if number % 2 else "wish"}))
     written("cut.jsonl", "\n".join([*json_lines[:2], "ticket", *json_lines[3:]]))
     written("lacking.jsonl", "\n".join([json_lines[0], '{"text": "ticket 1"}', *json_lines[2:]]))
     written("carded.csv", GOOD)
     written("carded.card.json", '{"labels": ["bug", "praise"]}')
     written("empty.json", "{}")
     written("run.sqlite", b"SQLite format 3\0\xff")
-    words = line.replace("MINI", "normal --datasets mini").replace(
-        "OWN", "normal --data tickets.csv --text text --label label"
-    )
+
+
+ABBREVIATIONS = {
+    "MINI": "normal --datasets mini",
+    "OWN": "normal --data tickets.csv --text text --label label",
+}
+"""What capitals in the command lines above stand for."""
+
+
+def status_of_command(line: str) -> int:
+    """Return the status with which a command ends."""
+    for abbreviation, words in ABBREVIATIONS.items():
+        line = line.replace(abbreviation, words)
     try:
-        status = main(words.split())
+        return main(line.split())
     except SystemExit as stop:
-        status = int(stop.code or 0)
-    reported = capsys.readouterr().err.splitlines()[-1]
+        return int(stop.code or 0)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_mistake_on_the_command_line_is_said_with_advice(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_files_of_mistakes()
+
+    status = status_of_command(line)
+
+    *_, last_line = capsys.readouterr().err.splitlines()
+    what_is_wrong, advice = LINES[line]
     assert status in (2, 3)
-    assert [part for part in LINES[line] if part not in reported] == []
+    assert what_is_wrong in last_line
+    assert advice in last_line
 
 
 # what runs, but is suspicious: a warning, once, in the log and in the result
@@ -396,26 +421,39 @@ WARNED: dict[str, tuple[Callable[[], Dataset], str]] = {
 
 
 @pytest.mark.parametrize("mistake", WARNED)
-def test_warnings(mistake: str, caplog: pytest.LogCaptureFixture) -> None:
-    make, said = WARNED[mistake]
+def test_suspicious_data_are_a_warning_once_in_the_log_and_in_the_result(
+    mistake: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_dataset, text = WARNED[mistake]
+    k = 64 if mistake == "k above the pool" else 2
+
     with caplog.at_level(logging.WARNING):
-        result = Suite(k=64 if "pool" in mistake else 2, datasets=[make()], limit=2)(first)
-    assert [said in warning for warning in result.warnings].count(True) == 1
-    assert caplog.text.count(said) == 1
-    assert str(result).count(said) == 1
+        result = Suite(k=k, datasets=[make_dataset()], limit=2)(first)
+
+    assert len([warning for warning in result.warnings if text in warning]) == 1
+    assert caplog.text.count(text) == 1
+    assert str(result).count(text) == 1
     assert "warnings" in result["Normal"].to_dict()
 
 
-def test_one_label_for_the_first_fifty_queries(caplog: pytest.LogCaptureFixture) -> None:
-    benchmark = Normal(datasets=["mini"], limit=25)
-    result = benchmark(first)
-    assert any("the first 50 queries all got the label 'food'" in warning for warning in result.warnings), (
-        f"got {result.warnings}"
-    )
-    warnings_of_fewer = Normal(datasets=["mini"], limit=24)(first).warnings
-    assert [warning for warning in warnings_of_fewer if "queries all got" in warning] == []
-    turns = iter(range(10_000))
-    assert benchmark(lambda prompt, label_space: next(turns) % 3).warnings == ()
+def test_one_label_for_the_first_fifty_queries_is_a_warning() -> None:
+    """25 test rows have 50 queries."""
+    warnings_of_run = Normal(datasets=["mini"], limit=25)(first).warnings
+
+    text = "the first 50 queries all got the label 'food'"
+    assert any(text in warning for warning in warnings_of_run), warnings_of_run
+
+
+def test_one_label_for_fewer_queries_is_no_warning() -> None:
+    warnings_of_run = Normal(datasets=["mini"], limit=24)(first).warnings
+
+    assert [warning for warning in warnings_of_run if "queries all got" in warning] == []
+
+
+def test_different_labels_are_no_warning() -> None:
+    labels = itertools.cycle([0, 1, 2])
+
+    assert Normal(datasets=["mini"], limit=25)(lambda prompt, label_space: next(labels)).warnings == ()
 
 
 def test_the_package_of_a_missing_module_is_named() -> None:
@@ -423,14 +461,21 @@ def test_the_package_of_a_missing_module_is_named() -> None:
         require("no_such_package.platforms", "vllm", "the vLLM kernel")
 
 
-def test_torch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
+def needs_torch(prompt: str, label_space: list[str]) -> Any:
+    """A model that imports torch when it is called."""
+    return require("torch", "hf", "the kernel")
 
-    def needs_torch(prompt: Any, label_space: Any) -> Any:
-        return require("torch", "hf", "the kernel")
+
+def test_a_missing_package_ends_a_run_that_collects_failures_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is not about one query."""
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
 
     with pytest.raises(MissingDependencyError, match=r"^the kernel needs the package 'torch'") as caught:
-        Normal(datasets=["mini"], limit=1)(needs_torch, on_error="collect")  # it is not about one query
-    assert "query" not in str(caught.value)
-    assert re.search(r"Install it with: (uv )?pip install .*\[hf\]", str(caught.value))
-    assert "'staicc[hf]'" not in str(caught.value)
+        Normal(datasets=["mini"], limit=1)(needs_torch, on_error="collect")
+
+    message = str(caught.value)
+    assert "query" not in message
+    assert re.search(r"Install it with: (uv )?pip install .*\[hf\]", message)
+    assert "'staicc[hf]'" not in message
