@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,16 +100,14 @@ class Figure:
     def axes(self, columns: int = 4) -> list[Any]:
         """Return the figure as matplotlib axes, one for each panel.
 
-        The drawing is ``axes[0].figure``. Pyplot does not know it, so that it needs no ``pyplot.close``: its memory is
-        free when it is not used any more.
-
         Args:
             columns: Number of panels side by side.
 
         Raises:
             MissingDependencyError: Matplotlib is not installed.
         """
-        return self._drawn_axes(columns, feature="a figure as axes")
+        pyplot = require("matplotlib.pyplot", "plots", "a figure as axes")
+        return self._drawn_axes(pyplot.figure, columns)
 
     def save(self, path: str | os.PathLike[str], columns: int = 4) -> None:
         """Write the figure as a file, atomically: SVG, or what matplotlib writes, such as PDF and PNG.
@@ -127,7 +125,8 @@ class Figure:
         if file_format in ("", "svg"):
             write_output(path, [self.svg(columns).encode("utf-8")])
             return
-        axes = self._drawn_axes(columns, feature=f"a figure as {file_format}")
+        matplotlib_figure = require("matplotlib.figure", "plots", f"a figure as {file_format}")
+        axes = self._drawn_axes(matplotlib_figure.Figure, columns)
         drawing = axes[0].figure
         known_formats = drawing.canvas.get_supported_filetypes()
         if file_format not in known_formats:
@@ -137,20 +136,19 @@ class Figure:
         drawing.savefig(content, format=file_format, dpi=200)
         write_output(path, [content.getvalue()])
 
-    def _drawn_axes(self, columns: int, feature: str) -> list[Any]:
+    def _drawn_axes(self, make_drawing: Callable[..., Any], columns: int) -> list[Any]:
         """Draw the figure as a new drawing of matplotlib, and return its axes, one for each panel.
 
         Args:
+            make_drawing: Makes an empty drawing of matplotlib, such as ``matplotlib.pyplot.figure``.
             columns: Number of panels side by side.
-            feature: What needs matplotlib, for the message if it is not installed.
         """
-        matplotlib_figure = require("matplotlib.figure", "plots", feature)
         columns = min(columns, len(self.panels))
         row_count = math.ceil(len(self.panels) / columns)
         width_of_panels = columns * max(panel.width for panel in self.panels)
         width = max(width_of_panels, self._legend_width())
         height = row_count * max(map(panel_height, self.panels)) + _LEGEND_ROW * len(self.legend)
-        drawing = matplotlib_figure.Figure(figsize=(width / _DPI, height / _DPI), layout="constrained")
+        drawing = make_drawing(figsize=(width / _DPI, height / _DPI), layout="constrained")
 
         # The last row of the grid may have more axes than there are panels left.
         grid = list(drawing.subplots(row_count, columns, squeeze=False).flat)

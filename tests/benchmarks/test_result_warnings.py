@@ -76,32 +76,61 @@ RULES: dict[str, tuple[Any, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", RULES)
-def test_a_store_a_group_and_a_method_warn_as_a_run_alone(kind: str, tmp_path: Path) -> None:
-    rule, expected = RULES[kind]
+def benchmark_of_shared_labels(benchmark_type: Any = Normal) -> Any:
+    """Return a benchmark of labels of which two end with the same token."""
+    return benchmark_type(k=1, datasets=[own_data(SHARED)], limit=8, unparsed="wrong")
 
-    def benchmark(kind: Any = Normal) -> Any:
-        return kind(k=1, datasets=[own_data(SHARED)], limit=8, unparsed="wrong")
 
-    alone = benchmark()(Rule(rule))
-    for text in expected:
-        assert sum(text in warning for warning in alone.warnings) == 1
-        assert str(alone).count(text) == 1
+with_each_kind_of_warning = pytest.mark.parametrize(("rule", "texts"), RULES.values(), ids=RULES)
 
-    group = BenchmarkGroup("Both", {"GLER": benchmark(GLER), "Normal": benchmark()})
-    assert group(Rule(rule))["Normal"].warnings == alone.warnings
 
+@with_each_kind_of_warning
+def test_a_run_has_each_warning_once(rule: Any, texts: list[str]) -> None:
+    result = benchmark_of_shared_labels()(Rule(rule))
+    for text in texts:
+        assert "\n".join(result.warnings).count(text) == 1
+        assert str(result).count(text) == 1
+
+
+@with_each_kind_of_warning
+def test_a_member_of_a_group_warns_as_a_run_alone(rule: Any, texts: list[str]) -> None:
+    group = BenchmarkGroup("Both", {"GLER": benchmark_of_shared_labels(GLER), "Normal": benchmark_of_shared_labels()})
+    warnings_of_member = group(Rule(rule))["Normal"].warnings
+    assert warnings_of_member == benchmark_of_shared_labels()(Rule(rule)).warnings
+
+
+@with_each_kind_of_warning
+def test_a_run_that_was_interrupted_and_resumed_warns_as_one_in_full(
+    rule: Any, texts: list[str], tmp_path: Path
+) -> None:
     store = tmp_path / "store.sqlite"
     with pytest.raises(KeyboardInterrupt):
-        benchmark()(Rule(rule, fails_after=3), store=store)
-    assert benchmark()(Rule(rule), store=store).warnings == alone.warnings
-    complete = Rule(rule)
-    assert benchmark()(complete, store=store, recheck=False).warnings == alone.warnings
-    assert complete.calls == 0
+        benchmark_of_shared_labels()(Rule(rule, fails_after=3), store=store)
+    resumed = benchmark_of_shared_labels()(Rule(rule), store=store)
+    assert resumed.warnings == benchmark_of_shared_labels()(Rule(rule)).warnings
 
-    assert set(Method("vanilla", Rule(rule)).run(benchmark()).warnings) == set(alone.warnings)
-    alone.save(tmp_path / "result.json")
-    assert load(tmp_path / "result.json").warnings == alone.warnings
+
+@with_each_kind_of_warning
+def test_a_run_from_a_store_warns_as_one_that_calls_the_model(rule: Any, texts: list[str], tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    first = benchmark_of_shared_labels()(Rule(rule), store=store)
+    model = Rule(rule)
+    second = benchmark_of_shared_labels()(model, store=store, recheck=False)
+    assert model.calls == 0
+    assert second.warnings == first.warnings
+
+
+@with_each_kind_of_warning
+def test_a_method_warns_as_the_model_alone(rule: Any, texts: list[str]) -> None:
+    by_method = Method("vanilla", Rule(rule)).run(benchmark_of_shared_labels())
+    assert set(by_method.warnings) == set(benchmark_of_shared_labels()(Rule(rule)).warnings)
+
+
+@with_each_kind_of_warning
+def test_a_loaded_result_has_its_warnings(rule: Any, texts: list[str], tmp_path: Path) -> None:
+    result = benchmark_of_shared_labels()(Rule(rule))
+    result.save(tmp_path / "result.json")
+    assert load(tmp_path / "result.json").warnings == result.warnings
 
 
 class PricedRule(Rule):

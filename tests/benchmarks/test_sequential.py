@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,21 +24,25 @@ from StaICC.results.files import DIVIDED
 from StaICC.results.result import Result, ResultGroup
 
 
-def guesser(chance: float, seed: str = "") -> Callable[..., list[float]]:
-    """A model that is right in a share of the queries, which depend on the prompt alone; the rows have their label."""
+def guesser(skill: float, seed: str = "") -> Callable[..., list[float]]:
+    """Return a model that knows the label of a share of the prompts, and guesses for the others.
 
-    def guess(prompt: str, label_space: list[str]) -> list[float]:
+    A prompt of :func:`dataset` ends with its number and its label, so the model can read it.
+    """
+
+    def predict(prompt: str, label_space: list[str]) -> list[float]:
         rng = random.Random(f"{seed}{prompt}")
-        truth = int(prompt.rsplit("row ", 1)[1].split()[1])
-        label = truth if rng.random() < chance else rng.randrange(len(label_space))
-        top = rng.uniform(0.6, 0.9)
-        rest = (1 - top) / (len(label_space) - 1)
-        return [top if place == label else rest for place in range(len(label_space))]
+        true_label = int(prompt.rsplit("row ", 1)[1].split()[1])
+        label = true_label if rng.random() < skill else rng.randrange(len(label_space))
+        highest = rng.uniform(0.6, 0.9)
+        rest = (1 - highest) / (len(label_space) - 1)
+        return [highest if index == label else rest for index in range(len(label_space))]
 
-    return guess
+    return predict
 
 
 def dataset(name: str, test: int, labels: int = 2) -> Dataset:
+    """Return a data set with so many test rows: "NAME row NUMBER LABEL"."""
     rows = [(f"{name} row {number} {number * 7 % labels}", number * 7 % labels) for number in range(test + 40)]
     return Dataset.from_rows(
         rows,
@@ -49,6 +54,7 @@ def dataset(name: str, test: int, labels: int = 2) -> Dataset:
 
 @pytest.fixture(scope="module")
 def data() -> list[Dataset]:
+    """Return data sets with 160, 100 and 20 test rows."""
     return [dataset("large", 160), dataset("middle", 100, 3), dataset("small", 20, 4)]
 
 
@@ -58,49 +64,88 @@ def normal(data: list[Dataset], **settings: Any) -> Normal:
 
 @pytest.fixture(scope="module")
 def early(data: list[Dataset]) -> Result:
+    """Return a run that stopped at a precision of 0.08."""
     return normal(data)(guesser(0.7), precision=0.08, return_outputs=True)
 
 
 @pytest.fixture(scope="module")
 def full(data: list[Dataset]) -> Result:
+    """Return the run of the same model over all rows."""
     return normal(data)(guesser(0.7))
 
 
 # -- order and rows
 
 
-def test_the_order_is_a_random_order_of_the_data_set_alone(data: list[Dataset]) -> None:
-    orders = [row_order(one) for one in normal(data)]
-    assert [sorted(order) for order in orders] == [list(range(rows)) for rows in (160, 100, 20)]
-    assert orders == [row_order(own) for own in Normal(k=0, datasets=data, noisy_channel=True)]
-    assert [row for row in orders[0] if row < 20] != orders[2]  # data sets have different orders
-    assert row_order(normal(data, limit=30)[0]) == [row for row in orders[0] if row < 30]
-    assert row_order(Normal(datasets=["mini"])[0])[:4] == [29, 21, 12, 94], "frozen: needs a new version if it changes"
+def test_the_order_has_each_row_once(data: list[Dataset]) -> None:
+    large, middle, small = [row_order(experimentor) for experimentor in normal(data)]
+    assert sorted(large) == list(range(160))
+    assert sorted(middle) == list(range(100))
+    assert sorted(small) == list(range(20))
 
 
-def test_data_sets_with_equal_rows_have_independent_orders() -> None:
-    """The interval of six copies of one table is wrong in half of all cases if they have one order."""
-    rows, size, copies = [(f"text {number}", number % 2) for number in range(140)], 100, 6
-    split = SplitSizes(calibration=5, demonstration=30, test=size)
-    same = [Dataset.from_rows(rows, name=f"c{n}", label_space=["a", "b"], split=split) for n in range(40 * copies)]
-    assert len({one.table.digest for one in same}) == 1
-    orders = [row_order(own) for own in Normal(k=0, datasets=same)]
-    places = [[order.index(row) for order in orders] for row in range(5)]
-    assert [
-        of_row for of_row in places if abs(sum(of_row) / len(of_row) - (size - 1) / 2) >= 6
-    ] == []  # three standard errors
-    rng, wrong = random.Random("copies"), 0
-    for first in range(0, len(orders), copies):
-        values = [float(rng.random() < 0.6) for _ in range(size)]
-        sequence = ConfidenceSequence([size] * copies)
-        for place in range(size - 1):
-            sequence.update([values[order[place]] for order in orders[first : first + copies]], 0.05)
+def test_the_order_does_not_depend_on_the_prompts(data: list[Dataset]) -> None:
+    with_demonstrations = [row_order(experimentor) for experimentor in normal(data)]
+    noisy_channel = [row_order(experimentor) for experimentor in Normal(k=0, datasets=data, noisy_channel=True)]
+    assert noisy_channel == with_demonstrations
+
+
+def test_data_sets_have_different_orders(data: list[Dataset]) -> None:
+    large, _, small = [row_order(experimentor) for experimentor in normal(data)]
+    assert [row for row in large if row < 20] != small
+
+
+def test_the_order_of_the_first_rows_is_that_of_all_without_the_others(data: list[Dataset]) -> None:
+    order_of_all = row_order(normal(data)[0])
+    order_of_first_30 = row_order(normal(data, limit=30)[0])
+    assert order_of_first_30 == [row for row in order_of_all if row < 30]
+
+
+def test_the_order_is_frozen() -> None:
+    """If it changes, a new version is needed."""
+    assert row_order(Normal(datasets=["mini"])[0])[:4] == [29, 21, 12, 94]
+
+
+@pytest.fixture(scope="module")
+def orders_of_equal_datasets() -> list[list[int]]:
+    """Return the orders of 240 data sets with the same 100 test rows, under other names."""
+    rows = [(f"text {number}", number % 2) for number in range(140)]
+    split = SplitSizes(calibration=5, demonstration=30, test=100)
+    datasets = [Dataset.from_rows(rows, name=f"c{n}", label_space=["a", "b"], split=split) for n in range(240)]
+    assert len({dataset.table.digest for dataset in datasets}) == 1
+    return [row_order(experimentor) for experimentor in Normal(k=0, datasets=datasets)]
+
+
+@pytest.mark.parametrize("row", range(5))
+def test_a_row_has_any_position_in_the_orders_of_equal_data_sets(
+    orders_of_equal_datasets: list[list[int]], row: int
+) -> None:
+    """Of positions from 0 to 99, the mean is 49.5; with 240 orders, 6 is about three standard errors."""
+    mean_position = fmean(order.index(row) for order in orders_of_equal_datasets)
+    assert abs(mean_position - 49.5) < 6
+
+
+def test_data_sets_with_equal_rows_have_independent_orders(orders_of_equal_datasets: list[list[int]]) -> None:
+    """Of 40 runs over six copies of a table, at most 6 intervals are wrong: 5 % and three standard errors.
+
+    If the copies had one order, half of the intervals would be wrong.
+    """
+    draw = random.Random("copies")
+    wrong_intervals = 0
+    for first_copy in range(0, 240, 6):
+        orders = orders_of_equal_datasets[first_copy : first_copy + 6]
+        right = [float(draw.random() < 0.6) for _ in range(100)]  # of each row, whether its prediction is right
+        sequence = ConfidenceSequence([100] * 6)
+        for position in range(99):
+            sequence.update([right[order[position]] for order in orders], 0.05)
         low, high = sequence.interval  # the intersection of all rounds
-        wrong += not low - 1e-9 <= sum(values) / size <= high + 1e-9
-    assert wrong <= 6  # of 40: 0.05 plus three standard errors
+        if not low - 1e-9 <= fmean(right) <= high + 1e-9:
+            wrong_intervals += 1
+    assert wrong_intervals <= 6
 
 
-def test_a_partial_run_has_the_first_rows_of_the_order(data: list[Dataset], early: Result, full: Result) -> None:
+def test_a_run_stops_when_the_interval_is_as_narrow_as_the_precision(early: Result, full: Result) -> None:
+    """Which is looked at after every ``LOOK`` rows."""
     stopping = early.stopping
     assert stopping is not None
     assert stopping.rounds < stopping.all_rounds == 160
@@ -108,18 +153,42 @@ def test_a_partial_run_has_the_first_rows_of_the_order(data: list[Dataset], earl
     low, high = stopping.interval.low, stopping.interval.high
     assert (high - low) / 2 <= 0.08
     assert low <= full.averaged["accuracy"] <= high  # type: ignore[operator]
-    for experimentor in normal(data):
-        order, condition = row_order(experimentor), early.details[experimentor.name].conditions[0]
-        chosen = sorted(order[: stopping.rounds])
-        assert list(condition.rows) == chosen * 2  # both repeats, in the order of a full run
-        whole = full.details[experimentor.name].conditions[0]
-        rows = enumerate(zip(whole.rows, whole.predictions, strict=True))
-        known = {(row, place // len(order)): label for place, (row, label) in rows}
-        assert list(condition.predictions) == [known[row, repeat] for repeat in (0, 1) for row in chosen]
-    assert stopping.queries == sum(details.asked for details in early.details.values())
-    assert stopping.queries == sum(map(len, (early.outputs or {}).values()))
-    assert stopping.all_queries == sum(details.asked for details in full.details.values()) == 560
     assert stopping.estimate == pytest.approx(early.averaged["accuracy"])
+
+
+def test_a_partial_run_has_the_first_rows_of_the_order(data: list[Dataset], early: Result) -> None:
+    """Both repeats of them, in the order of a full run."""
+    assert early.stopping is not None
+    for experimentor in normal(data):
+        rows = sorted(row_order(experimentor)[: early.stopping.rounds])
+        (condition,) = early.details[experimentor.name].conditions
+        assert list(condition.rows) == rows + rows
+
+
+def predictions_by_query(result: Result, dataset: str) -> dict[tuple[int, int], Any]:
+    """Return the prediction of each query of a data set, by its row and repeat."""
+    (condition,) = result.details[dataset].conditions
+    queries_of_a_repeat = len(condition.rows) // 2
+    predictions = {}
+    for position, (row, prediction) in enumerate(zip(condition.rows, condition.predictions, strict=True)):
+        predictions[row, position // queries_of_a_repeat] = prediction
+    return predictions
+
+
+@pytest.mark.parametrize("name", ["large", "middle", "small"])
+def test_a_partial_run_has_the_predictions_of_the_full_run(early: Result, full: Result, name: str) -> None:
+    predictions_of_full = predictions_by_query(full, name)
+    for query, prediction in predictions_by_query(early, name).items():
+        assert prediction == predictions_of_full[query], f"row and repeat {query}"
+
+
+def test_a_partial_run_counts_its_queries_and_those_of_the_full_run(early: Result, full: Result) -> None:
+    """All rows are 160 + 100 + 20, with two queries each."""
+    assert early.stopping is not None
+    assert early.outputs is not None
+    assert early.stopping.queries == sum(details.asked for details in early.details.values())
+    assert early.stopping.queries == sum(len(records) for records in early.outputs.values())
+    assert early.stopping.all_queries == sum(details.asked for details in full.details.values()) == 560
 
 
 @pytest.mark.parametrize("score", ["accuracy", "likelihood"])
@@ -137,16 +206,24 @@ def test_when_all_rows_are_evaluated_the_interval_is_the_score(data: list[Datase
 # -- what is refused
 
 
-def test_a_failed_query_ends_the_run_and_is_not_wrong(data: list[Dataset]) -> None:
-    def failing(prompt: str, label_space: list[str]) -> list[float]:
-        if random.Random(prompt).random() < 0.05:
-            raise ValueError("no prediction")
-        return guesser(0.7)(prompt, label_space)
+def failing(prompt: str, label_space: list[str]) -> list[float]:
+    """Fail for one of twenty prompts."""
+    if random.Random(prompt).random() < 0.05:
+        raise ValueError("no prediction")
+    return guesser(0.7)(prompt, label_space)
 
+
+def test_a_failed_query_ends_the_run_and_is_not_wrong(data: list[Dataset]) -> None:
     with pytest.raises(OutputError, match="no prediction"):
         normal(data)(failing, precision=0.08)
+
+
+def test_a_failed_query_ends_a_race(data: list[Dataset]) -> None:
     with pytest.raises(OutputError, match="no prediction"):
         race(normal(data), guesser(0.7), failing)
+
+
+def test_a_race_cannot_collect_failures(data: list[Dataset]) -> None:
     with pytest.raises(ArgumentError, match="on_error"):
         race(normal(data), guesser(0.7), failing, on_error="collect")
 
@@ -154,20 +231,33 @@ def test_a_failed_query_ends_the_run_and_is_not_wrong(data: list[Dataset]) -> No
 # -- what marks it
 
 
-def test_a_partial_result_cannot_be_taken_for_a_full_one(early: Result, full: Result, data: list[Dataset]) -> None:
+def test_the_signature_of_a_partial_result_differs_from_that_of_a_full_one(early: Result, full: Result) -> None:
+    assert early != full
     assert early.signature.differences(full.signature).keys() == {"stopping", "statistics", "prompts"}
     assert "precision 0.08 of accuracy at level 0.95" in str(early.signature)
-    assert early != full
-    for text in (str(early), early._repr_html_()):
-        assert "EARLY STOPPING: the precision of 0.08 is reached" in text
+
+
+def test_a_partial_result_says_that_it_stopped_early(early: Result) -> None:
+    assert "EARLY STOPPING: the precision of 0.08 is reached" in str(early)
+    assert "EARLY STOPPING: the precision of 0.08 is reached" in early._repr_html_()
+
+
+def test_a_full_result_says_nothing_of_stopping(full: Result) -> None:
     assert "EARLY" not in str(full)
     assert "stopping" not in full.to_dict()
-    for pair in ((early, full), (full, early), (early, early)):
-        with pytest.raises(ArgumentError, match="stopped early"):
-            compare(*pair)
+
+
+@pytest.mark.parametrize(("first", "second"), [("early", "full"), ("full", "early"), ("early", "early")])
+def test_a_partial_result_is_not_compared(first: str, second: str, request: pytest.FixtureRequest) -> None:
+    with pytest.raises(ArgumentError, match="stopped early"):
+        compare(request.getfixturevalue(first), request.getfixturevalue(second))
+
+
+def test_a_partial_result_has_no_interval_and_no_baseline_of_a_data_set(early: Result) -> None:
+    """Their p-values assume a number of rows that was fixed before."""
     for details in early.details.values():
         assert not details.intervals
-        assert not details.baselines  # their p-values assume a fixed number of rows
+        assert not details.baselines
 
 
 # -- verification
@@ -177,80 +267,124 @@ def assert_recomputed(result: Result | ResultGroup, benchmark: Normal | None = N
     assert status_of(verify(result, benchmark)) == Recomputed()
 
 
-def test_the_decision_is_verified(early: Result, data: list[Dataset], tmp_path: Path) -> None:
+def test_the_decision_to_stop_is_verified(early: Result, data: list[Dataset]) -> None:
     assert_recomputed(early, normal(data))
-    assert isinstance(status_of(verify(early)), Unchecked)  # without the user's data
-    constant = lambda prompt, label_space: [0.7, 0.2, 0.1]  # noqa: E731
-    for of_library in (
-        Normal(datasets=["mini"])(constant, precision=0.1),
-        Normal(datasets=["mini"], limit=40, outputs="probabilities")(constant, precision=0.1, score="likelihood"),
-    ):
-        of_library.save(tmp_path / "saved.json")
-        assert status_of(verify_file(tmp_path / "saved.json")) == Recomputed()
+
+
+def test_the_decision_to_stop_is_unchecked_without_the_data_of_the_user(early: Result) -> None:
+    assert isinstance(status_of(verify(early)), Unchecked)
+
+
+@pytest.mark.parametrize(
+    ("benchmark_settings", "score"), [({}, "accuracy"), ({"limit": 40, "outputs": "probabilities"}, "likelihood")]
+)
+def test_a_saved_file_with_data_of_the_library_is_verified(
+    benchmark_settings: dict[str, Any], score: str, tmp_path: Path
+) -> None:
+    benchmark = Normal(datasets=["mini"], **benchmark_settings)
+    result = benchmark(lambda prompt, label_space: [0.7, 0.2, 0.1], precision=0.1, score=score)
+    result.save(tmp_path / "saved.json")
+    assert status_of(verify_file(tmp_path / "saved.json")) == Recomputed()
+
+
+def test_the_level_of_the_interval_is_verified(data: list[Dataset]) -> None:
     strict = normal(data, statistics=Statistics(level=0.99))
     result = strict(guesser(0.7), precision=0.1)
     assert result.stopping is not None
     assert result.stopping.interval.level == 0.99
     assert_recomputed(result, strict)
-    assert status_of(verify(result, normal(data))) != Recomputed()  # the level is another
+    with_level_of_95 = normal(data)
+    assert status_of(verify(result, with_level_of_95)) != Recomputed()
 
 
 # -- races
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "reason"),
-    [
+@pytest.fixture(
+    scope="module",
+    params=[
         (0.9, 0.3, "the first model is better"),
         (0.3, 0.9, "the second model is better"),
         (0.9, 0.9, "the models are equivalent within the margin of 0.02"),
     ],
+    ids=["first better", "second better", "equivalent"],
 )
-def test_races(data: list[Dataset], first: float, second: float, reason: str) -> None:
-    result = race(normal(data), guesser(first), guesser(second))
-    one, other = result.results()
-    stopping = one.stopping
-    assert stopping is not None
-    assert stopping == other.stopping
-    assert stopping.reason == reason
-    assert stopping.rounds < 160
-    for part in (one, other):
-        rows = [len(details.conditions[0].rows) for details in part.details.values()]
-        assert rows == [2 * min(stopping.rounds, size) for size in (160, 100, 20)]
-    difference = one.averaged["accuracy"] - other.averaged["accuracy"]  # type: ignore[operator]
+def raced(data: list[Dataset], request: pytest.FixtureRequest) -> Any:
+    """Return a race of two models with two skills, its expected reason to stop, and their full accuracies."""
+    first_skill, second_skill, reason = request.param
+    group = race(normal(data), guesser(first_skill), guesser(second_skill))
+    first, second = group.results()
+    return SimpleNamespace(
+        group=group,
+        first=first,
+        second=second,
+        reason=reason,
+        full_accuracies=[normal(data)(guesser(skill)).averaged["accuracy"] for skill in (first_skill, second_skill)],
+    )
+
+
+def test_a_race_stops_with_a_reason_and_both_runs_have_it(raced: Any) -> None:
+    assert raced.first.stopping == raced.second.stopping
+    assert raced.first.stopping.reason == raced.reason
+    assert raced.first.stopping.rounds < 160
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_each_run_of_a_race_has_the_same_rows(raced: Any, name: str) -> None:
+    """Two queries for each row of the rounds, or for all rows of a smaller data set."""
+    result = getattr(raced, name)
+    rounds = result.stopping.rounds
+    queries = [len(details.conditions[0].rows) for details in result.details.values()]
+    assert queries == [2 * min(rounds, 160), 2 * min(rounds, 100), 2 * min(rounds, 20)]
+
+
+def test_the_interval_of_a_race_has_the_difference_of_its_rows_and_that_of_all_rows(raced: Any) -> None:
+    stopping = raced.first.stopping
+    difference = raced.first.averaged["accuracy"] - raced.second.averaged["accuracy"]
+    difference_of_all_rows = raced.full_accuracies[0] - raced.full_accuracies[1]
     assert stopping.estimate == pytest.approx(difference)
-    whole = [normal(data)(guesser(chance)).averaged["accuracy"] for chance in (first, second)]
-    for value in (difference, whole[0] - whole[1]):  # type: ignore[operator]
-        assert stopping.interval.low <= value <= stopping.interval.high
-    assert_recomputed(result, normal(data))
+    assert stopping.interval.low <= difference <= stopping.interval.high
+    assert stopping.interval.low <= difference_of_all_rows <= stopping.interval.high
+
+
+def test_a_race_is_verified(raced: Any, data: list[Dataset]) -> None:
+    assert_recomputed(raced.group, normal(data))
 
 
 def test_a_race_of_nearly_equal_models_ends_with_the_exact_difference(data: list[Dataset]) -> None:
     benchmark = normal(data, limit=20)
     stopping = race(benchmark, guesser(0.7, "a"), guesser(0.7, "b"), margin=0.001)["first"].stopping
-    exact = [benchmark(guesser(0.7, seed)).averaged["accuracy"] for seed in "ab"]
+    first: Any = benchmark(guesser(0.7, "a")).averaged["accuracy"]
+    second: Any = benchmark(guesser(0.7, "b")).averaged["accuracy"]
+    better = "first" if first > second else "second"
     assert stopping.rounds == stopping.all_rounds == 20
-    assert stopping.interval.low == stopping.interval.high == pytest.approx(exact[0] - exact[1], abs=1e-12)  # type: ignore[operator]
-    assert stopping.reason == f"the {'first' if exact[0] > exact[1] else 'second'} model is better"  # type: ignore[operator]
+    assert stopping.interval.low == stopping.interval.high == pytest.approx(first - second, abs=1e-12)
+    assert stopping.reason == f"the {better} model is better"
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_race_goes_on_while_either_model_may_be_better_by_more_than_the_margin(sign: float) -> None:
     """The difference is -0.06 or 0.06: one end of its interval is soon within the margin, the other one is not."""
-    rule = StoppingRule("race", "accuracy", 0.1, 0.95)
     draw = random.Random(5)
     differences = [sign * draw.choices([-1.0, 1.0, 0.0], [0.11, 0.05, 0.84])[0] for _ in range(2000)]
+    margin = 0.1
+    rule = StoppingRule("race", "accuracy", margin, 0.95)
     sequence, reason = follow(rule, [len(differences)], lambda look: [[differences[place]] for place in look])
     low, high = sequence.interval
     assert reason != "all rows are evaluated"
     if reason == "the models are equivalent within the margin of 0.1":
-        assert -0.1 < low <= high < 0.1
-    for interval, is_equivalent in (((-0.3, 0.05), False), ((-0.05, 0.3), False), ((-0.05, 0.05), True)):
-        known: Any = SimpleNamespace(interval=interval, rounds=8, all_rounds=100)
-        found = rule.reason(known)
-        assert (found is not None) is is_equivalent
-        if is_equivalent:
-            assert "equivalent within the margin" in str(found)
+        assert -margin < low <= high < margin
+
+
+@pytest.mark.parametrize("interval", [(-0.3, 0.05), (-0.05, 0.3)])
+def test_a_race_with_one_end_of_the_interval_outside_of_the_margin_goes_on(interval: tuple[float, float]) -> None:
+    state: Any = SimpleNamespace(interval=interval, rounds=8, all_rounds=100)
+    assert StoppingRule("race", "accuracy", 0.1, 0.95).reason(state) is None
+
+
+def test_a_race_with_the_interval_within_the_margin_ends() -> None:
+    state: Any = SimpleNamespace(interval=(-0.05, 0.05), rounds=8, all_rounds=100)
+    assert "equivalent within the margin" in str(StoppingRule("race", "accuracy", 0.1, 0.95).reason(state))
 
 
 def test_an_exact_tie_is_no_win() -> None:

@@ -24,7 +24,15 @@ RECORDED = {"kind", "environment", "timing", "with_divided", "digests"}
 """Fields that no record implies: only the digests detect their edits."""
 
 RECORDED_OF_PREDICTORS = {
-    *("name", "unidentified", "started", "finished", "editions", "computed", "reused", "rechecked", "retried")
+    "name",
+    "unidentified",
+    "started",
+    "finished",
+    "editions",
+    "computed",
+    "reused",
+    "rechecked",
+    "retried",
 }
 
 
@@ -38,69 +46,106 @@ def document() -> Any:
     return json.loads(json.dumps(with_digests(group.to_dict())))
 
 
-def _contradicted(found: list[Verification]) -> list[str]:
-    return [line for one in found for line in one.contradicted]
+def contradicted_fields(findings: list[Verification]) -> list[str]:
+    """Return a line for each field that differs from the recomputed one: "details / mini / ...: saved 1, ..."."""
+    return [line for finding in findings for line in finding.contradicted]
+
+
+OF_ANOTHER_VERSION = [("name",), ("benchmark",), ("signature", "version"), ("signature", "metrics")]
+"""Fields that say what a result is of: with others, it may be of something that cannot be recomputed."""
+
+INPUTS = {"scores", "predictions", "k", "options", "statistics", "tried", "name", "condition", "query", "labels"}
+"""Fields from which others are computed: an edit of one is named by what depends on it."""
+
+
+def is_recorded(field: tuple[Any, ...]) -> bool:
+    """Return whether no other field implies this one."""
+    of_predictor = field[:2] == ("provenance", "predictors")
+    return field[0] in RECORDED or (of_predictor and field[2] in RECORDED_OF_PREDICTORS)
+
+
+def may_change_no_score(field: tuple[Any, ...]) -> bool:
+    """Return whether the scores of some benchmarks do not depend on this field, or on an edit of this size."""
+    return field[-1] in ("seed", "statistics", "scores") or field == ("arguments", "statistics", "tried")
+
+
+def assert_named(path: tuple[Any, ...], field: tuple[Any, ...], reported: list[str]) -> None:
+    """Check that the lines about differing fields name an edited field, if it is no input."""
+    if field[:3] in [("provenance", "predictors", "who"), ("provenance", "predictors", "how")]:
+        assert any("provenance / predictors / 0 / identity: saved " in line for line in reported), (path, reported)
+    elif field[0] != "arguments" and field[-1] not in INPUTS:
+        last_keys = {line.partition(": saved")[0].split(" / ")[-1] for line in reported}
+        named = last_keys & {str(path[-1]), *field} or any(field[-1] in line for line in reported)
+        assert named, (path, reported)
 
 
 def check_edit(original: Any, path: tuple[Any, ...], rng: random.Random) -> str:
-    """Edit one leaf: the edit must be refused or detected, and named if its field can be recomputed."""
+    """Edit one value of a saved result, and return how the edit is detected.
+
+    Returns:
+        ``"refused"`` when the file is read, ``"named"`` by the verification, ``"unchecked"`` there, ``"digest"`` by the
+        digests alone, or ``"none"`` if the value has no other one.
+    """
     value = edits.value_at(original, path)
-    other = edits.changed(path, value, rng)
-    if other == value and type(other) is type(value):
+    edited_value = edits.changed(path, value, rng)
+    if edited_value == value and type(edited_value) is type(value):
         return "none"
-    changed = edits.edited(original, path, other)
+    edited = edits.edited(original, path, edited_value)
     try:
-        result = result_from_dict(changed, "edited")
+        result = result_from_dict(edited, "edited")
     except SchemaError:
         return "refused"
-    assert digest_problems(changed), path
-    keys = edits.kind_of(path)
-    if path[0] == "parts":
+    assert digest_problems(edited), path
+
+    field = edits.kind_of(path)
+    if path[0] == "parts":  # of a group
         assert isinstance(result, ResultGroup)
-        result, keys = result[path[1]], keys[2:]
+        result, field = result[path[1]], field[2:]
     findings = verify(result)
-    reported = _contradicted(findings)
-    if keys[0] in RECORDED or (keys[:2] == ("provenance", "predictors") and keys[2] in RECORDED_OF_PREDICTORS):
+    reported = contradicted_fields(findings)
+    if is_recorded(field):
         assert status_of(findings) == Recomputed()
         return "digest"
-    if keys == ("schema",):  # of another format
+    if field == ("schema",):  # of another format
         return "named"
-    if keys in [("name",), ("benchmark",), ("signature", "version"), ("signature", "metrics")] and not reported:
+    if field in OF_ANOTHER_VERSION and not reported:
         assert isinstance(status_of(findings), Unchecked)
         return "unchecked"
-    if not reported and (keys[-1] in ("seed", "statistics", "scores") or keys == ("arguments", "statistics", "tried")):
-        return "digest"  # no figure of its benchmark depends on it, or by so much
+    if may_change_no_score(field) and not reported:
+        return "digest"
     assert reported, path
-    inputs = {"scores", "predictions", "k", "options", "statistics", "tried", "name", "condition", "query", "labels"}
-    if keys[:3] in [("provenance", "predictors", "who"), ("provenance", "predictors", "how")]:
-        assert any("provenance / predictors / 0 / identity: saved " in line for line in reported), (path, reported)
-    elif keys[0] != "arguments" and keys[-1] not in inputs:  # an edited input is named by what depends on it
-        named = {line.partition(": saved")[0].split(" / ")[-1] for line in reported}
-        assert named & {str(path[-1]), *keys} or any(keys[-1] in line for line in reported), (path, reported)
+    assert_named(path, field, reported)
     return "named"
 
 
-@pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.slow)])
-def test_every_kind_of_field_is_detected(share: int) -> None:
-    rng = random.Random(share)
-    kinds = defaultdict(list)
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_kind_of_field_is_detected(every: int) -> None:
+    """One field of each kind (of every tenth kind, if not slow) is edited."""
+    rng = random.Random(every)
+    paths_of_kind = defaultdict(list)
     for path, _ in edits.leaves(document()):
-        kinds[edits.kind_of(path)].append(path)
-    assert len(kinds) > 400
+        paths_of_kind[edits.kind_of(path)].append(path)
+    assert len(paths_of_kind) > 400
     # The environment has the versions of all imported packages, so these come last: the others are always the same.
-    in_order = sorted(kinds, key=lambda kind: "environment" in kind)
-    ways = [check_edit(document(), rng.choice(kinds[kind]), rng) for kind in in_order[::share]]
-    assert ways.count("named") > 300 / share
-    assert ways.count("refused") < 60 / share
+    kinds = sorted(paths_of_kind, key=lambda kind: "environment" in kind)
+    detected_by = [check_edit(document(), rng.choice(paths_of_kind[kind]), rng) for kind in kinds[::every]]
+    assert detected_by.count("named") > 300 / every
+    assert detected_by.count("refused") < 60 / every
 
 
-def test_missing_fields_and_the_order_of_keys_are_detected() -> None:
+def test_missing_digests_are_detected() -> None:
     without = {name: value for name, value in document().items() if name != "digests"}
     assert "missing" in digest_problems(without)[0]
+
+
+def test_another_order_of_fields_is_detected() -> None:
     assert digest_problems(dict(reversed(document().items())))
-    part = document()["parts"]["Normal"]
+
+
+def test_a_result_without_a_field_is_refused() -> None:
+    normal = document()["parts"]["Normal"]
     with pytest.raises(SchemaError):
-        Result.from_dict({name: value for name, value in part.items() if name != "timing"})
+        Result.from_dict({name: value for name, value in normal.items() if name != "timing"})
 
 
 @pytest.mark.parametrize("rows", [[[0.5, -0.0]], [[1e308, 0.1], [5e-324, 3.0]], [], [[1 / 3, 2 / 3]]])

@@ -308,30 +308,47 @@ def test_components_of_one_complete_row_are_undefined() -> None:
         variance_components(result)
 
 
-def test_sources_of_variance_of_a_saved_result_in_table_json_and_figure(
-    results: dict[str, Result], tmp_path: Path
-) -> None:
+def test_a_saved_result_has_the_same_sources_of_variance(results: dict[str, Result], tmp_path: Path) -> None:
     results["guesses"].save(tmp_path / "a.json")
     loaded = load(tmp_path / "a.json")
     assert isinstance(loaded, Result)
     assert [finding for finding in verify(loaded) if finding.status != Recomputed()] == []
-    components = variance_components(loaded)
-    assert components == variance_components(results["guesses"])
+    assert variance_components(loaded) == variance_components(results["guesses"])
+
+
+def test_the_table_and_json_have_the_interval_of_each_source_of_variance(results: dict[str, Result]) -> None:
+    """The table has standard deviations of the mean over 30 rows of 12 conditions; JSON has variances of one query."""
+    components = variance_components(results["guesses"])
     (line,) = components.lines
-    low, high = line.deviations[-1][1] or (0.0, 0.0)
-    assert components.table()[1][1][-1] == f"{low:.3f} .. {high:.3f}"
+    name, interval_of_rest = line.deviations[-1][0], line.deviations[-1][1]
+    assert interval_of_rest is not None
+    low, high = interval_of_rest
+    assert components.table()[1][1][-1] == f"{low:.3f} .. {high:.3f}", name
     saved = line.to_dict()
-    of_rest = saved["component_intervals"]["rest"]
-    assert of_rest == pytest.approx([end**2 * 30 * 12 for end in (low, high)])
-    assert of_rest[0] < saved["components"]["rest"] < of_rest[1]
+    low_variance, high_variance = saved["component_intervals"]["rest"]
+    assert low_variance == pytest.approx(low**2 * 30 * 12)
+    assert high_variance == pytest.approx(high**2 * 30 * 12)
+    assert low_variance < saved["components"]["rest"] < high_variance
+
+
+def test_the_figure_shows_the_source_that_varies(results: dict[str, Result]) -> None:
+    """The run is right with one template of three, so nothing but the template matters: rows have no deviation."""
     figure = variance_chart(results["one template"])
     assert figure.rows[0][2:] == ["rows", "0.0000", "-"]
-    low_text, end = figure.rows[2][-1].split(" .. ")
-    assert [*figure.rows[2][2:4], end] == ["templates", "0.3333", "0.333"]
-    assert 0 < float(low_text) < 0.3
-    assert variance_components(results["one template"]).table()[1][1][5] == "undefined"
+    _, _, source, deviation, interval = figure.rows[2]
+    low, high = interval.split(" .. ")
+    assert (source, deviation, high) == ("templates", "0.3333", "0.333")
+    assert 0 < float(low) < 0.3
     assert "rows x draws" in figure.svg()
-    assert len(variance_chart({name: results[name] for name in ("guesses", "others")}).rows) == 14
+
+
+def test_an_interval_of_a_source_without_variance_is_undefined(results: dict[str, Result]) -> None:
+    assert variance_components(results["one template"]).table()[1][1][5] == "undefined"
+
+
+def test_a_figure_of_two_runs_has_seven_lines_for_each(results: dict[str, Result]) -> None:
+    figure = variance_chart({"guesses": results["guesses"], "others": results["others"]})
+    assert len(figure.rows) == 14
 
 
 # -- plans of sizes: expected mean squares, the test over rows, the cheapest design, and the command

@@ -61,19 +61,41 @@ def interaction(results: list[Result]) -> float:
 @pytest.mark.parametrize("lost", list(product([False, True], repeat=4)), ids=str)
 def test_the_bounds_are_the_interactions_with_the_worst_predictions(lost: tuple[bool, ...]) -> None:
     """A score that is subtracted makes the interaction lowest if its lost queries are right."""
-    partial = [run(name, is_lost, None) for name, is_lost in zip(SCORES, lost, strict=True)]
-    found = _difference_of_changes(paired(partial[0], partial[1]), paired(partial[2], partial[3]))
-    signs_of_scores = (1, -1, -1, 1)
-    bounds: list[float] = []
-    for direction in (-1, 1):
-        worst: list[Any] = []
-        for name, is_lost, sign in zip(SCORES, lost, signs_of_scores, strict=True):
-            worst.append(run(name, is_lost, right_if_lost=is_lost and sign == direction))
-        bounds.append(interaction(worst))
-    assert found.ends == pytest.approx(bounds)
-    n_lost = [
-        sum(prediction is None for prediction in result.details["own"].conditions[0].predictions) for result in partial
-    ]
-    assert found.missing == (n_lost[0] + n_lost[2], n_lost[1] + n_lost[3])
-    first, second, first_reference, second_reference = [result.averaged["accuracy"] for result in partial]
-    assert found.values == pytest.approx((first - first_reference, second - second_reference))
+    first, second, first_reference, second_reference = runs_with_lost_queries(lost)
+    found = _difference_of_changes(paired(first, second), paired(first_reference, second_reference))
+
+    added = (True, False, False, True)  # (first - second) - (first reference - second reference)
+    lowest, highest = [], []
+    for name, is_lost, is_added in zip(SCORES, lost, added, strict=True):
+        lowest.append(run(name, is_lost, right_if_lost=not is_added))
+        highest.append(run(name, is_lost, right_if_lost=is_added))
+    assert found.ends == pytest.approx((interaction(lowest), interaction(highest)))
+
+
+def runs_with_lost_queries(lost: tuple[bool, ...]) -> list[Result]:
+    """Return the runs of the four scores, of which some have lost queries."""
+    return [run(name, is_lost, right_if_lost=None) for name, is_lost in zip(SCORES, lost, strict=True)]
+
+
+def number_of_lost(result: Result) -> int:
+    (condition,) = result.details["own"].conditions
+    return list(condition.predictions).count(None)
+
+
+@pytest.mark.parametrize("lost", list(product([False, True], repeat=4)), ids=str)
+def test_the_lost_queries_of_a_run_are_counted_in_both_conditions(lost: tuple[bool, ...]) -> None:
+    first, second, first_reference, second_reference = runs_with_lost_queries(lost)
+    found = _difference_of_changes(paired(first, second), paired(first_reference, second_reference))
+    assert found.missing == (
+        number_of_lost(first) + number_of_lost(first_reference),
+        number_of_lost(second) + number_of_lost(second_reference),
+    )
+
+
+@pytest.mark.parametrize("lost", list(product([False, True], repeat=4)), ids=str)
+def test_the_values_are_the_changes_of_both_runs(lost: tuple[bool, ...]) -> None:
+    first, second, first_reference, second_reference = runs_with_lost_queries(lost)
+    found = _difference_of_changes(paired(first, second), paired(first_reference, second_reference))
+    change_of_first: Any = first.averaged["accuracy"] - first_reference.averaged["accuracy"]  # type: ignore[operator]
+    change_of_second: Any = second.averaged["accuracy"] - second_reference.averaged["accuracy"]  # type: ignore[operator]
+    assert found.values == pytest.approx((change_of_first, change_of_second))

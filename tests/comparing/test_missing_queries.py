@@ -396,27 +396,45 @@ def test_no_format_of_a_comparison_writes_nan(failed_on_a_dataset: Any, form: An
     assert "NaN" not in format_comparisons([comparison], form)
 
 
-def test_one_query_more_or_less_without_a_score_changes_no_verdict() -> None:
+@pytest.mark.parametrize("predicted", [0, 1], ids=["no query predicted", "one query predicted"])
+def test_a_data_set_that_failed_but_for_one_query_is_no_better_than_one_that_failed_as_a_whole(predicted: int) -> None:
+    """A run is right on 95 % of one data set and fails on the other; another one is right on 60 % of both."""
     own = benchmark(names=("one", "two"))
-    strong, even = labels_of_model(own, 0.95, "a"), result_of(own, labels_of_model(own, 0.6, "b"))
-    prompts = [prompt for prompt in strong if "two" in prompt]
-    nearly = {prompt: None if prompt in prompts[1:] else label for prompt, label in strong.items()}
-    wholly = {prompt: None if prompt in prompts else label for prompt, label in strong.items()}
-    outcomes = [compare(result_of(own, partial), even).overall.outcome for partial in (nearly, wholly)]
-    assert [outcome.significant for outcome in outcomes] == [False, False]
+    labels = labels_of_model(own, 0.95, "a")
+    prompts_of_two = [prompt for prompt in labels if "two" in prompt]
+    for prompt in prompts_of_two[predicted:]:
+        labels[prompt] = None
+    even = result_of(own, labels_of_model(own, 0.6, "b"))
+    assert not compare(result_of(own, labels), even).overall.outcome.significant
 
 
-def test_a_run_can_lead_although_it_failed_on_a_data_set() -> None:
-    """Wrong on all of one data set and right on most of the other is still better than wrong on nearly all."""
+@pytest.fixture(scope="module")
+def failing_and_low() -> dict[str, Result]:
+    """Return two runs: "failing" is right on 95 % of one data set and fails on the other, "low" on 10 % of both.
+
+    Wrong on all of one data set and right on most of the other is still better than wrong on nearly all.
+    """
     own = benchmark(names=("one", "two"))
-    failing = with_failures(own, labels_of_model(own, 0.95, "a"), lambda query, _: "two" in query.prompt)
-    runs = {"low": result_of(own, labels_of_model(own, 0.1, "b")), "failing": result_of(own, failing)}
-    assert compare(*runs.values()).conclusion()[0].startswith("second is better")
-    verdicts = {place.run: type(place.verdict) for place in rank(runs).runs}
-    assert verdicts == {"failing": Best, "low": Worse}
-    assert {name: type(place.verdict) for name, place in standings(runs, "accuracy", True).items()} == verdicts
-    assert r"\textbf{--} (200 left out)" in latex_scores(runs)
-    sentence = re.sub("<[^>]*>", "", report_html(runs).split('class="answer"')[1].split("</p>")[0])
+    failing = with_failures(own, labels_of_model(own, 0.95, "a"), lambda query, right: "two" in query.prompt)
+    return {"low": result_of(own, labels_of_model(own, 0.1, "b")), "failing": result_of(own, failing)}
+
+
+def test_a_run_can_be_better_although_it_failed_on_a_data_set(failing_and_low: dict[str, Result]) -> None:
+    conclusion, *_ = compare(failing_and_low["low"], failing_and_low["failing"]).conclusion()
+    assert conclusion.startswith("second is better")
+
+
+@pytest.mark.parametrize("ranks_of", [ranks_of_all, ranks_in_standings])
+def test_a_run_can_lead_although_it_failed_on_a_data_set(failing_and_low: dict[str, Result], ranks_of: Any) -> None:
+    ranks = ranks_of(failing_and_low)
+    assert isinstance(ranks["failing"].verdict, Best)
+    assert isinstance(ranks["low"].verdict, Worse)
+
+
+def test_a_report_says_that_the_best_run_failed_on_a_data_set(failing_and_low: dict[str, Result]) -> None:
+    assert r"\textbf{--} (200 left out)" in latex_scores(failing_and_low)
+    answer = report_html(failing_and_low).split('class="answer"')[1].split("</p>")[0]
+    sentence = re.sub("<[^>]*>", "", answer)
     assert "failing leads with accuracy 0.4" in sentence
     assert "a significant difference" in sentence
     assert "It has no verdict in the mean" in sentence
@@ -432,24 +450,31 @@ def test_metrics_that_are_no_means_are_untested_if_a_data_set_failed_as_a_whole(
     assert {type(place.verdict) for place in rank(runs, "macro_F1").runs} == {Untested}
 
 
+def random_probabilities(query: Any) -> list[float]:
+    """Return probabilities of the labels of a query, the same in each run."""
+    weights = [chance(f"{query.prompt} {label}") for label in range(len(query.label_space))]
+    return [weight / sum(weights) for weight in weights]
+
+
 @pytest.mark.parametrize("benchmark_type", [StaICC.GLER, StaICC.TemplateSensitivity, StaICC.ContextualBias])
 def test_slopes_consistency_and_bias_of_a_data_set_that_failed_count_at_their_worst(benchmark_type: Any) -> None:
     own = benchmark_type(datasets=["mini", "TREC"], limit=30)
-    full: Labels = {}
-    lost: Labels = {}
-    for each in own.experimentor:
-        for query in each.all_queries():
-            prompt = str(query.prompt)
-            numbers = [chance(f"{prompt} {label}") for label in range(len(query.label_space))]
-            full[prompt] = [number / sum(numbers) for number in numbers]
-            lost[prompt] = None if each.name == "TREC" else full[prompt]
-    complete, partial = result_of(own, full), result_of(own, lost)
-    found = compare(partial, complete)
-    assert [line.dataset for line in found.datasets] == ["mini", "TREC"]
-    assert (found.datasets[1].values[0], found.overall.values[0]) == (None, None)
-    assert found.datasets[1].interval.low < 0.0 < found.datasets[1].interval.high
+    complete: Labels = {}
+    partial: Labels = {}
+    for experimentor in own.experimentor:
+        for query in experimentor.all_queries():
+            complete[str(query.prompt)] = random_probabilities(query)
+            partial[str(query.prompt)] = None if experimentor.name == "TREC" else random_probabilities(query)
+    runs = {"partial": result_of(own, partial), "complete": result_of(own, complete)}
+
+    found = compare(runs["partial"], runs["complete"])
+    mini, trec = found.datasets
+    assert (mini.dataset, trec.dataset) == ("mini", "TREC")
+    assert trec.values[0] is None
+    assert trec.interval.low < 0.0 < trec.interval.high
+    assert found.overall.values[0] is None
     assert found.conclusion()[0] == "neither run is shown to be better (p = 1)"
-    assert rank({"partial": partial, "complete": complete}).runs[-1].at_worst is not None
+    assert rank(runs).runs[-1].at_worst is not None
 
 
 def test_a_run_that_failed_as_a_whole_is_last_and_not_shown_to_be_worse() -> None:
@@ -465,51 +490,57 @@ def test_a_run_that_failed_as_a_whole_is_last_and_not_shown_to_be_worse() -> Non
     assert isinstance(places["failed"].verdict, Tied)
 
 
-@pytest.mark.parametrize("benchmark_type", [StaICC.GLER, StaICC.TemplateSensitivity, StaICC.ContextualBias])
-def test_slopes_consistency_and_entropies_count_missing_queries_at_their_worst(benchmark_type: Any) -> None:
-    """A slope is a sum of means with positive and negative weights: each condition has its own worst end."""
+@pytest.mark.parametrize(
+    ("benchmark_type", "metric"),
+    [
+        (StaICC.GLER, "accuracy"),
+        (StaICC.TemplateSensitivity, "consistency"),
+        (StaICC.ContextualBias, "contextual_bias"),
+    ],
+)
+def test_slopes_consistency_and_entropies_count_missing_queries_at_their_worst(
+    benchmark_type: Any, metric: str
+) -> None:
+    """6 % of the queries fail. A slope is a sum of means with weights of both signs: each has its own worst end."""
     own = benchmark_type(datasets=["mini"], limit=30)
-    full, lost = {}, {}
-    for each in own.experimentor:
-        for query in each.all_queries():
-            prompt = str(query.prompt)
-            likely = chance(prompt)
-            full[prompt] = [likely / 2, 1 - likely, likely / 2]
-            lost[prompt] = None if chance(f"lost {prompt}") < 0.06 else full[prompt]
-    complete, partial = result_of(own, full), result_of(own, lost)
-    metric = {"GLER": "accuracy", "Template_sens": "consistency", "Contextual_bias": "contextual_bias"}[
-        complete.benchmark
-    ]
-    found = compare(partial, complete, metric).overall
-    assert found.missing[0] == partial.left_out_of(metric) > 0
-    assert found.values == pytest.approx((partial.averaged[metric], complete.averaged[metric]))
+    complete: Labels = {}
+    partial: Labels = {}
+    for query in all_queries(own):
+        prompt = str(query.prompt)
+        likely = chance(prompt)
+        complete[prompt] = [likely / 2, 1 - likely, likely / 2]
+        partial[prompt] = None if chance(f"lost {prompt}") < 0.06 else complete[prompt]
+    run, other = result_of(own, partial), result_of(own, complete)
+
+    found = compare(run, other, metric).overall
+    assert found.missing[0] == run.left_out_of(metric) > 0
+    assert found.values == pytest.approx((run.averaged[metric], other.averaged[metric]))
     assert found.interval.low < 0.0 < found.interval.high
     assert found.p_value is None or found.p_value > 0.05
 
 
 def test_the_worst_end_of_a_slope_depends_on_the_sign_of_the_weight_of_a_condition() -> None:
-    """A slope is lowest if missing queries are wrong with clean labels, and right with noisy ones."""
+    """A slope is lowest if the missing tenth is wrong with clean labels, and right with noisy ones."""
     data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
     own = StaICC.GLER(datasets=[data], limit=40)
-    full: dict[str, int] = {}
-    low: dict[str, int] = {}
-    lost: dict[str, int | None] = {}
-    conditions = own.experimentor[0].conditions()
-    for number, condition in enumerate(conditions):  # from clean to noisy labels
+    complete: Labels = {}
+    partial: Labels = {}
+    lowest: Labels = {}
+    conditions = own.experimentor[0].conditions()  # from clean to noisy labels
+    for number, condition in enumerate(conditions):
         clean = number < len(conditions) // 2
         for query in condition.queries:
-            prompt = str(query.prompt)
-            full[prompt] = query.label if chance(prompt) < 0.7 else 1 - query.label
-            lost[prompt] = low[prompt] = full[prompt]
-            is_lost = chance(f"lost {prompt}") < 0.1
-            if is_lost:
-                lost[prompt] = None
-                wrong = 1 - query.label
-                low[prompt] = wrong if clean else query.label
-    complete, partial = result_of(own, full), result_of(own, lost)
-    found, lowest = compare(partial, complete).overall, compare(result_of(own, low), complete).overall
-    assert found.interval.low == pytest.approx(lowest.interval.low, abs=2e-3)
-    assert lowest.difference < found.difference - 0.02
+            prompt, right, wrong = str(query.prompt), query.label, 1 - query.label
+            complete[prompt] = right if chance(prompt) < 0.7 else wrong
+            partial[prompt] = lowest[prompt] = complete[prompt]
+            if chance(f"lost {prompt}") < 0.1:
+                partial[prompt] = None
+                lowest[prompt] = wrong if clean else right
+
+    of_partial = compare(result_of(own, partial), result_of(own, complete)).overall
+    of_lowest = compare(result_of(own, lowest), result_of(own, complete)).overall
+    assert of_partial.interval.low == pytest.approx(of_lowest.interval.low, abs=2e-3)
+    assert of_lowest.difference < of_partial.difference - 0.02
 
 
 def test_baselines_are_those_of_all_queries_and_missing_ones_count_as_wrong() -> None:

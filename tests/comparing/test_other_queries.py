@@ -29,7 +29,7 @@ METRICS = ("accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_ca
 def predicted(
     name: str, skill: float, *, repeats: int = 2, limit: int = 40, sets: tuple[str, ...] = ("one", "two")
 ) -> Result:
-    """A run whose queries are right at a rate, with one or two queries for each test row."""
+    """Return a run that is right at the rate ``skill``, with ``repeats`` queries for each test row of its data sets."""
     datasets = [
         Dataset.from_rows([(f"{own} {text}", label) for text, label in ROWS], name=own, label_space=["no", "yes"])
         for own in sets
@@ -52,6 +52,7 @@ def predicted(
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Result]:
+    """Return runs of which some have one query for each test row, fewer rows, or one of two data sets."""
     return {
         "a": predicted("a", 0.9),
         "b": predicted("b", 0.7),
@@ -85,82 +86,104 @@ def facts_alone(runs: dict[str, Result]) -> Callable[[frozenset[str], str], Any]
     return compared
 
 
-@given(data=st.data())
+NAMES = ("a", "b", "single", "other single", "fewer rows", "one data set")
+
+
+@given(names=st.sets(st.sampled_from(NAMES), min_size=2), metric=st.sampled_from(METRICS))
 @settings(max_examples=25, deadline=None)
 def test_other_runs_change_nothing_of_a_pair(
-    runs: dict[str, Result], facts_alone: Callable[[frozenset[str], str], Any], data: Any
+    runs: dict[str, Result], facts_alone: Callable[[frozenset[str], str], Any], names: set[str], metric: str
 ) -> None:
-    names = data.draw(st.lists(st.sampled_from(list(runs)), min_size=2, unique=True))
-    metric = data.draw(st.sampled_from(METRICS))
+    """What a comparison of several runs says of each pair is what a comparison of this pair alone says."""
     chosen = {name: runs[name] for name in runs if name in names}  # in one order, so that differences have one sign
-    found = compare_runs(chosen, metric)
-    for names_of_pair, facts in pair_facts(found).items():
-        assert facts_alone(names_of_pair, metric) == facts
-    everything = rank(runs, metric)
-    ranking = rank(chosen, metric)
-    assert [(place.run, place.value) for place in ranking.runs] == [
-        (place.run, place.value) for place in everything.runs if place.run in names
-    ]
-    for place in ranking.runs:
+    for names_of_pair, facts in pair_facts(compare_runs(chosen, metric)).items():
+        assert facts == facts_alone(names_of_pair, metric)
+
+
+@given(names=st.sets(st.sampled_from(NAMES), min_size=2), metric=st.sampled_from(METRICS))
+@settings(max_examples=25, deadline=None)
+def test_a_ranking_of_some_runs_has_the_order_and_the_values_of_that_of_all(
+    runs: dict[str, Result], names: set[str], metric: str
+) -> None:
+    ranking_of_all = [(place.run, place.value) for place in rank(runs, metric).runs]
+    chosen = {name: runs[name] for name in runs if name in names}
+    ranking_of_some = [(place.run, place.value) for place in rank(chosen, metric).runs]
+    assert ranking_of_some == [(name, value) for name, value in ranking_of_all if name in names]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_ranking_has_the_values_of_the_runs(runs: dict[str, Result], metric: str) -> None:
+    in_standings = standings(runs, metric, metric != "expected_calibration_error_1")
+    for place in rank(runs, metric).runs:
         assert place.value == pytest.approx(runs[place.run].averaged[metric], abs=1e-12)
-        assert standings(chosen, metric, metric != "expected_calibration_error_1")[place.run].value == pytest.approx(
-            place.value
-        )
+        assert in_standings[place.run].value == pytest.approx(place.value)
+
+
+def right_predictions_by_row(result: Result, dataset: str) -> dict[int, list[bool]]:
+    """Return for each test row of a data set which of its queries have the right prediction."""
+    (condition,) = result.details[dataset].conditions
+    right: dict[int, list[bool]] = {}
+    for row, truth, prediction in zip(condition.rows, condition.truth, condition.predictions, strict=True):
+        right.setdefault(row, []).append(truth == prediction)
+    return right
 
 
 def test_means_of_rows_are_compared(runs: dict[str, Result]) -> None:
-    """By hand: the step of a row is the mean of two scores minus the other run's single one."""
+    """By hand: each row of a run with two queries has the mean of two scores, minus the other run's single one."""
     found = compare(runs["a"], runs["single"], "accuracy").datasets[0]
-    shares: list[dict[int, list[bool]]] = []
-    for name in ("a", "single"):
-        (record,) = runs[name].details["one"].conditions
-        right: dict[int, list[bool]] = {}
-        for row, truth, prediction in zip(record.rows, record.truth, record.predictions, strict=True):
-            right.setdefault(row, []).append(truth == prediction)
-        shares.append(right)
-    first, second = shares
-    assert {len(right) for right in first.values()} == {2}
-    assert {len(right) for right in second.values()} == {1}
-    steps = [sum(first[row]) / 2 - sum(second[row]) for row in sorted(first)]
-    assert found.difference == pytest.approx(sum(steps) / len(steps))
+    two_queries = right_predictions_by_row(runs["a"], "one")
+    one_query = right_predictions_by_row(runs["single"], "one")
+    assert {len(right) for right in two_queries.values()} == {2}
+    assert {len(right) for right in one_query.values()} == {1}
+    differences = [sum(two_queries[row]) / 2 - sum(one_query[row]) for row in two_queries]
+    assert found.difference == pytest.approx(sum(differences) / 40)
     assert (found.rows, found.queries) == (40, (80, 40))
+
+
+def test_a_note_says_that_means_of_rows_are_compared(runs: dict[str, Result]) -> None:
     notes = compare(runs["a"], runs["single"]).notes
     assert any("paired by the mean of each test row" in note for note in notes), f"got {notes}"
-    assert not compare(runs["a"], runs["b"]).notes
+    assert not compare(runs["a"], runs["b"]).notes  # both have two queries for each row
 
 
-def test_a_run_with_both_queries_equal_is_that_with_one() -> None:
-    """A second query with the same prediction adds nothing to the mean of a row, so it changes no test."""
+def model_of_rows(name: str, skill: float) -> Any:
+    """Return a model whose prediction depends on the test row alone, whatever its demonstrations are."""
 
-    def model(name: str, skill: float) -> Any:
-        def predict(prompt: str, label_space: list[str]) -> list[float]:
-            draw = random.Random(f"{name} {prompt.rpartition('text ')[2]}")
-            number = int(prompt.rpartition("text ")[2].split()[0])
-            label = number * 7 % 11 % 2
-            if draw.random() >= skill:
-                label = 1 - label
-            confidence = 0.5 + draw.random() / 2
-            return [confidence if index == label else 1 - confidence for index in (0, 1)]
+    def predict(prompt: str, label_space: list[str]) -> list[float]:
+        row_text = prompt.rpartition("text ")[2]
+        draw = random.Random(f"{name} {row_text}")
+        true_label = int(row_text.split()[0]) * 7 % 11 % 2  # as in ROWS
+        label = true_label if draw.random() < skill else 1 - true_label
+        confidence = 0.5 + draw.random() / 2
+        return [confidence if index == label else 1 - confidence for index in (0, 1)]
 
-        return predict
+    return predict
 
+
+def result_with_repeats(model: Any, repeats: int) -> Result:
+    """Run a model with so many queries for each of 60 test rows."""
     data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
+    benchmark = StaICC.Normal(datasets=[data], limit=60, k=1)
+    benchmark[0]._repeat_times = repeats
+    result = benchmark(model)
+    assert isinstance(result, Result)
+    return result
 
-    def of_model(name: str, skill: float, repeats: int) -> Result:
-        benchmark = StaICC.Normal(datasets=[data], limit=60, k=1)
-        for experimentor in benchmark.experimentor:
-            experimentor._repeat_times = repeats
-        result = benchmark(model(name, skill))
-        assert isinstance(result, Result)
-        return result
 
-    strong = {repeats: of_model("strong", 0.9, repeats) for repeats in (1, 2)}
-    weak = {repeats: of_model("weak", 0.7, repeats) for repeats in (1, 2)}
-    for metric in METRICS:
-        lines = [compare(strong[first], weak[second], metric).overall for first in (1, 2) for second in (1, 2)]
-        for line in lines[1:]:
-            assert line.values == pytest.approx(lines[0].values)
-            assert line.p_value == (None if lines[0].p_value is None else pytest.approx(lines[0].p_value, rel=0.02))
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(("first_repeats", "second_repeats"), [(1, 2), (2, 1), (2, 2)])
+def test_a_run_with_both_queries_equal_is_that_with_one(metric: str, first_repeats: int, second_repeats: int) -> None:
+    """A second query with the same prediction adds nothing to the mean of a row, so it changes no test."""
+    strong, weak = model_of_rows("strong", 0.9), model_of_rows("weak", 0.7)
+    of_one_query = compare(result_with_repeats(strong, 1), result_with_repeats(weak, 1), metric).overall
+    found = compare(
+        result_with_repeats(strong, first_repeats), result_with_repeats(weak, second_repeats), metric
+    ).overall
+    assert found.values == pytest.approx(of_one_query.values)
+    if of_one_query.p_value is None:
+        assert found.p_value is None
+    else:
+        assert found.p_value == pytest.approx(of_one_query.p_value, rel=0.02)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -187,83 +210,98 @@ def test_macro_f1_counts_all_queries_of_both_runs(runs: dict[str, Result]) -> No
     assert isinstance(found.overall.outcome, Tested)
 
 
+def without_last_query(result: Result) -> Result:
+    """Return a run without the last query of each data set."""
+    saved = copy.deepcopy(result.to_dict())
+    for details in saved["details"].values():
+        (condition,) = details["conditions"]
+        for key in ("truth", "predictions", "rows"):
+            condition[key] = condition[key][:-1]
+        condition["scores"] = None
+    return Result.from_dict(saved)
+
+
 def test_rows_with_other_numbers_of_queries_are_compared_on_the_shared_queries(runs: dict[str, Result]) -> None:
     """If a run lacks a query of one row only, the mean of each row is not the score of its table."""
-    plain = copy.deepcopy(runs["a"].to_dict())
-    for details in plain["details"].values():
-        (record,) = details["conditions"]
-        for key in ("truth", "predictions", "rows"):
-            record[key] = record[key][:-1]
-        record["scores"] = None
-    partial = Result.from_dict(plain)
-    line = compare(partial, runs["b"], "accuracy").datasets[0]
-    assert line.queries == (79, 79)
-    assert (
-        "each of one, two: 1 of 80 queries of second are not compared"
-        in compare(partial, runs["b"], "accuracy").left_out
-    )
+    found = compare(without_last_query(runs["a"]), runs["b"], "accuracy")
+    assert found.datasets[0].queries == (79, 79)
+    assert "each of one, two: 1 of 80 queries of second are not compared" in found.left_out
 
 
-def test_a_run_with_other_data_sets_keeps_its_value_and_is_untested_in_a_ranking(runs: dict[str, Result]) -> None:
-    chosen = {name: runs[name] for name in ("a", "b", "one data set")}
-    places = {place.run: place for place in rank(chosen).runs}
-    assert places["one data set"].value == runs["one data set"].averaged["accuracy"]
-    assert places["a"].value == runs["a"].averaged["accuracy"]
-    verdicts = [place.verdict for name, place in places.items() if name != "one data set"]
-    assert [
-        verdict
-        for verdict in verdicts
-        if not (isinstance(verdict, Untested) and "over other data sets" in verdict.reason)
-    ] == []
-    (pair,) = (pair for pair in compare_runs(chosen).comparisons if {pair.first, pair.second} == {"a", "one data set"})
+def test_runs_over_other_data_sets_keep_their_values_and_are_untested_in_a_ranking(runs: dict[str, Result]) -> None:
+    """The best run has one of the two data sets of the others."""
+    chosen = {name: runs[name] for name in ("one data set", "a", "b")}
+    best, *others = rank(chosen).runs
+    assert best.run == "one data set"
+    for place in (best, *others):
+        assert place.value == runs[place.run].averaged["accuracy"]
+    for place in others:
+        assert isinstance(place.verdict, Untested)
+        assert "over other data sets" in place.verdict.reason
+
+
+def test_a_pair_with_other_data_sets_is_compared_on_the_shared_one(runs: dict[str, Result]) -> None:
+    pair = compare(runs["a"], runs["one data set"])
     assert [line.dataset for line in pair.lines] == ["one"]
-    assert "two (one data set: not in this run)" in pair.left_out
+    (named_pair,) = compare_runs({"a": runs["a"], "one data set": runs["one data set"]}).comparisons
+    assert "two (one data set: not in this run)" in named_pair.left_out
+
+
+def run_with_easy_rows(name: str, limit: int, *, skill_of_easy: float, skill_of_hard: float) -> Result:
+    """Return a run over so many rows, of which the first 30 are easy."""
+    data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
+    benchmark = StaICC.Normal(datasets=[data], limit=limit, k=1)
+    queries = benchmark[0].all_queries()
+    easy_rows = list(dict.fromkeys(query.row for query in queries))[:30]
+    labels = []
+    for query in queries:
+        skill = skill_of_easy if query.row in easy_rows else skill_of_hard
+        right = random.Random(f"{name} {query.row} {query.repeat}").random() < skill
+        labels.append(query.label if right else 1 - query.label)
+    result = benchmark(preentered_prediction=[labels])
+    assert isinstance(result, Result)
+    return result
 
 
 def test_the_better_run_on_shared_rows_is_not_called_worse() -> None:
-    """All rows are easy in the first 30, and hard in the others, which only the better run has predicted."""
-
-    def of(name: str, limit: int, easy: float, hard: float) -> Result:
-        data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
-        benchmark = StaICC.Normal(datasets=[data], limit=limit, k=1)
-        (experimentor,) = benchmark.experimentor
-        position = {row: place for place, row in enumerate(dict.fromkeys(q.row for q in experimentor.all_queries()))}
-        labels = []
-        for query in experimentor.all_queries():
-            chance = easy if position[query.row] < 30 else hard
-            right = random.Random(f"{name} {query.row} {query.repeat}").random() < chance
-            labels.append(query.label if right else 1 - query.label)
-        result = benchmark(preentered_prediction=[labels])
-        assert isinstance(result, Result)
-        return result
-
-    chosen = {"all rows": of("all rows", 120, 1.0, 0.2), "easy rows": of("easy rows", 30, 0.6, 0.6)}
-    assert chosen["all rows"].averaged["accuracy"] < chosen["easy rows"].averaged["accuracy"]
-    (pair,) = compare_runs(chosen).comparisons
+    """Both have the 30 easy rows, on which one is better; its value is lower, since it alone has 90 hard rows."""
+    runs = {
+        "all rows": run_with_easy_rows("all rows", 120, skill_of_easy=1.0, skill_of_hard=0.2),
+        "easy rows": run_with_easy_rows("easy rows", 30, skill_of_easy=0.6, skill_of_hard=0.6),
+    }
+    assert runs["all rows"].averaged["accuracy"] < runs["easy rows"].averaged["accuracy"]
+    (pair,) = compare_runs(runs).comparisons
     assert pair.conclusion()[0].startswith("all rows is better")
-    places = {place.run: place.verdict for place in rank(chosen).runs}
-    assert isinstance(places["all rows"], Untested)
-    assert "the one with the worse value is better" in places["all rows"].reason
+    verdicts = {place.run: place.verdict for place in rank(runs).runs}
+    assert isinstance(verdicts["all rows"], Untested)
+    assert "the one with the worse value is better" in verdicts["all rows"].reason
 
 
-def test_methods_that_set_demonstrations_change_no_other_method(pack: None) -> None:
-    """``ensemble`` has one query for each test row, the others two."""
-    methods = ["contextual_calibration", "ensemble"]
+@pytest.fixture(scope="module")
+def runs_of_methods(pack: None) -> dict[str, Result]:
+    """Return runs of three methods; ``ensemble`` has one query for each test row, the others have two."""
     kernel = StaICC.load_kernel("ppm")
     benchmark = StaICC.Normal(datasets=["TREC"], k=4, limit=64)
-    table = dict(run_all(kernel, benchmark, calibration_number=32, methods=methods))
-    table["vanilla"] = benchmark(kernel)
-    before = {name: table[name] for name in ("vanilla", "contextual_calibration")}
-    alone = compare_runs(before)
-    together = compare_runs({**before, **table})
-    (pair,) = alone.comparisons
-    (same,) = (own for own in together.comparisons if {own.first, own.second} == {pair.first, pair.second})
-    assert (same.overall.values, same.overall.p_value) == (pair.overall.values, pair.overall.p_value)
-    values = {place.run: place.value for place in together.ranking}
-    for name, result in table.items():
+    methods = ["contextual_calibration", "ensemble"]
+    return {"vanilla": benchmark(kernel), **run_all(kernel, benchmark, calibration_number=32, methods=methods)}
+
+
+def test_a_method_that_sets_demonstrations_changes_no_other_method(runs_of_methods: dict[str, Result]) -> None:
+    without_ensemble = {name: result for name, result in runs_of_methods.items() if name != "ensemble"}
+    (alone,) = compare_runs(without_ensemble).comparisons
+    together = pair_facts(compare_runs(runs_of_methods))
+    lines, _ = together[frozenset(without_ensemble)]
+    _, _, _, values, _, p_value = lines[-1]  # the mean
+    assert (values, p_value) == (alone.overall.values, alone.overall.p_value)
+
+
+def test_methods_with_other_numbers_of_queries_are_ranked_by_their_values(runs_of_methods: dict[str, Result]) -> None:
+    compared = compare_runs(runs_of_methods)
+    values = {place.run: place.value for place in compared.ranking}
+    for name, result in runs_of_methods.items():
         assert values[name] == pytest.approx(result.averaged["accuracy"])
-    queries = {own.overall.queries for own in together.comparisons}
-    assert len({count for counts in queries for count in counts}) == 2
+    numbers_of_queries = {number for pair in compared.comparisons for number in pair.overall.queries}
+    assert len(numbers_of_queries) == 2
 
 
 def test_draws_are_ranked_among_the_runs_that_have_them(runs: dict[str, Result]) -> None:

@@ -216,23 +216,29 @@ def test_a_reason_that_the_line_of_a_pair_has_is_not_repeated(compared: Benchmar
     assert "untested in the ranking" not in str(compared)
 
 
-def test_the_correction_is_named(compared: BenchmarkComparison, of_many_runs: BenchmarkComparison) -> None:
+def test_the_correction_of_few_runs_is_holms(compared: BenchmarkComparison) -> None:
+    """Five runs have ten pairs."""
     assert (compared.correction.method, compared.correction.pairs) == ("Holm", 10)
     assert tables(compared)[-1].head[5] == "p (Holm)"
     assert "p (Holm): paired test, corrected for pairs of runs and directions" in str(compared)
     assert "Bonferroni" not in str(compared)
 
-    run_count = MOST_RUNS + 2
-    pair_count = run_count * (run_count - 1) // 2
-    assert (of_many_runs.correction.method, of_many_runs.correction.pairs) == ("Bonferroni", pair_count)
+
+def test_the_correction_of_many_runs_is_bonferronis(of_many_runs: BenchmarkComparison) -> None:
+    runs = MOST_RUNS + 2
+    assert (of_many_runs.correction.method, of_many_runs.correction.pairs) == ("Bonferroni", runs * (runs - 1) // 2)
     assert tables(of_many_runs)[-1].head[5] == "p (Bonferroni)"
     assert "p (Bonferroni): paired test, corrected for all pairs of runs" in str(of_many_runs)
     assert "p (Holm)" not in str(of_many_runs)
+
+
+def test_p_values_of_many_runs_are_corrected_for_all_pairs(of_many_runs: BenchmarkComparison) -> None:
+    all_pairs = of_many_runs.correction.pairs
     for pair in of_many_runs.comparisons:
         assert "p (Bonferroni)" in pair.table()[0]
         outcome = pair.overall.outcome
         if isinstance(outcome, Tested):
-            assert outcome.corrected_p_value == pytest.approx(min(1.0, pair_count * outcome.p_value))
+            assert outcome.corrected_p_value == pytest.approx(min(1.0, all_pairs * outcome.p_value))
 
 
 def test_the_figure_names_the_correction(compared: BenchmarkComparison, of_many_runs: BenchmarkComparison) -> None:

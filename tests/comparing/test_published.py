@@ -28,50 +28,97 @@ def test_the_facts_are_those_that_were_checked_against_the_papers() -> None:
 # -- next to a result
 
 
-def changed(result: Result, **fields: str | None) -> Result:
-    """A result of ``mini``, said to be one of the ten data sets."""
+def as_if_of_all_datasets(result: Result, **fields: str | None) -> Result:
+    """Return a copy of a result of ``mini`` whose signature has the ten data sets, and these fields."""
     published = {"datasets": None, "data": published_data(), "limit": None}
-    other = copy.deepcopy(result)
-    other.signature = Signature({**result.signature.fields, **published, **fields})
-    return other
+    copied = copy.deepcopy(result)
+    copied.signature = Signature({**result.signature.fields, **published, **fields})
+    return copied
 
 
 @pytest.fixture
 def normal(result: Result) -> Result:
-    return changed(result)
+    return as_if_of_all_datasets(result)
 
 
 def reasons(result: Result) -> dict[str, str | None]:
-    return {one.metric: one.reason for one in compare_with_published(result)}
+    """Return for each metric of a result why it is not comparable; ``None`` if it is."""
+    return {compared.metric: compared.reason for compared in compare_with_published(result)}
 
 
 def test_a_run_of_the_published_prompts_is_compared_with_vanilla(normal: Result) -> None:
-    placed = compare_with_published(normal)
-    assert [one.metric for one in placed] == [*normal.averaged]
-    assert [one.metric for one in placed if one.lower_is_better] == ["expected_calibration_error_1"]
-    for one in (*placed, *(dataclasses.replace(one, value=one.figures[9].value) for one in placed)):
-        assert one.reason is None
-        assert {figure.method for figure in one.figures} == {"Vanilla ICL"}
-        values = [figure.value for figure in one.figures if figure.value is not None]
-        assert len(values) == 29
-        assert one.value is not None
-        assert one.below == sum(value < one.value for value in values)
-        worse = [value > one.value if one.lower_is_better else value < one.value for value in values]
-        assert one.better_than == sum(worse)
-        distances = sorted(abs(value - one.value) for value in values)
-        assert [abs((figure.value or 0) - one.value) for figure in one.nearest()] == distances[:3]
-        assert f"{one.better_than} of 29" in layout(display_published([one]), width=1000)
-    doubtful = compare_with_published(normal, "contextual calibration")[0]
-    assert len(doubtful.figures) == 28
-    assert "NEO 2.7B" not in {figure.model for figure in doubtful.figures}
+    comparisons = compare_with_published(normal)
+    assert [compared.metric for compared in comparisons] == list(normal.averaged)
+    for compared in comparisons:
+        assert compared.reason is None
+        assert {figure.method for figure in compared.figures} == {"Vanilla ICL"}
+
+
+def test_the_calibration_error_alone_is_better_if_it_is_lower(normal: Result) -> None:
+    lower_is_better = [compared.metric for compared in compare_with_published(normal) if compared.lower_is_better]
+    assert lower_is_better == ["expected_calibration_error_1"]
+
+
+METRICS = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
+
+
+@pytest.fixture(params=METRICS)
+def compared(normal: Result, request: pytest.FixtureRequest) -> Any:
+    """Return the comparison of one metric of a result with the figures of 29 models."""
+    (found,) = [compared for compared in compare_with_published(normal) if compared.metric == request.param]
+    return found
+
+
+def with_value_of_tenth_figure(compared: Any) -> Any:
+    """Return the comparison of a score that is equal to a published figure."""
+    return dataclasses.replace(compared, value=compared.figures[9].value)
+
+
+def published_values(compared: Any) -> list[float]:
+    """Return the published values of a comparison; a model that the paper could not run has none."""
+    return [figure.value for figure in compared.figures if figure.value is not None]
+
+
+@pytest.mark.parametrize("equal", [False, True], ids=["own value", "value of a figure"])
+def test_a_score_is_better_than_the_figures_that_it_exceeds(compared: Any, equal: bool) -> None:
+    if equal:
+        compared = with_value_of_tenth_figure(compared)
+    values = published_values(compared)
+    below = sum(value < compared.value for value in values)
+    above = sum(value > compared.value for value in values)
+    assert len(values) == 29
+    assert compared.below == below
+    assert compared.better_than == (above if compared.lower_is_better else below)
+    assert f"{compared.better_than} of 29" in layout(display_published([compared]), width=1000)
+
+
+@pytest.mark.parametrize("equal", [False, True], ids=["own value", "value of a figure"])
+def test_the_nearest_figures_are_the_three_with_the_smallest_distance(compared: Any, equal: bool) -> None:
+    if equal:
+        compared = with_value_of_tenth_figure(compared)
+    distances = sorted(abs(value - compared.value) for value in published_values(compared))
+    assert [abs(figure.value - compared.value) for figure in compared.nearest()] == distances[:3]
+
+
+def test_a_figure_that_is_doubtful_in_the_paper_is_left_out(normal: Result) -> None:
+    """The paper's accuracy of NEO 2.7B with contextual calibration."""
+    accuracy, *_ = compare_with_published(normal, "contextual calibration")
+    models = {figure.model for figure in accuracy.figures}
+    assert len(models) == 28
+    assert "NEO 2.7B" not in models
 
 
 @pytest.mark.pack
 @pytest.mark.parametrize(
     "name",
     [
-        *("Normal", "ContextualBias", "PosteriorBias", "TemplateSensitivity", "DemonstrationSensitivity"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("DomainBias", "GLER")),
+        "Normal",
+        "ContextualBias",
+        "PosteriorBias",
+        "TemplateSensitivity",
+        "DemonstrationSensitivity",
+        pytest.param("DomainBias", marks=pytest.mark.slow),
+        pytest.param("GLER", marks=pytest.mark.slow),
     ],
 )
 def test_the_benchmarks_themselves_write_the_published_prompts(name: str) -> None:
@@ -97,13 +144,16 @@ def test_the_benchmarks_themselves_write_the_published_prompts(name: str) -> Non
         ({"method": "hidden_calibration paper n=64"}, "128 calibration samples, this result has 64"),
     ],
 )
-def test_why_nothing_is_comparable(result: Result, fields: dict[str, str | None], reason: str) -> None:
-    placed = compare_with_published(changed(result, **fields))
-    assert len(placed) == 4
-    for one in placed:
-        assert reason in str(one.reason)
-        assert one.figures == one.nearest() == ()
-    assert f"not comparable: {placed[0].reason}" in layout(display_published(placed), width=1000)
+def test_a_result_of_other_settings_is_not_comparable(
+    result: Result, fields: dict[str, str | None], reason: str
+) -> None:
+    comparisons = compare_with_published(as_if_of_all_datasets(result, **fields))
+    assert [compared.metric for compared in comparisons] == METRICS
+    for compared in comparisons:
+        assert reason in str(compared.reason)
+        assert compared.figures == ()
+        assert compared.nearest() == ()
+        assert f"not comparable: {compared.reason}" in layout(display_published([compared]), width=1000)
 
 
 def test_a_score_that_leaves_queries_out_is_not_comparable() -> None:
@@ -111,44 +161,87 @@ def test_a_score_that_leaves_queries_out_is_not_comparable() -> None:
         return "no label" if len(prompt) % 2 else label_space[0]
 
     benchmark = StaICC.Normal(datasets=["mini"], limit=12, unparsed="excluded")
-    partial = changed(benchmark(model), unparsed=None)
+    partial = as_if_of_all_datasets(benchmark(model), unparsed=None)
     left_out = partial.left_out_of("accuracy")
     assert left_out > 0
     assert reasons(partial)["accuracy"] == (f"{left_out} queries without a prediction are left out of this result")
 
 
+def reasons_of_release(model: Any) -> dict[str, str | None]:
+    """Return why metrics of the released 0.1.1, of a run of a model, are not comparable."""
+    result = StaICC.Normal(datasets=["mini"], limit=6, metrics="0.1.1")(model)
+    return reasons(as_if_of_all_datasets(result))
+
+
 def test_scores_of_the_release_are_not_comparable_where_it_applies_the_softmax_twice(make_model: Any) -> None:
-    """Likelihood and calibration error of probabilities are not, those of logits are; bias scores never are."""
-    released = {"metrics": "0.1.1", "datasets": ["mini"], "limit": 6}
-    soft = reasons(changed(StaICC.Normal(**released)(lambda **query: softmax(make_model(**query)))))
-    assert soft["accuracy"] is soft["macro_F1"] is None
-    for metric in ("averaged_truelabel_likelihood", "expected_calibration_error_1"):
-        assert "apply the softmax to probabilities" in str(soft[metric])
-    assert set(reasons(changed(StaICC.Normal(**released)(make_model))).values()) == {None}
-    for result in StaICC.TripletBias(**released)(make_model).results():
+    """It does so if a model predicts probabilities."""
+    found = reasons_of_release(lambda **query: softmax(make_model(**query)))
+    assert found["accuracy"] is None
+    assert found["macro_F1"] is None
+    assert "apply the softmax to probabilities" in str(found["averaged_truelabel_likelihood"])
+    assert "apply the softmax to probabilities" in str(found["expected_calibration_error_1"])
+
+
+def test_scores_of_the_release_of_logits_are_comparable(make_model: Any) -> None:
+    assert set(reasons_of_release(make_model).values()) == {None}
+
+
+def test_bias_scores_of_the_release_are_never_comparable(make_model: Any) -> None:
+    group = StaICC.TripletBias(datasets=["mini"], limit=6, metrics="0.1.1")(make_model)
+    for result in group.results():
         options = "domain_query_length=128" if result.benchmark == "Domain_bias" else None
-        (reason,) = reasons(changed(result, options=options)).values()
+        (reason,) = reasons(as_if_of_all_datasets(result, options=options)).values()
         assert "average logits without normalising them" in str(reason)
 
 
-def long_icl(output: str = "text", **settings: Any) -> Result:
-    own = {"parsing": "published", "limit": 500, "instruct": False}
-    own |= {"made_up": False, "files": {"train": {"verified": True}}, **settings}
-    divided = {"banking77": {"1R": 0.5, "2R": None, "settings": own}, "goemotions": {"1R": 0.1, "settings": own}}
-    some = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0).details["mini"]
-    conditions = tuple(dataclasses.replace(one, output=output) for one in some.conditions)
-    details = dict.fromkeys(divided, dataclasses.replace(some, conditions=conditions, missing={"2R": "too long"}))
-    signature = Signature({"benchmark": "LongICL"})
-    return Result(benchmark="LongICL", divided=divided, averaged={}, signature=signature, details=details)
+def result_of_long_icl(output: str = "text", **settings: Any) -> Result:
+    """Return a result of LongICL: banking77 with 0.5 in round 1 and nothing in round 2, goemotions with 0.1.
+
+    Args:
+        output: What the model gave: "text" or "numbers".
+        **settings: Changes of the settings of the paper.
+    """
+    settings = {
+        "parsing": "published",
+        "limit": 500,
+        "instruct": False,
+        "made_up": False,
+        "files": {"train": {"verified": True}},
+        **settings,
+    }
+    divided = {
+        "banking77": {"1R": 0.5, "2R": None, "settings": settings},
+        "goemotions": {"1R": 0.1, "settings": settings},
+    }
+    of_normal = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0).details["mini"]
+    conditions = tuple(dataclasses.replace(condition, output=output) for condition in of_normal.conditions)
+    details = dataclasses.replace(of_normal, conditions=conditions, missing={"2R": "too long"})
+    return Result(
+        benchmark="LongICL",
+        divided=divided,
+        averaged={},
+        signature=Signature({"benchmark": "LongICL"}),
+        details=dict.fromkeys(divided, details),
+    )
 
 
-def test_long_icl_by_rounds() -> None:
-    first, second, other = compare_with_published(long_icl())
+def test_a_round_of_long_icl_is_compared_with_the_paper() -> None:
+    first, *_ = compare_with_published(result_of_long_icl())
     assert (first.dataset, first.metric, first.reason) == ("banking77", "1R", None)
     assert first.below == 12  # of 15; GPT4-turbo, GPT4o and Claude3-Opus are better
-    assert [second.reason, other.reason] == ["too long", "this data set is not in the tables of the paper"]
-    assert "this result has numbers" in str(next(iter(compare_with_published(long_icl("numbers")))).reason)
-    assert "are for instruct = False" in str(next(iter(compare_with_published(long_icl(instruct=True)))).reason)
+
+
+def test_a_round_of_long_icl_that_is_missing_or_not_in_the_paper_is_not_comparable() -> None:
+    _, second_round, other_dataset = compare_with_published(result_of_long_icl())
+    assert second_round.reason == "too long"
+    assert other_dataset.reason == "this data set is not in the tables of the paper"
+
+
+def test_a_round_of_long_icl_of_other_settings_is_not_comparable() -> None:
+    of_numbers, *_ = compare_with_published(result_of_long_icl("numbers"))
+    with_instruction, *_ = compare_with_published(result_of_long_icl(instruct=True))
+    assert "this result has numbers" in str(of_numbers.reason)
+    assert "are for instruct = False" in str(with_instruction.reason)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +250,7 @@ def test_long_icl_by_rounds() -> None:
 )
 def test_failed_queries_of_another_data_set_do_not_matter_to_a_round(failed_dataset: str, reason: str | None) -> None:
     """Rounds are compared data set by data set: one with all predictions is comparable, whatever failed elsewhere."""
-    result = long_icl()
+    result = result_of_long_icl()
     result.divided[failed_dataset]["rounds"] = {"1R": {"asked": 500, "answered": 497}}
     first, *_ = compare_with_published(result)
     assert (first.dataset, first.metric, first.reason) == ("banking77", "1R", reason)

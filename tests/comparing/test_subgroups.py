@@ -319,24 +319,24 @@ def test_the_forest_plot_has_a_row_for_each_subgroup_and_one_for_all_rows(runs: 
     assert names == [*[f"texts, {label}" for label in labels], "texts (all rows)"]
 
 
-def test_the_forest_plot_has_the_differences_and_corrected_p_values_of_the_comparison(runs: dict[str, Result]) -> None:
+def column_of(figure: Any, name: str) -> list[Any]:
+    """Return the cells of a column of a figure's table."""
+    return [row[figure.head.index(name)] for row in figure.rows]
+
+
+def test_the_forest_plot_has_the_differences_of_all_subgroups_and_rows(runs: dict[str, Result]) -> None:
     (found,) = compare_subgroups(runs)
-
     figure = subgroup_differences(found)
+    lines = [*[subgroup.line for subgroup in found.subgroups], found.all_rows[0].line]
+    assert column_of(figure, "difference") == [f"{line.difference:.4f}" for line in lines]
 
-    p_values = [row[figure.head.index("p (Holm)")] for row in figure.rows]
-    expected = []
-    for subgroup in found.subgroups:
-        outcome = subgroup.line.outcome
-        assert isinstance(outcome, Tested)
-        expected.append(p_text(outcome.corrected_p_value))
-    assert p_values[:-1] == expected
-    of_all_rows = p_values[-1]
+
+def test_the_forest_plot_has_the_corrected_p_values_of_subgroups(runs: dict[str, Result]) -> None:
+    (found,) = compare_subgroups(runs)
+    *of_subgroups, of_all_rows = column_of(subgroup_differences(found), "p (Holm)")
+    assert of_subgroups == [p_text(subgroup.line.outcome.corrected_p_value) for subgroup in found.subgroups]  # type: ignore[union-attr]
     assert isinstance(of_all_rows, Missing)
     assert "not corrected" in of_all_rows.reason
-    differences = [row[figure.head.index("difference")] for row in figure.rows]
-    lines = [*[subgroup.line for subgroup in found.subgroups], found.all_rows[0].line]
-    assert differences == [f"{line.difference:.4f}" for line in lines]
 
 
 def test_only_significant_subgroups_are_coloured_in_the_forest_plot(runs: dict[str, Result]) -> None:

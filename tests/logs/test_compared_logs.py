@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -56,27 +55,73 @@ def test_the_p_value_of_grades_is_that_of_mcnemar(tmp_path: Path) -> None:
 
 
 def test_the_unit_of_the_test_is_the_row_with_all_its_epochs(tmp_path: Path) -> None:
-    """A graded score in three epochs: the p-value is that of the means of the rows."""
-    generator = random.Random(3)
-    means: list[list[float]] = []
-    paths = []
-    for number, most in enumerate((100, 40)):
-        points = [[generator.randint(0, most) / 100 for _ in range(3)] for _ in range(16)]
-        samples = []
-        for row, values in enumerate(points):
-            for epoch, value in enumerate(values, start=1):
-                samples.append(sample(row, value, epoch, scorer="closeness"))
-        head = inspect_header(MODELS[number], 16, epochs=3)
-        paths.append(write_json(tmp_path / f"{number}.json", samples, head))
-        means.append([sum(values) for values in points])
-    results = read_logs(*paths, value_range=(0, 1), higher_is_better=True)
+    """Of 16 rows with a graded score in three epochs, the sums are compared, which differ by at most 3."""
+    draw = random.Random(3)
+    grades_of_large = [[draw.randint(0, 100) / 100 for _ in range(3)] for _ in range(16)]
+    grades_of_small = [[draw.randint(0, 40) / 100 for _ in range(3)] for _ in range(16)]
+    large = write_epochs(tmp_path / "0.json", MODELS[0], grades_of_large)
+    small = write_epochs(tmp_path / "1.json", MODELS[1], grades_of_small)
+    results = read_logs(large, small, value_range=(0, 1), higher_is_better=True)
+
     (line,) = compare(*results.values()).datasets
     assert (line.rows, line.queries) == (16, (48, 48))
-    # The sums of three epochs are used, so that their decimal numbers are short; their differences are at most 3.
-    sums = [[round(value, 2) for value in values] for values in means]
-    steps = [Fraction(str(a)) - Fraction(str(b)) for a, b in zip(*sums, strict=True)]
-    assert len(set(steps)) == len(steps)
-    assert line.p_value == pytest.approx(two_sided_gaffke(*sums, width=3), rel=1e-9)
+    sums_of_large = [round(sum(grades), 2) for grades in grades_of_large]
+    sums_of_small = [round(sum(grades), 2) for grades in grades_of_small]
+    assert line.p_value == pytest.approx(two_sided_gaffke(sums_of_large, sums_of_small, width=3), rel=1e-9)
+
+
+def write_epochs(path: Path, model: str, grades: list[list[float]]) -> Path:
+    """Write a log of a model with the grades of each row in each epoch."""
+    samples = []
+    for row, grades_of_row in enumerate(grades):
+        for epoch, grade in enumerate(grades_of_row, start=1):
+            samples.append(sample(row, grade, epoch, scorer="closeness"))
+    return write_json(path, samples, inspect_header(model, len(grades), epochs=len(grades[0])))
+
+
+@pytest.fixture
+def logs_of_points(tmp_path: Path) -> list[str]:
+    """Return logs of two models with points from 0 to 3, whose range and direction a log does not say."""
+    paths = []
+    for model, levels in zip(MODELS, (3, 4), strict=True):
+        samples = [sample(row, float(row % levels), scorer="points") for row in range(30)]
+        paths.append(str(write_json(tmp_path / f"{levels}.json", samples, inspect_header(model, 30))))
+    return paths
+
+
+RANGE_ADVICE = "with read_logs(..., value_range=(low, high)) (--range LOW HIGH)"
+
+
+def test_the_command_refuses_a_score_without_known_direction(
+    logs_of_points: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *logs_of_points]) == 2
+    assert "--direction higher or lower" in capsys.readouterr().err
+
+
+def test_the_command_does_not_test_a_score_without_known_range(
+    logs_of_points: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *logs_of_points, "--direction", "higher"]) == 0
+    assert RANGE_ADVICE in capsys.readouterr().out
+
+
+def test_the_command_tests_a_score_with_stated_range_and_direction(
+    logs_of_points: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *logs_of_points, "--direction", "higher", "--range", "0", "4"]) == 0
+    assert RANGE_ADVICE not in capsys.readouterr().out
+
+
+def test_a_score_without_known_range_has_no_p_value(logs_of_points: list[str]) -> None:
+    comparison = compare(*read_logs(*logs_of_points, higher_is_better=True).values())
+    assert comparison.datasets[0].p_value is None
+    assert RANGE_ADVICE in str(comparison)  # a comparison is saved, so it has the same text as in the command
+
+
+def test_a_score_with_stated_range_and_direction_has_a_p_value(logs_of_points: list[str]) -> None:
+    results = read_logs(*logs_of_points, higher_is_better=True, value_range=(0, 4))
+    assert compare(*results.values()).datasets[0].p_value is not None
 
 
 def test_a_score_without_known_range_or_direction_is_untested_until_they_are_stated(

@@ -7,23 +7,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics import classification, diagnosis
 from StaICC.metrics import paired_tests as paired
+from StaICC.metrics.intervals import Interval
 from StaICC.metrics.scores import CONSISTENCY, SCORES, STATISTICS
 from StaICC.metrics.statistics import Contributions, MacroF1, Mean, MicroF1, Sample, ValueOnly
 from tests.performance.skewed_nulls import FURTHER_NULLS, NULLS, both, of_pair, of_score
 
 
-def of_scores(scores: Sequence[float], largest: float = 1.0) -> paired.PairedDifference:
-    """A difference of means whose rows have these differences."""
+def difference_of_means(scores: Sequence[float], largest: float = 1.0) -> paired.PairedDifference:
+    """Return the difference of two means over test rows, whose rows have these differences."""
     n = len(scores)
     steps = [score / n for score in scores]
     return paired.PairedDifference(math.fsum(steps), 0.0, steps, -largest / n, largest / n, largest)
@@ -46,32 +48,49 @@ def test_the_chance_of_a_weighted_sum_is_the_closed_form(numbers: list[int]) -> 
     assert found == pytest.approx(float(exact), abs=1e-9, rel=1e-6)
 
 
-@pytest.mark.parametrize("strata", [(700,), (300, 50, 350)])
-@pytest.mark.parametrize("kind", ["normal", "skewed", "rare", "tiny"])
-def test_of_many_steps_the_chance_is_the_inversion_with_all_of_them(kind: str, strata: tuple[int, ...]) -> None:
-    draw = np.random.default_rng(7)
-    drawn = {
-        "normal": draw.normal(0.1, 1.0, 700),
-        "skewed": draw.lognormal(0.0, 1.5, 700) - 2.0,
-        "rare": np.where(draw.random(700) < 0.01, draw.normal(30.0, 5.0, 700), draw.normal(-0.3, 0.1, 700)),
-        "tiny": np.where(draw.random(700) < 0.9, draw.normal(0.0, 1e-9, 700), draw.normal(0.05, 1.0, 700)),
-    }
-    steps = (drawn[kind] / 700).tolist()
-    low = min(steps)
-    difference = paired.PairedDifference(math.fsum(steps), 0.0, steps, low, -low, strata=strata)
+STEPS_OF_700_ROWS = {
+    "normal": lambda draw: draw.normal(0.1, 1.0, 700),
+    "skewed": lambda draw: draw.lognormal(0.0, 1.5, 700) - 2.0,
+    "rare": lambda draw: np.where(draw.random(700) < 0.01, draw.normal(30.0, 5.0, 700), draw.normal(-0.3, 0.1, 700)),
+    "tiny": lambda draw: np.where(draw.random(700) < 0.9, draw.normal(0.0, 1e-9, 700), draw.normal(0.05, 1.0, 700)),
+}
+
+
+def probability_that_a_weighted_sum_is_negative(terms: np.ndarray) -> float:
+    """Return the probability that a sum of exponential variables, each times a term, is negative.
+
+    By inversion of the characteristic function, the product of 1 / (1 - i y term) (Gil-Pelaez 1951), with y = exp(x).
+    """
+    points = np.geomspace(1e-6, 1e3, 4_001) / np.linalg.norm(terms)
+    values = np.exp(-np.log(1.0 - 1j * np.outer(points, terms)).sum(axis=1)).imag
+    return float(0.5 - np.trapezoid(values, np.log(points)) / math.pi)
+
+
+@pytest.mark.parametrize("distance", [-2.0, 0.0, 1.0])
+@pytest.mark.parametrize("strata", [(700,), (300, 50, 350)], ids=["one data set", "three data sets"])
+@pytest.mark.parametrize("kind", STEPS_OF_700_ROWS)
+def test_of_many_steps_the_chance_is_the_inversion_with_all_of_them(
+    kind: str, strata: tuple[int, ...], distance: float
+) -> None:
+    """The p-value joins similar steps (fewer than 160 terms of 700); here it is computed with each of them.
+
+    The hypothesis is that the difference is larger than ``least``, so many standard errors from the observed one. One
+    more row is the worst possible, or, with the weight ``favourable``, the best possible.
+    """
+    steps = (STEPS_OF_700_ROWS[kind](np.random.default_rng(7)) / 700).tolist()
+    lowest, highest = min(steps), -min(steps)
+    difference = paired.PairedDifference(math.fsum(steps), 0.0, steps, lowest, highest, strata=strata)
     assert sum(len(values) for _, values in difference.condensed) < 160
-    weights = np.concatenate([np.full(size, 1.0 / size / len(strata)) for size in strata])
-    for distance in (-2.0, 0.0, 1.0):
-        least = difference.difference + distance * math.sqrt(difference.variance)
-        exact = 0.0
-        favourable = min(0.25, 0.0214 * math.sqrt(min(strata) * len(strata)))
-        shift = least / min(strata) / len(strata)
-        for weight, pseudo_row in ((1 - favourable, min(0.0, low - shift)), (favourable, max(0.0, -low - shift))):
-            terms = np.array([*(np.array(steps) - least * weights), pseudo_row])
-            points = np.geomspace(1e-6, 1e3, 4_001) / np.linalg.norm(terms)  # Gil-Pelaez, y = exp(x)
-            values = np.exp(-np.log(1.0 - 1j * np.outer(points, terms)).sum(axis=1)).imag
-            exact += weight * (0.5 - np.trapezoid(values, np.log(points)) / math.pi)
-        assert paired.upper_p_value(difference, least) == pytest.approx(exact, abs=2e-6), (kind, distance)
+
+    least = difference.difference + distance * math.sqrt(difference.variance)
+    row_weights = np.concatenate([np.full(size, 1.0 / size / len(strata)) for size in strata])
+    terms_of_rows = np.array(steps) - least * row_weights
+    shift = least / min(strata) / len(strata)
+    with_worst_row = probability_that_a_weighted_sum_is_negative(np.array([*terms_of_rows, min(0.0, lowest - shift)]))
+    with_best_row = probability_that_a_weighted_sum_is_negative(np.array([*terms_of_rows, max(0.0, highest - shift)]))
+    favourable = min(0.25, 0.0214 * math.sqrt(min(strata) * len(strata)))
+    expected = (1 - favourable) * with_worst_row + favourable * with_best_row
+    assert paired.upper_p_value(difference, least) == pytest.approx(expected, abs=2e-6)
 
 
 # -- tests with a known answer
@@ -86,7 +105,7 @@ def expected_weight(rows: int) -> float:
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_of_accuracies_it_is_between_mcnemars_exact_and_mid_p_value(only_first: int, only_second: int) -> None:
     """The observed outcome counts in part: in the exact test in full, in the mid-p-value with half its probability."""
-    found = of_scores([1.0] * only_first + [-1.0] * only_second + [0.0] * 100)
+    found = difference_of_means([1.0] * only_first + [-1.0] * only_second + [0.0] * 100)
     differing = only_first + only_second
     most = max(only_first, only_second)
     observed_share = 1 - expected_weight(differing + 100)
@@ -97,7 +116,7 @@ def test_of_accuracies_it_is_between_mcnemars_exact_and_mid_p_value(only_first: 
 
 def test_it_is_between_the_exact_and_the_mid_p_value_of_statsmodels() -> None:
     contingency = pytest.importorskip("statsmodels.stats.contingency_tables", reason="needs the package statsmodels")
-    found = of_scores([1.0] * 40 + [-1.0] * 22 + [0.0] * 484)
+    found = difference_of_means([1.0] * 40 + [-1.0] * 22 + [0.0] * 484)
     exact = contingency.mcnemar([[300, 40], [22, 184]], exact=True).pvalue
     mid_p_value = exact - stats.binom.pmf(22, 62, 0.5)
     assert paired.favourable_weight(546) == 0.25
@@ -108,7 +127,7 @@ def test_it_is_between_the_exact_and_the_mid_p_value_of_statsmodels() -> None:
 @given(st.integers(0, 60), st.integers(1, 60), st.floats(0.02, 0.98))
 def test_of_a_share_and_a_constant_it_is_a_binomial_test(right: int, wrong: int, level: float) -> None:
     n = right + wrong
-    found = of_scores([1.0 - level] * right + [-level] * wrong)
+    found = difference_of_means([1.0 - level] * right + [-level] * wrong)
     found = replace(found, lowest_step=-level / n, highest_step=(1.0 - level) / n)  # what a share can be
     observed_share = 1 - expected_weight(n)
     expected = stats.binom.sf(right, n, level) + observed_share * stats.binom.pmf(right, n, level)
@@ -140,65 +159,123 @@ def test_equal_means_with_rare_large_differences_are_called_different_in_at_most
     likely = stats.binom.ppf([1e-6, 1 - 1e-6], rows, rare).astype(int)
     size = 0.0
     for zeros in range(likely[0], likely[1] + 1):
-        found = of_scores([1.0 - rare] * zeros + [-rare] * (rows - zeros))
+        found = difference_of_means([1.0 - rare] * zeros + [-rare] * (rows - zeros))
         if paired.too_few_rows(found) is None and paired.p_value(found) <= 0.05:
             size += float(stats.binom.pmf(zeros, rows, rare))
     assert size <= 0.055
 
 
+DIFFERENCES_OF_ROWS = st.lists(st.floats(-1, 1), min_size=2, max_size=40)
+SEARCH_MEETS_THE_END = [0.0] * 5 + [1.0, 1.0, 0.5, -0.75, -0.875, -0.25]
+"""For these, the search for an end of the interval meets it exactly."""
+
+
 @settings(max_examples=40, deadline=None)
-@example([0.0] * 5 + [1.0, 1.0, 0.5, -0.75, -0.875, -0.25], 0.375)  # the search meets the end exactly
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=40), st.floats(0.01, 0.5))
-def test_p_value_interval_and_margin_agree(scores: list[float], margin: float) -> None:
-    found = of_scores(scores)
-    assert 0.0 < paired.p_value(found) <= 1.0
-    assert paired.p_value(of_scores(sorted(scores))) == pytest.approx(paired.p_value(found), rel=1e-6)
+@given(DIFFERENCES_OF_ROWS)
+def test_the_p_value_depends_neither_on_the_order_of_rows_nor_on_that_of_runs(scores: list[float]) -> None:
+    p_value = paired.p_value(difference_of_means(scores))
+    assert 0.0 < p_value <= 1.0
+    assert paired.p_value(difference_of_means(sorted(scores))) == pytest.approx(p_value, rel=1e-6)
+    assert paired.p_value(difference_of_means(scores).negated) == pytest.approx(p_value)
+
+
+@settings(max_examples=40, deadline=None)
+@example(SEARCH_MEETS_THE_END)
+@given(DIFFERENCES_OF_ROWS)
+def test_a_difference_is_significant_where_its_interval_excludes_zero(scores: list[float]) -> None:
+    found = difference_of_means(scores)
     interval = paired.difference_interval(found)
     assert interval is not None
     assert -1.0 <= interval.low <= found.difference <= interval.high <= 1.0
-    assert paired.p_value(found.negated) == pytest.approx(paired.p_value(found))
-    if abs(interval.low) > 1e-5 < abs(interval.high):
-        assert (paired.p_value(found) <= 0.05) == (not interval.low < 0.0 < interval.high)
-    if abs(interval.low + margin) > 1e-5:
-        assert (paired.upper_p_value(found, -margin) <= 0.025) == (interval.low > -margin)
+    assume(abs(interval.low) > 1e-5 and abs(interval.high) > 1e-5)
+    excludes_zero = interval.low > 0.0 or interval.high < 0.0
+    assert (paired.p_value(found) <= 0.05) == excludes_zero
+
+
+@settings(max_examples=40, deadline=None)
+@example(SEARCH_MEETS_THE_END, 0.375)
+@given(DIFFERENCES_OF_ROWS, st.floats(0.01, 0.5))
+def test_a_run_is_not_inferior_where_the_interval_is_above_the_margin(scores: list[float], margin: float) -> None:
+    found = difference_of_means(scores)
+    interval = paired.difference_interval(found)
+    assert interval is not None
+    assume(abs(interval.low + margin) > 1e-5)
+    assert (paired.upper_p_value(found, -margin) <= 0.025) == (interval.low > -margin)
 
 
 def test_the_smaller_tail_counts_twice_also_where_it_is_the_other_side() -> None:
-    scores = of_scores([-0.004, -0.228, -0.04, -0.304, 0.761, -0.11])
-    lopsided = replace(
-        scores, lowest_step=-0.93 / 6, highest_step=0.003 / 6
-    )  # one more row can hardly raise the difference
-    tails = [paired.upper_p_value(side) for side in (lopsided, lopsided.negated)]
-    assert tails[0] > 0.5 > tails[1]
-    assert paired.p_value(lopsided) == pytest.approx(2 * tails[1])
+    """The first run is better by 0.0125 on average, but one more row can hardly raise this, and can lower it a lot."""
+    scores = difference_of_means([-0.004, -0.228, -0.04, -0.304, 0.761, -0.11])
+    lopsided = replace(scores, lowest_step=-0.93 / 6, highest_step=0.003 / 6)
+    p_first_better = paired.upper_p_value(lopsided)
+    p_second_better = paired.upper_p_value(lopsided.negated)
+    assert p_first_better > 0.5 > p_second_better
+    assert paired.p_value(lopsided) == pytest.approx(2 * p_second_better)
 
 
-def test_bias_is_taken_off_the_test_and_widens_the_interval() -> None:
-    plain = of_scores([0.3, 0.1] * 40)
-    raised, lowered = replace(plain, upward_bias=0.04), replace(plain, downward_bias=0.04)
-    assert paired.p_value(plain) < paired.p_value(raised)
-    assert paired.p_value(plain) == paired.p_value(lowered)
-    assert paired.upper_p_value(raised) == pytest.approx(paired.upper_p_value(plain, 0.04))
-    ends = [paired.difference_interval(one) or pytest.fail("no interval") for one in (plain, raised, lowered)]
-    assert ends[1].low == pytest.approx(ends[0].low - 0.04, abs=1e-6)
-    assert ends[2].high == pytest.approx(ends[0].high + 0.04, abs=1e-6)
+def test_an_upward_bias_is_taken_off_the_difference() -> None:
+    unbiased = difference_of_means([0.3, 0.1] * 40)
+    raised = replace(unbiased, upward_bias=0.04)
+    assert paired.p_value(raised) > paired.p_value(unbiased)
+    assert paired.upper_p_value(raised) == pytest.approx(paired.upper_p_value(unbiased, 0.04))
+
+
+def test_a_downward_bias_is_not_added_to_the_difference() -> None:
+    unbiased = difference_of_means([0.3, 0.1] * 40)
+    lowered = replace(unbiased, downward_bias=0.04)
+    assert paired.p_value(lowered) == paired.p_value(unbiased)
+
+
+def interval_of(difference: paired.PairedDifference) -> Interval:
+    """Return the interval of a difference, which must have one."""
+    interval = paired.difference_interval(difference)
+    assert interval is not None
+    return interval
+
+
+def test_a_bias_widens_the_interval_on_its_side() -> None:
+    unbiased = difference_of_means([0.3, 0.1] * 40)
+    interval = interval_of(unbiased)
+    raised = interval_of(replace(unbiased, upward_bias=0.04))
+    lowered = interval_of(replace(unbiased, downward_bias=0.04))
+    assert raised.low == pytest.approx(interval.low - 0.04, abs=1e-6)
+    assert lowered.high == pytest.approx(interval.high + 0.04, abs=1e-6)
 
 
 # -- what is not tested
 
 
-@pytest.mark.parametrize(("differ", "tested"), [(0, True), (1, False), (5, False), (6, True), (40, True)])
-def test_fewer_than_six_rows_with_other_predictions_are_no_test_of_accuracy(differ: int, tested: bool) -> None:
-    for scores in ([1.0] * differ, [1.0, -1.0] * (differ // 2) + [1.0] * (differ % 2)):
-        assert (paired.too_few_rows(of_scores([*scores, *[0.0] * 60])) is None) is tested
+EQUAL_ROWS = [0.0] * 60
 
 
-def test_the_reason_says_whether_rows_are_too_few_or_their_steps_too_small() -> None:
-    """Forty rows that differ are not too few: here it is one more row that could outweigh them."""
-    few = paired.too_few_rows(of_scores([1.0] * 5 + [0.0] * 55))
-    assert few == "too few rows differ: p would be above 0.05 even if all their differences had one direction"
-    many = of_scores([0.01] * 40 + [0.0] * 20)
-    assert paired.too_few_rows(many) == (
+@pytest.mark.parametrize(
+    "differences",
+    [[1.0], [1.0] * 5, [1.0, -1.0, 1.0, -1.0, 1.0]],
+    ids=["one", "five in one direction", "five in both directions"],
+)
+def test_fewer_than_six_rows_with_other_predictions_are_no_test_of_accuracy(differences: list[float]) -> None:
+    assert paired.too_few_rows(difference_of_means(differences + EQUAL_ROWS)) is not None
+
+
+def test_equal_predictions_are_a_test_of_accuracy() -> None:
+    """Its p-value is 1 whatever the number of rows."""
+    assert paired.too_few_rows(difference_of_means(EQUAL_ROWS)) is None
+
+
+@pytest.mark.parametrize("differences", [[1.0] * 6, [1.0, -1.0] * 3, [1.0] * 40, [1.0, -1.0] * 20])
+def test_six_rows_with_other_predictions_are_a_test_of_accuracy(differences: list[float]) -> None:
+    assert paired.too_few_rows(difference_of_means(differences + EQUAL_ROWS)) is None
+
+
+def test_the_reason_says_that_rows_are_too_few() -> None:
+    reason = paired.too_few_rows(difference_of_means([1.0] * 5 + [0.0] * 55))
+    assert reason == "too few rows differ: p would be above 0.05 even if all their differences had one direction"
+
+
+def test_the_reason_says_that_differences_are_too_small() -> None:
+    """Forty rows that differ are not too few, but one more row could outweigh them: 1 / 60 is 0.017."""
+    reason = paired.too_few_rows(difference_of_means([0.01] * 40 + [0.0] * 20))
+    assert reason == (
         "one more row could change the difference by about 0.017, and each of the 40 rows that differ changes it by "
         "0.00017 at most: p would be above 0.05 even if all their differences had one direction"
     )
@@ -219,6 +296,7 @@ def test_a_metric_without_a_bound_is_not_tested() -> None:
 def simulated(
     seed: int, labels: int = 3, rows: int = 40, repeats: int = 2
 ) -> tuple[list[int], list[list[list[float]]], list[int]]:
+    """Return the true labels of queries, the probabilities that two random runs predict, and the row of each query."""
     draw = np.random.default_rng(seed)
     truth = np.repeat(draw.integers(0, labels, rows), repeats)
     runs = [draw.dirichlet(np.ones(labels), rows * repeats) for _ in range(2)]
@@ -226,34 +304,59 @@ def simulated(
 
 
 def guesses_of(runs: Sequence[Sequence[Sequence[float]]]) -> list[list[int]]:
+    """Return the predicted labels of runs: those of the highest probability."""
     return [[row.index(max(row)) for row in run] for run in runs]  # type: ignore[attr-defined]
 
 
 def metric(key: str, truth: Sequence[int], run: Sequence[Sequence[float]]) -> float:
-    """A score by another way than the sums over test rows."""
+    """Return a score of a run by another way than the sums over test rows."""
     of_classification = SCORES[key].metric
     if of_classification is not None:
         return float(of_classification(truth, run))
     if key == "contextual_bias":
         return diagnosis.negated_mean_entropy(run)
-    return diagnosis.entropy_of_mean(run) if key == "entropy" else diagnosis.empirical_bias(run, truth)
+    if key == "entropy":
+        return diagnosis.entropy_of_mean(run)
+    return diagnosis.empirical_bias(run, truth)
+
+
+def contributions_of(
+    name: str,
+    truth: Sequence[int],
+    runs: Sequence[Sequence[Sequence[float]]],
+    rows: Sequence[int],
+    n_rows: int,
+    labels: int,
+) -> list[Contributions]:
+    """Return what each of ``n_rows`` test rows contributes to a score of two runs."""
+    predictions = guesses_of(runs) if STATISTICS[name].reads == "labels" else runs
+    return both(STATISTICS[name], Sample(truth, rows, n_rows, labels), *predictions)
 
 
 def cases(
     truth: Sequence[int], runs: Sequence[Sequence[Sequence[float]]], rows: Sequence[int], n_rows: int, labels: int
 ) -> dict[str, list[Contributions]]:
-    """What each row contributes to every score of the library that reads the queries of one condition."""
-    sample, guesses = Sample(truth, rows, n_rows, labels), guesses_of(runs)
-    without = (CONSISTENCY, STATISTICS["nll"])  # one reads several conditions, one has no paired test
-    own = {}
-    for key, statistic in reversed([*STATISTICS.items()]):
-        if statistic not in without and not isinstance(statistic, ValueOnly):
-            own[statistic] = key
-    if not all(has_both_kinds(truth, of_run) for of_run in guesses):
-        del own[STATISTICS["auroc_confidence"]]
-    if any(len(set(labels)) == 1 for labels in (truth, *guesses)):  # the correlation is undefined
-        del own[STATISTICS["matthews"]]
-    return {key: both(one, sample, *(guesses if one.reads == "labels" else runs)) for one, key in own.items()}
+    """Return the contributions of test rows to each score of :data:`SCORES_OF_QUERIES` that is defined."""
+    undefined = []
+    if not all(has_both_kinds(truth, guesses) for guesses in guesses_of(runs)):
+        undefined.append("auroc_confidence")
+    if any(len(set(labels_of_queries)) == 1 for labels_of_queries in (truth, *guesses_of(runs))):
+        undefined.append("matthews")
+    return {
+        name: contributions_of(name, truth, runs, rows, n_rows, labels)
+        for name in SCORES_OF_QUERIES
+        if name not in undefined
+    }
+
+
+def names_of_scores_of_queries() -> list[str]:
+    """Return the first name of each statistic with a paired test, but not the consistency, of several conditions."""
+    names: dict[Any, str] = {}
+    for name, statistic in STATISTICS.items():
+        has_test = statistic != STATISTICS["nll"] and not isinstance(statistic, ValueOnly)
+        if has_test and statistic != CONSISTENCY:
+            names.setdefault(statistic, name)
+    return list(names.values())
 
 
 def has_both_kinds(truth: Sequence[int], predicted: Sequence[int]) -> bool:
@@ -262,29 +365,76 @@ def has_both_kinds(truth: Sequence[int], predicted: Sequence[int]) -> bool:
     return any(correct) and not all(correct)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_steps_add_up_to_the_difference_of_the_metrics(seed: int) -> None:
-    labels = 2 + seed % 4
+SCORES_OF_QUERIES = names_of_scores_of_queries()
+"""The scores of the library that read the queries of one condition and have a paired test."""
+
+of_each_score = pytest.mark.parametrize("name", SCORES_OF_QUERIES)
+with_two_to_five_labels = pytest.mark.parametrize(("seed", "labels"), [(0, 2), (1, 3), (2, 4), (3, 5), (4, 2), (5, 3)])
+
+
+def contributions_of_both_runs(name: str, seed: int, labels: int) -> list[Contributions]:
+    """Return what 40 simulated rows contribute to a score of two runs."""
     truth, runs, rows = simulated(seed, labels)
-    for name, parts in cases(truth, runs, rows, 40, labels).items():
-        found = of_pair(parts)
-        values = [metric(name, truth, run) for run in runs]
-        assert [found.first, found.second] == pytest.approx(values, abs=1e-12)
-        assert math.fsum(found.steps) == pytest.approx(values[0] - values[1], abs=1e-12)
-        one, two = parts
-        lowest_after_row = (found.difference + found.lowest_step) * 40 / 41
-        highest_after_row = (found.difference + found.highest_step) * 40 / 41
-        assert lowest_after_row == pytest.approx(one.lowest_after_row - two.highest_after_row)
-        assert highest_after_row == pytest.approx(one.highest_after_row - two.lowest_after_row)
-        assert (found.upward_bias, found.downward_bias) == pytest.approx(
-            (one.upward_bias + two.downward_bias, one.downward_bias + two.upward_bias)
-        )
-        low, high = STATISTICS[name].range(labels)
-        assert found.largest_size == pytest.approx(high - low)
-        if isinstance(STATISTICS[name], Mean | MacroF1):  # the extreme values are reached by one certain or even row
-            news = [*np.eye(labels).tolist(), [1 / labels] * labels]
-            after = [metric(name, [*truth, t, t], [*runs[0], row, row]) for t in range(labels) for row in news]
-            assert (one.lowest_after_row, one.highest_after_row) == pytest.approx((min(after), max(after)))
+    return contributions_of(name, truth, runs, rows, 40, labels)
+
+
+@of_each_score
+@with_two_to_five_labels
+def test_steps_add_up_to_the_difference_of_the_metrics(name: str, seed: int, labels: int) -> None:
+    truth, runs, rows = simulated(seed, labels)
+    found = of_pair(contributions_of(name, truth, runs, rows, 40, labels))
+    first, second = metric(name, truth, runs[0]), metric(name, truth, runs[1])
+    assert found.first == pytest.approx(first, abs=1e-12)
+    assert found.second == pytest.approx(second, abs=1e-12)
+    assert math.fsum(found.steps) == pytest.approx(first - second, abs=1e-12)
+
+
+@of_each_score
+@with_two_to_five_labels
+def test_one_more_row_changes_a_difference_most_if_it_is_extreme_for_both_runs(
+    name: str, seed: int, labels: int
+) -> None:
+    """A step is a change of the difference times its 40 rows; after one more row, there are 41."""
+    first, second = contributions_of_both_runs(name, seed, labels)
+    found = of_pair((first, second))
+    lowest_after_row = (found.difference + found.lowest_step) * 40 / 41
+    highest_after_row = (found.difference + found.highest_step) * 40 / 41
+    assert lowest_after_row == pytest.approx(first.lowest_after_row - second.highest_after_row)
+    assert highest_after_row == pytest.approx(first.highest_after_row - second.lowest_after_row)
+
+
+@of_each_score
+@with_two_to_five_labels
+def test_the_biases_of_both_runs_add_up(name: str, seed: int, labels: int) -> None:
+    """A difference is too high by what the first run is too high, and the second one too low."""
+    first, second = contributions_of_both_runs(name, seed, labels)
+    found = of_pair((first, second))
+    assert found.upward_bias == pytest.approx(first.upward_bias + second.downward_bias)
+    assert found.downward_bias == pytest.approx(first.downward_bias + second.upward_bias)
+
+
+@of_each_score
+@with_two_to_five_labels
+def test_the_largest_difference_is_the_range_of_the_score(name: str, seed: int, labels: int) -> None:
+    found = of_pair(contributions_of_both_runs(name, seed, labels))
+    lowest, highest = STATISTICS[name].range(labels)
+    assert found.largest_size == pytest.approx(highest - lowest)
+
+
+@pytest.mark.parametrize("name", [name for name in SCORES_OF_QUERIES if isinstance(STATISTICS[name], Mean | MacroF1)])
+@with_two_to_five_labels
+def test_a_mean_is_extreme_after_one_row_that_is_certain_or_even(name: str, seed: int, labels: int) -> None:
+    """Certain: one label has all the probability; even: all labels have the same. Each row has two queries."""
+    truth, runs, rows = simulated(seed, labels)
+    run, _ = contributions_of(name, truth, runs, rows, 40, labels)
+    certain_rows, even_row = np.eye(labels).tolist(), [1 / labels] * labels
+    after_row = [
+        metric(name, [*truth, true_label, true_label], [*runs[0], row, row])
+        for true_label in range(labels)
+        for row in [*certain_rows, even_row]
+    ]
+    assert run.lowest_after_row == pytest.approx(min(after_row))
+    assert run.highest_after_row == pytest.approx(max(after_row))
 
 
 @settings(max_examples=150, deadline=None)
@@ -311,7 +461,7 @@ def test_no_row_has_more_influence_on_a_difference_of_divergences_than_the_large
     """The influence is the derivative by the weight of one more row, here as a quotient of differences."""
     labels = 2 + seed % 3
     truth, runs, rows = simulated(seed, labels)
-    found = of_pair(cases(truth, runs, rows, 40, labels)["DL div."])
+    found = of_pair(contributions_of("DL div.", truth, runs, rows, 40, labels))
     weight = 1e-6
     influences = []
     for new_label, first_label, second_label in product(range(labels), repeat=3):
@@ -332,12 +482,12 @@ def test_no_row_has_more_influence_on_a_difference_of_divergences_than_the_large
 def test_the_largest_possible_step_is_reached() -> None:
     truth, rows = [0] * 20, list(range(20))
     sure, cautious = [[1.0, 0.0]] * 20, [[0.96, 0.04]] * 20
-    one, two = cases(truth, [sure, cautious], rows, 20, 2)["expected_calibration_error_1"]
+    one, two = contributions_of("expected_calibration_error_1", truth, [sure, cautious], rows, 20, 2)
     assert one.highest_after_row == pytest.approx(
         classification.expected_calibration_error_1([*truth, 1], [*sure, [1.0, 0.0]])
     )
     assert two.lowest_after_row >= 0.0
-    certain, _ = cases(truth, [sure, cautious], rows, 20, 2)["entropy"]
+    certain, _ = contributions_of("entropy", truth, [sure, cautious], rows, 20, 2)
     assert certain.highest_after_row == pytest.approx(diagnosis.entropy_of_mean([*sure, [0.0, 1.0]]))
     assert certain.lowest_after_row == 0.0
 
@@ -357,7 +507,7 @@ def macro_f1_without(left_out: int, truth: Sequence[int], guesses: Sequence[int]
 def test_the_bias_of_macro_f1_is_that_of_the_jackknife(seed: int) -> None:
     n_rows, n_labels = 30, 2 + seed
     truth, runs, rows = simulated(seed, n_labels, n_rows)
-    of_runs = cases(truth, runs, rows, n_rows, n_labels)["macro_F1"]
+    of_runs = contributions_of("macro_F1", truth, runs, rows, n_rows, n_labels)
     for run, own, guesses in zip(("first run", "second run"), of_runs, guesses_of(runs), strict=True):
         without_row = [macro_f1_without(row, truth, guesses, rows, n_labels) for row in range(n_rows)]
         expected = (n_rows - 1) * (np.mean(without_row) - own.value)
@@ -383,39 +533,86 @@ def test_a_row_with_correct_predictions_adds_to_macro_f1_what_is_missing_without
     assert checked_count > 0, "no test row has correct predictions only"
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_step_is_what_a_row_adds_if_it_counts_twice(seed: int) -> None:
+def simulated_without_extrema(seed: int) -> tuple[list[int], list[list[list[float]]], list[int]]:
+    """Return 100 simulated rows of three labels, with the mean of each row and of certainty in the first label."""
+    truth, runs, rows = simulated(seed, 3, 100)
+    towards_first = [[[(row[0] + 1) / 2, row[1] / 2, row[2] / 2] for row in run] for run in runs]
+    return truth, towards_first, rows
+
+
+def metric_with_a_row_twice(name: str, truth: list[int], run: list[list[float]], row: int) -> float:
+    """Return a score in which the two queries of a test row count twice."""
+    first, second = 2 * row, 2 * row + 1
+    return metric(name, [*truth, truth[first], truth[second]], [*run, run[first], run[second]])
+
+
+# The risk of the k most confident queries has the weight 1 / k. So a row among the first few of 200 queries adds up to
+# 7 % more than its influence. tests/metrics/test_further_scores.py checks it with 2,000 rows. The contributions of a
+# run to "DL div." lack what both runs share: see the next test. Here all predictions are the first label, so that there
+# is no Matthews correlation.
+SCORES_BY_INFLUENCE = [name for name in SCORES_OF_QUERIES if name not in ("aurc", "DL div.", "matthews")]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", SCORES_BY_INFLUENCE)
+def test_the_contribution_of_a_row_is_what_it_adds_if_it_counts_twice(name: str, seed: int) -> None:
     """An independent check of the influence functions."""
-    truth, runs, place = simulated(seed, 3, 100)
-    runs = [[[(p + (label == 0)) / 2 for label, p in enumerate(row)] for row in run] for run in runs]  # no extremum
-    for name, (part, other) in cases(truth, runs, place, 100, 3).items():
-        if name == "aurc":
-            # The risk of the k most confident queries has the weight 1 / k. So a row among the first few of 200 queries
-            # adds up to 7 % more than its influence. tests/metrics/test_further_scores.py checks it with 2,000 rows.
-            continue
-        of_difference = name == "DL div."  # the contributions of a run lack what both runs share
-        value = part.value - other.value if of_difference else part.value
-        contributions = of_pair((part, other)).steps if of_difference else part.rows
-        added = []
-        for row in range(100):
-            twice = [*range(200), 2 * row, 2 * row + 1]
-            after = metric(name, [truth[i] for i in twice], [runs[0][i] for i in twice])
-            if of_difference:
-                after -= metric(name, [truth[i] for i in twice], [runs[1][i] for i in twice])
-            added.append((after - value) * 101 / 100)
-        steps = np.array(contributions) - np.mean(contributions)
-        assert steps == pytest.approx(np.array(added), abs=0.1 * np.std(added)), name
+    truth, runs, rows = simulated_without_extrema(seed)
+    run, _ = contributions_of(name, truth, runs, rows, 100, 3)
+    added = [(metric_with_a_row_twice(name, truth, runs[0], row) - run.value) * 101 / 100 for row in range(100)]
+    contributions = np.array(run.rows) - np.mean(run.rows)
+    assert contributions == pytest.approx(np.array(added), abs=0.1 * np.std(added))
 
 
-def test_f1_of_counts() -> None:
-    sample = Sample([0, 0], [0, 1], 2, 0)
-    first, second = both(MicroF1((3.0, 5.0)), sample, [(2, 4), (0, 3)], [(1, 4), (1, 2)])
-    assert (first.value, second.value) == (4 / 7, 4 / 6)
-    assert (first.lowest_after_row, first.highest_after_row) == (4 / 15, 10 / 13)
-    assert first.rows == pytest.approx([(4 - 4 * 8 / 13) / 7, -3 * 8 / 13 / 7])  # at the F1 of both runs together
-    assert math.fsum(of_pair((first, second)).steps) == pytest.approx(4 / 7 - 4 / 6)
-    empty, other = both(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
-    assert (empty.value, other.value) == (0.0, 0.0)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_step_of_a_difference_of_divergences_is_what_a_row_adds_if_it_counts_twice(seed: int) -> None:
+    truth, runs, rows = simulated_without_extrema(seed)
+    found = of_pair(contributions_of("DL div.", truth, runs, rows, 100, 3))
+    added = []
+    for row in range(100):
+        first, second = (metric_with_a_row_twice("DL div.", truth, run, row) for run in runs)
+        added.append((first - second - found.difference) * 101 / 100)
+    steps = np.array(found.steps) - np.mean(found.steps)
+    assert steps == pytest.approx(np.array(added), abs=0.1 * np.std(added))
+
+
+@pytest.fixture
+def f1_of_two_runs() -> list[Contributions]:
+    """Return what two rows contribute to the micro F1 of two runs.
+
+    A prediction is (hits, size): the first run has 2 hits of 4 and 0 of 3, so its F1 is 2 * 2 / (4 + 3) = 4 / 7; the
+    second run has (1, 4) and (1, 2), so its F1 is 2 * 2 / (4 + 2) = 4 / 6.
+    """
+    return both(MicroF1((3.0, 5.0)), Sample([0, 0], [0, 1], 2, 0), [(2, 4), (0, 3)], [(1, 4), (1, 2)])
+
+
+def test_the_micro_f1_is_that_of_the_sums_of_counts(f1_of_two_runs: list[Contributions]) -> None:
+    first, second = f1_of_two_runs
+    assert first.value == 4 / 7
+    assert second.value == 4 / 6
+
+
+def test_the_micro_f1_after_one_more_row_is_between_all_missed_and_all_found(
+    f1_of_two_runs: list[Contributions],
+) -> None:
+    first, _ = f1_of_two_runs
+    assert first.lowest_after_row == 4 / 15
+    assert first.highest_after_row == 10 / 13
+
+
+def test_a_row_contributes_to_the_micro_f1_what_it_has_more_than_the_f1_of_both_runs(
+    f1_of_two_runs: list[Contributions],
+) -> None:
+    """The F1 of both runs together is 8 / 13."""
+    first, _ = f1_of_two_runs
+    assert first.rows == pytest.approx([(4 - 4 * 8 / 13) / 7, (0 - 3 * 8 / 13) / 7])
+    assert math.fsum(of_pair(f1_of_two_runs).steps) == pytest.approx(4 / 7 - 4 / 6)
+
+
+def test_the_micro_f1_of_no_label_is_0() -> None:
+    empty, without_hits = both(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
+    assert empty.value == 0.0
+    assert without_hits.value == 0.0
 
 
 def test_an_uncertain_sign_of_a_bin_does_not_hide_its_variance() -> None:
@@ -429,18 +626,36 @@ def test_an_uncertain_sign_of_a_bin_does_not_hide_its_variance() -> None:
     assert paired.p_value(found) > stats.binom.cdf(2, 256, 0.03)
 
 
-def test_the_mean_over_data_sets_keeps_rows_apart() -> None:
+@pytest.fixture
+def mean_of_two_datasets() -> paired.PairedDifference:
+    """Return the mean of a data set of two rows and one of three: each step counts half."""
     one = paired.PairedDifference(0.6, 0.5, [0.1, 0.0], -0.5, 0.5, 1.0, upward_bias=0.02, lower_steps=[0.1, -0.1])
     two = paired.PairedDifference(0.2, 0.5, [-0.1, -0.1, -0.1], -0.3, 0.3, 1.0, downward_bias=0.04)
-    found = paired.mean_difference([one, two])
-    assert (found.first, found.second) == (0.4, 0.5)
-    assert found.strata == (2, 3)
-    assert found.steps == [0.05, 0.0, -0.05, -0.05, -0.05]
-    assert found.tested_steps == [0.05, -0.05, -0.05, -0.05, -0.05]
-    assert found.negated.tested_steps == [-0.05, 0.0, 0.05, 0.05, 0.05]
-    assert (found.lowest_step, found.highest_step, found.largest_size) == (-0.25, 0.25, 1.0)
-    assert (found.upward_bias, found.downward_bias) == (0.01, 0.02)
-    assert found.variance == pytest.approx((one.variance + two.variance) / 4)
+    return paired.mean_difference([one, two])
+
+
+def test_the_mean_over_data_sets_keeps_rows_apart(mean_of_two_datasets: paired.PairedDifference) -> None:
+    assert mean_of_two_datasets.strata == (2, 3)
+    assert mean_of_two_datasets.steps == [0.05, 0.0, -0.05, -0.05, -0.05]
+    assert mean_of_two_datasets.tested_steps == [0.05, -0.05, -0.05, -0.05, -0.05]
+    assert mean_of_two_datasets.negated.tested_steps == [-0.05, 0.0, 0.05, 0.05, 0.05]
+
+
+def test_the_mean_over_data_sets_has_the_means_of_their_values(mean_of_two_datasets: paired.PairedDifference) -> None:
+    assert (mean_of_two_datasets.first, mean_of_two_datasets.second) == (0.4, 0.5)
+    assert (mean_of_two_datasets.upward_bias, mean_of_two_datasets.downward_bias) == (0.01, 0.02)
+
+
+def test_the_extreme_steps_of_a_mean_are_those_of_the_data_set_with_the_larger_ones(
+    mean_of_two_datasets: paired.PairedDifference,
+) -> None:
+    assert (mean_of_two_datasets.lowest_step, mean_of_two_datasets.highest_step) == (-0.25, 0.25)
+    assert mean_of_two_datasets.largest_size == 1.0
+
+
+def test_the_variance_of_a_mean_of_two_is_a_quarter_of_the_sum() -> None:
+    one, two = difference_of_means([1.0, 0.0, 0.5]), difference_of_means([0.2, -0.4])
+    assert paired.mean_difference([one, two]).variance == pytest.approx((one.variance + two.variance) / 4)
 
 
 @pytest.mark.parametrize("labels", [2, 3, 4])
@@ -463,6 +678,7 @@ def test_the_interval_of_a_metric_with_one_possible_value_is_a_point() -> None:
 
 # -- skewed nulls: both runs have the same true score, and most samples lack the rows that say so
 
+
 ALL_NULLS = {**NULLS, **FURTHER_NULLS}
 
 
@@ -479,40 +695,70 @@ def test_equal_runs_with_rare_large_differences_are_not_rejected(name: str, n: i
 # -- the detectable difference
 
 
-def test_the_detectable_difference_solves_its_equation() -> None:
+def excess_of_detectable(
+    difference: float, bias: float, variance: float, shift_variance: float, favourable: float
+) -> float:
+    """Return the two sides of the equation of the detectable difference, subtracted: 0 at the detectable difference.
+
+    It is a bias, what one more row of 200 may take off, and the quantiles of a test at 5 % with a power of 80 %.
+    """
+    z_test, z_power, step = stats.norm.ppf(0.975), stats.norm.ppf(0.8), 1 / 200
+    spread_of_test = math.sqrt(variance + step**2 + difference**2 * shift_variance)
+    spread = z_test * spread_of_test + z_power * math.sqrt(variance)
+    return float((1 - 2 * favourable) * step + bias + spread - difference)
+
+
+@pytest.mark.parametrize("sizes", [(200,), (50, 400)], ids=["one data set", "two data sets"])
+@pytest.mark.parametrize(
+    ("lowest", "highest", "upward_bias", "downward_bias"), [(1, 1, 0, 0), (0.3, 1, 0.02, 0.01), (1, 0.3, 0, 0.02)]
+)
+def test_the_detectable_difference_solves_its_equation(
+    sizes: tuple[int, ...], lowest: float, highest: float, upward_bias: float, downward_bias: float
+) -> None:
     draw = np.random.default_rng(1)
-    z_a, z_b, edge = stats.norm.ppf(0.975), stats.norm.ppf(0.8), 1 / 200
-
-    def excess(d: float, bias: float, variance: float, of_shift: float, weight: float) -> float:
-        spread = z_a * math.sqrt(variance + edge**2 + d * d * of_shift) + z_b * math.sqrt(variance)
-        return float((1 - 2 * weight) * edge + bias + spread - d)
-
-    settings = [(1, 1, 0, 0), (0.3, 1, 0.02, 0.01), (1, 0.3, 0, 0.02)]
-    for sizes, (low, high, raised, lowered) in product([(200,), (50, 400)], settings):
-        parts = [of_scores(draw.uniform(-1, 1, size=size).tolist()) for size in sizes]
-        found = paired.mean_difference(parts) if len(parts) > 1 else parts[0]
-        of_shift = sum(1 / size for size in sizes) / len(sizes) ** 2  # what rows that all are 1 add to the variance
-        lopsided = replace(
-            found, lowest_step=-low * edge, highest_step=high * edge, upward_bias=raised, downward_bias=lowered
-        )
-        weight = expected_weight(min(sizes) * len(sizes))
-        root = optimize.brentq(excess, 0.0, 1.0, args=(max(raised, lowered), found.variance, of_shift, weight))
-        assert paired.detectable_difference(lopsided) == pytest.approx(root, rel=1e-9)
+    datasets = [difference_of_means(draw.uniform(-1, 1, size=size).tolist()) for size in sizes]
+    mean = paired.mean_difference(datasets) if len(datasets) > 1 else datasets[0]
+    found = replace(
+        mean,
+        lowest_step=-lowest / 200,
+        highest_step=highest / 200,
+        upward_bias=upward_bias,
+        downward_bias=downward_bias,
+    )
+    bias = max(upward_bias, downward_bias)
+    shift_variance = sum(1 / size for size in sizes) / len(sizes) ** 2  # what rows that all are 1 add to the variance
+    favourable = expected_weight(min(sizes) * len(sizes))
+    expected = optimize.brentq(excess_of_detectable, 0.0, 1.0, args=(bias, mean.variance, shift_variance, favourable))
+    assert paired.detectable_difference(found) == pytest.approx(expected, rel=1e-9)
 
 
 # -- Holm's correction
 
 
-@given(st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.01, 0.02, 0.05]), st.none()), min_size=1, max_size=7))
+P_VALUES_OR_NONE = st.one_of(st.floats(0, 1), st.sampled_from([0.01, 0.02, 0.05]), st.none())
+
+
+@given(st.lists(P_VALUES_OR_NONE, min_size=1, max_size=7))
 def test_holm_is_the_closed_test_of_bonferroni(p_values: list[float | None]) -> None:
-    """Each hypothesis is rejected where Bonferroni rejects every intersection that contains it (Marcus et al. 1976)."""
-    sizes = range(1, len(p_values) + 1)
-    known = [1.0 if p is None else p for p in p_values]  # a test that failed counts
-    intersections = [chosen for size in sizes for chosen in combinations(range(len(known)), size)]
-    bonferroni = {chosen: min(1.0, len(chosen) * min(known[i] for i in chosen)) for chosen in intersections}
-    closed = [max(p for chosen, p in bonferroni.items() if i in chosen) for i in range(len(known))]
-    expected = [None if p is None else pytest.approx(q, abs=1e-12) for p, q in zip(p_values, closed, strict=True)]
-    assert paired.holm(p_values) == expected
-    for wrong in (1.5, -0.1, math.nan, "0.5"):
-        with pytest.raises(ArgumentError, match=f"p-value {len(p_values)} is {wrong!r}"):
-            paired.holm([*p_values, wrong])  # type: ignore[list-item]
+    """Each hypothesis is rejected where Bonferroni rejects each set that contains it (Marcus et al. 1976).
+
+    A test that failed counts as one with p = 1.
+    """
+    known = [1.0 if p_value is None else p_value for p_value in p_values]
+    bonferroni = {}
+    for size in range(1, len(known) + 1):
+        for hypotheses in combinations(range(len(known)), size):
+            bonferroni[hypotheses] = min(1.0, size * min(known[number] for number in hypotheses))
+    corrected = paired.holm(p_values)
+    for number, p_value in enumerate(p_values):
+        if p_value is None:
+            assert corrected[number] is None
+        else:
+            worst = max(p for hypotheses, p in bonferroni.items() if number in hypotheses)
+            assert corrected[number] == pytest.approx(worst, abs=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [1.5, -0.1, math.nan, "0.5"])
+def test_holm_refuses_what_is_no_p_value_and_says_which(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match=f"p-value 2 is {wrong!r}"):
+        paired.holm([0.5, None, wrong])

@@ -7,7 +7,7 @@ import json
 import math
 import random
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,11 +43,13 @@ sys.path.pop()
 
 
 def ends(interval: Any) -> tuple[float, float]:
+    """Return the limits of an interval, or of the 95 % interval of a term."""
     interval = interval if isinstance(interval, Interval) else interval.interval(0.95, "")
     return interval.low, interval.high
 
 
 def share_of(hits: int, rows: int, level: float = 0.95) -> Any:
+    """Return the term of a share: so many hits of so many rows."""
     return ratio_part([1.0] * hits + [0.0] * (rows - hits), [1.0] * rows, level)
 
 
@@ -117,41 +119,58 @@ def simulated(seed: int) -> tuple[dict[str, Any], dict[str, tuple[float, Interva
     return run, coverage.intervals_of(run, 0)
 
 
-def frozen_cases() -> dict[str, list[float | None]]:
-    """The limits and the centre of each score of 30 runs, of slopes over five of them, and of means over three."""
-    runs = {seed: simulated(seed) for seed in range(30)}
-    found: dict[str, list[float | None]] = {}
+def rounded_limits(interval: Interval) -> list[float | None]:
+    """Return the limits and the centre of an interval with ten decimals."""
+    low, high = ends(interval)
+    return [None if number is None else round(number, 10) for number in (low, high, interval.centre)]
 
-    def add(name: str, interval: Interval) -> None:
-        found[name] = [None if end is None else round(end, 10) for end in (*ends(interval), interval.centre)]
 
-    for seed, (_, scores) in runs.items():
+def limits_of_scores() -> dict[str, list[float | None]]:
+    """Return the limits of each score of 30 simulated runs."""
+    limits = {}
+    for seed in range(30):
+        _, scores = simulated(seed)
         for score, (_, interval) in scores.items():
-            add(f"{score}, run {seed}", interval)
+            limits[f"{score}, run {seed}"] = rounded_limits(interval)
+    return limits
+
+
+def limits_of_means() -> dict[str, list[float | None]]:
+    """Return the limits of the mean of each score over three of the simulated runs; a run may lack a score."""
+    limits = {}
     for first in range(0, 30, 3):
-        for score in runs[first][1]:
-            some = [scores[score] for _, scores in (runs[first + place] for place in range(3)) if score in scores]
-            add(f"mean of {score}, from run {first}", mean_interval(*zip(*some, strict=True), highest=math.log(5)))
+        scores_of_three = [simulated(seed)[1] for seed in (first, first + 1, first + 2)]
+        for score in scores_of_three[0]:
+            having_it = [scores[score] for scores in scores_of_three if score in scores]
+            values, intervals = [value for value, _ in having_it], [interval for _, interval in having_it]
+            mean = mean_interval(values, intervals, highest=math.log(5))
+            limits[f"mean of {score}, from run {first}"] = rounded_limits(mean)
+    return limits
+
+
+def limits_of_slopes() -> dict[str, list[float | None]]:
+    """Return the limits of the slope of each score over five samples of one model."""
     model = (0.8, True, "over", 0.5, 0.5, 2, 1.0)
     run = coverage.sums(*coverage.simulate(np.random.default_rng(0), np.array([0.7, 0.3]), model, 5, 30), 2)
-    of_rows = [coverage.parts_of(run, sample) for sample in range(5)]
-    for score in of_rows[0]:
-        add(f"slope of {score}", coverage.slope([parts[score] for parts in of_rows]))
-    return found
+    samples = [coverage.parts_of(run, sample) for sample in range(5)]
+    limits = {}
+    for score in samples[0]:
+        limits[f"slope of {score}"] = rounded_limits(coverage.slope([parts[score] for parts in samples]))
+    return limits
 
 
-def test_limits_are_those_of_the_stated_version() -> None:
+@pytest.mark.parametrize("limits_of", [limits_of_scores, limits_of_means, limits_of_slopes])
+def test_limits_are_those_of_the_stated_version(limits_of: Any) -> None:
     """Other limits need another ``INTERVAL_VERSION``. A second implementation, in NumPy, had the frozen ones too."""
     golden = json.loads(GOLDEN.read_text("utf-8"))
     assert golden["version"] == INTERVAL_VERSION
-    found = frozen_cases()
-    assert found.keys() == golden["limits"].keys()
-    wrong = {
-        name: (limits, golden["limits"][name])
-        for name, limits in found.items()
-        if limits != pytest.approx(golden["limits"][name], abs=1e-8)
-    }
-    assert not wrong
+    for name, limits in limits_of().items():
+        assert limits == pytest.approx(golden["limits"][name], abs=1e-8), name
+
+
+def test_all_frozen_limits_are_compared() -> None:
+    golden = json.loads(GOLDEN.read_text("utf-8"))
+    assert golden["limits"].keys() == {*limits_of_scores(), *limits_of_means(), *limits_of_slopes()}
 
 
 # -- properties
@@ -296,45 +315,70 @@ TINY: list[Population] = [
 
 
 def mean(population: Population) -> float:
+    """Return the mean of the means of data sets."""
     return math.fsum(math.fsum(rows) / len(rows) for rows in population) / len(population)
 
 
 def round_of(orders: Population, place: int) -> list[float | None]:
+    """Return the row of each data set at a place of its order; ``None`` for one that has no more rows."""
     return [rows[place] if place < len(rows) else None for rows in orders]
 
 
 def sequence_of(population: Population, level: float = 0.95, **range_: float) -> ConfidenceSequence:
+    """Return the sequence of intervals of the mean of data sets, before the first round."""
     return ConfidenceSequence([len(rows) for rows in population], level, **range_)
+
+
+def all_orders(population: Population) -> Iterable[Population]:
+    """Return the rows of each data set in each order."""
+    return itertools.product(*(itertools.permutations(rows) for rows in population))
+
+
+def ever_excludes(sequence: ConfidenceSequence, order: Population, truth: float, gap: float) -> bool:
+    """Return whether the interval excludes a mean after any round; rows without exact sums need some room."""
+    excluded = False
+    for place in range(sequence.all_rounds):
+        sequence.update(round_of(order, place), gap)
+        low, high = sequence.interval
+        if not low - 1e-12 <= truth <= high + 1e-12:
+            excluded = True
+    return excluded
 
 
 @pytest.mark.parametrize("population", TINY)
 @pytest.mark.parametrize("gap", [0.02, 0.2, 5.0])
-def test_all_orders(population: Population, gap: float) -> None:
-    """Exact, without simulation: the share of orders whose interval ever excludes the mean, and the expected capital.
+@pytest.mark.parametrize("level", [0.2, 0.5, 0.8])
+def test_the_share_of_orders_whose_interval_ever_excludes_the_mean_is_at_most_one_minus_the_level(
+    population: Population, gap: float, level: float
+) -> None:
+    """Exact, without simulation."""
+    truth = mean(population)
+    excluded = [ever_excludes(sequence_of(population, level), order, truth, gap) for order in all_orders(population)]
+    assert sum(excluded) <= (1 - level) * len(excluded)
 
-    The capital at the true means is the supermartingale behind the bounds. Rows without exact sums need some room.
+
+@pytest.mark.parametrize("population", TINY)
+@pytest.mark.parametrize("gap", [0.02, 0.2, 5.0])
+def test_the_expected_capital_at_the_true_means_is_at_most_1_in_each_round(population: Population, gap: float) -> None:
+    """The capital of the bets is the supermartingale behind the bounds. Exact, over all orders.
+
+    It is exp(evidence - bet * unknown), where ``unknown`` is the sum of the means of the data sets that have rows left,
+    for the bound from below; the bound from above is that of 1 minus all values.
     """
-    truth, means = mean(population), [math.fsum(rows) / len(rows) for rows in population]
     capital: defaultdict[tuple[int, str], float] = defaultdict(float)
-    wrong: Counter[float] = Counter()
-    orders = 0
-    for order in itertools.product(*(itertools.permutations(rows) for rows in population)):
-        orders += 1
-        for level in (0.2, 0.5, 0.8):
-            sequence, excluded = sequence_of(population, level), False
-            for place in range(sequence.all_rounds):
-                sequence.update(round_of(order, place), gap)
-                low, high = sequence.interval
-                excluded |= not low - 1e-12 <= truth <= high + 1e-12
-                alive = [one for one, rows in zip(means, population, strict=True) if len(rows) > place + 1]
-                bounds = {"below": sequence._lower_bound, "above": sequence._bound_of_mirrored}
-                for name, bound in bounds.items() if level == 0.5 else ():
-                    unknown = sum(alive) if name == "below" else len(alive) - sum(alive)
-                    capital[place, name] += math.exp(bound._evidence - bound._total_bet * unknown)
-            wrong[level] += excluded
-    assert capital
-    assert max(capital.values()) / orders <= 1 + 1e-9
-    assert [(level, count) for level, count in wrong.items() if not (count <= (1 - level) * orders)] == []
+    number_of_orders = 0
+    for order in all_orders(population):
+        number_of_orders += 1
+        sequence = sequence_of(population, level=0.5)
+        for place in range(sequence.all_rounds):
+            sequence.update(round_of(order, place), gap)
+            means_left = [math.fsum(rows) / len(rows) for rows in population if len(rows) > place + 1]
+            below, above = sequence._lower_bound, sequence._bound_of_mirrored
+            unknown_below = sum(means_left)
+            unknown_above = sum(1 - value for value in means_left)
+            capital[place, "below"] += math.exp(below._evidence - below._total_bet * unknown_below)
+            capital[place, "above"] += math.exp(above._evidence - above._total_bet * unknown_above)
+    assert max(capital.values()) / number_of_orders <= 1 + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -358,25 +402,55 @@ def test_limits_of_sequences_are_those_that_were_frozen(gap: float, limits: dict
     assert sequence.standard_error == pytest.approx(0.011259121)
 
 
+VALUES_OF_DATASETS = st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=12), min_size=1, max_size=4)
+BOUNDS_CROSS = [[0.0] * 5 + [1.0] * 3] * 3
+"""For these values, the lower bound gets above the upper one, so that the interval is a point."""
+
+
 @settings(max_examples=50, deadline=None)
-@example([[0.0] * 5 + [1.0] * 3] * 3, 0.25)  # the bounds cross
-@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=12), min_size=1, max_size=4), st.floats(0.001, 0.4))
-def test_the_sequence_shrinks_and_ends_with_the_exact_mean(population: list[list[float]], gap: float) -> None:
-    sequence, scaled = sequence_of(population), sequence_of(population, low=-3.0, high=2.0)  # 2 - 5 x, bounds exchanged
-    before = (0.0, 1.0)
+@example(BOUNDS_CROSS, 0.25)
+@given(VALUES_OF_DATASETS, st.floats(0.001, 0.4))
+def test_each_interval_is_within_the_one_before(population: list[list[float]], gap: float) -> None:
+    """Until the bounds cross, which a few may."""
+    sequence = sequence_of(population)
+    low_before, high_before = 0.0, 1.0
+    for place in range(sequence.all_rounds - 1):
+        sequence.update(round_of(population, place), gap, gap / 2)
+        low, high = sequence.interval
+        assert 0 <= low <= high <= 1
+        if low < high:
+            assert low_before <= low <= high <= high_before
+            low_before, high_before = low, high
+
+
+@settings(max_examples=50, deadline=None)
+@example(BOUNDS_CROSS, 0.25)
+@given(VALUES_OF_DATASETS, st.floats(0.001, 0.4))
+def test_the_sequence_ends_with_the_exact_mean(population: list[list[float]], gap: float) -> None:
+    sequence = sequence_of(population)
+    for place in range(sequence.all_rounds):
+        sequence.update(round_of(population, place), gap, gap / 2)
+    assert sequence.interval == (sequence.estimate, sequence.estimate)
+    assert sequence.estimate == pytest.approx(mean(population), abs=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@example(BOUNDS_CROSS, 0.25)
+@given(VALUES_OF_DATASETS, st.floats(0.001, 0.4))
+def test_the_sequence_of_scaled_values_is_scaled(population: list[list[float]], gap: float) -> None:
+    """Each value x as 2 - 5 x, from -3 to 2: all distances are five times as large, and the limits are exchanged."""
+    scaled_population = [[2 - 5 * value for value in values] for values in population]
+    sequence, scaled = sequence_of(population), sequence_of(scaled_population, low=-3.0, high=2.0)
     for place in range(sequence.all_rounds):
         assert (2 - scaled.estimate) / 5 == pytest.approx(sequence.estimate)
         assert scaled.standard_error / 5 == pytest.approx(sequence.standard_error)
         sequence.update(round_of(population, place), gap, gap / 2)
-        values = [value if value is None else 2 - 5 * value for value in round_of(population, place)]
-        scaled.update(values, 5 * gap / 2, 5 * gap)
+        scaled.update(round_of(scaled_population, place), 5 * gap / 2, 5 * gap)
         low, high = sequence.interval
-        assert 0 <= low <= high <= 1
         assert scaled.interval == pytest.approx((2 - 5 * high, 2 - 5 * low), abs=1e-9)
-        if sequence.rounds < sequence.all_rounds and low < high:  # a point: the bounds have crossed, as a few may
-            assert before[0] <= low <= high <= before[1]
-            before = low, high
+
+
+def test_a_value_out_of_the_range_is_refused() -> None:
+    sequence = sequence_of([[2.0]], low=-3.0, high=2.0)
     with pytest.raises(ArgumentError, match=r"wrong value: got 2\.1, expected -3 to 2"):
-        scaled.update([2.1], gap)
-    assert sequence.interval == (sequence.estimate, sequence.estimate)
-    assert sequence.estimate == pytest.approx(mean(population), abs=1e-12)
+        sequence.update([2.1], 0.1)

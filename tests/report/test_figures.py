@@ -454,11 +454,12 @@ def test_one_panel_is_one_axes_and_several_are_a_list(matplotlib: Any, suite: Re
     assert [axes.get_title() for axes in normal.plot("confusion")] == list(normal.divided)
 
 
-def test_a_plot_leaves_no_open_figure(matplotlib: Any, suite: ResultGroup) -> None:
-    """Pyplot keeps each of its figures until it is closed, and warns of the twentieth."""
-    suite["Normal"].plot("forest")
-    suite["Normal"].plot("confusion")
-    assert matplotlib.pyplot.get_fignums() == []
+def test_a_notebook_shows_a_plot_since_its_figure_is_one_of_pyplot(matplotlib: Any, suite: ResultGroup) -> None:
+    matplotlib.pyplot.close("all")
+
+    axes = suite["Normal"].plot("forest")
+
+    assert matplotlib.pyplot.get_fignums() == [axes.figure.number]
 
 
 def test_a_long_legend_is_not_cut_off(matplotlib: Any, suite: ResultGroup) -> None:

@@ -94,26 +94,38 @@ def wild(nasty: Result, long_icl: Result) -> str:
 # -- what it holds
 
 
-def test_every_question_figure_and_score_is_there(text: str, page: Page, suite: ResultGroup) -> None:
+def test_a_page_has_a_section_for_each_question(page: Page) -> None:
+    headings = [text for tag, text in page.texts if tag == "h2"]
     questions = ["How accurate?", "How calibrated?", "How biased?", "How robust?"]
-    heads = [data for tag, data in page.texts if tag == "h2"]
-    assert heads == ["Leaderboard", *questions, "Published figures", "All scores", "Runs"]
-    figures = [data for tag, data in page.texts if tag == "strong" and data.endswith(".")]
-    expected = {
+    assert headings == ["Leaderboard", *questions, "Published figures", "All scores", "Runs"]
+
+
+def test_a_page_has_each_figure_once(text: str, page: Page) -> None:
+    captions = [caption for tag, caption in page.texts if tag == "strong" and caption.endswith(".")]
+    for caption in (
         "Accuracy by data set.",
         "Reliability by run.",
         "Reliability by data set, run.",
         "Mean predictions, run.",
         "Accuracy against label noise.",
-    }
-    assert expected - {*figures} == set()
-    assert len(figures) == len({*figures}), "a figure is there twice"
+    ):
+        assert caption in captions
+    assert len(captions) == len(set(captions)), "a figure is there twice"
     assert "Not drawn" not in text
+
+
+def test_a_page_has_each_score(text: str, suite: ResultGroup) -> None:
     for result in suite.results():
         for name, value in result.averaged.items():
-            if value is not None and not (result.benchmark == "Post_bias" and name == "distribution"):
+            is_distribution = result.benchmark == "Post_bias" and name == "distribution"
+            if value is not None and not is_distribution:
                 assert f"{value:.4f}" in text, (result.benchmark, name)
-        assert escape(str(result.signature)) in text.replace("<wbr>", "")  # where a line may break
+
+
+def test_a_page_has_the_signature_of_each_result(text: str, suite: ResultGroup) -> None:
+    text_without_line_breaks = text.replace("<wbr>", "")
+    for result in suite.results():
+        assert escape(str(result.signature)) in text_without_line_breaks
 
 
 def test_each_section_has_a_link_and_an_address_of_its_own(wild: str) -> None:
@@ -751,46 +763,78 @@ def prompts_in(data: Any, run: int, number: int = 0) -> list[str]:
 KINDS = [type(member) for member in StaICC.Suite(datasets=["mini"]).members.values()]
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [
-        *((kind, {}) for kind in KINDS),
-        *((StaICC.Normal, settings) for settings in ({"k": 0}, {"noisy_channel": True}, {"k": 2, "sampler": "nested"})),
-        (StaICC.DomainBias, {"noisy_channel": True}),
-    ],
-)
-def test_prompts_are_those_of_the_run_and_their_parts_are_its_demonstrations(
+BENCHMARKS_WITH_SETTINGS = [
+    *[(kind, {}) for kind in KINDS],
+    (StaICC.Normal, {"k": 0}),
+    (StaICC.Normal, {"noisy_channel": True}),
+    (StaICC.Normal, {"k": 2, "sampler": "nested"}),
+    (StaICC.DomainBias, {"noisy_channel": True}),
+]
+
+
+@pytest.mark.parametrize(("kind", "settings"), BENCHMARKS_WITH_SETTINGS)
+def test_prompts_on_a_page_are_those_of_the_run(kind: Any, settings: dict[str, Any]) -> None:
+    """In the noisy channel, the first of the prompts of a query."""
+    benchmark = kind(datasets=["mini"], limit=3, **settings)
+    written = written_prompts(benchmark(scorer(0)))["mini"]
+    assert not isinstance(written, str)
+    sent = [prompt if isinstance(prompt, str) else prompt[0] for prompt in benchmark[0].prompt_set()]
+    assert ["".join(parts) for parts in written] == sent
+
+
+@pytest.mark.parametrize(("kind", "settings"), BENCHMARKS_WITH_SETTINGS)
+def test_the_parts_of_a_prompt_are_an_instruction_each_demonstration_and_the_query(
     kind: Any, settings: dict[str, Any]
 ) -> None:
     benchmark = kind(datasets=["mini"], limit=3, **settings)
-    found = written_prompts(benchmark(scorer(0)))["mini"]
-    assert not isinstance(found, str)
-    asked = [prompt if isinstance(prompt, str) else prompt[0] for prompt in benchmark[0].prompt_set()]
-    assert ["".join(parts) for parts in found] == asked
-    assert {len(parts) for parts in found} == {2 + settings.get("k", 4)}
+    written = written_prompts(benchmark(scorer(0)))["mini"]
     pool = benchmark[0].demonstration_set()
-    texts = {text for place in range(len(pool)) for text in pool.row(place).texts}
-    for _, *demonstrations, _ in found:
-        assert [one for one in demonstrations if not any(text in one for text in texts)] == []
+    texts_of_pool = {text for number in range(len(pool)) for text in pool.row(number).texts}
+    for _instruction, *demonstrations, _query in written:
+        assert len(demonstrations) == settings.get("k", 4)
+        for demonstration in demonstrations:
+            assert any(text in demonstration for text in texts_of_pool), demonstration
 
 
-def test_every_query_is_there_with_its_prediction_and_probabilities() -> None:
+@pytest.fixture(scope="module")
+def runs_with_outputs() -> dict[str, Result]:
+    """Return two runs of ten queries."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=5)
-    results = {"a": benchmark(scorer(1), return_outputs=True), "b": benchmark(scorer(2), return_outputs=True)}
-    data = data_of(page_of(results))
+    return {"a": benchmark(scorer(1), return_outputs=True), "b": benchmark(scorer(2), return_outputs=True)}
+
+
+def test_a_page_has_the_runs_and_labels_of_its_queries(runs_with_outputs: dict[str, Result]) -> None:
+    data = data_of(page_of(runs_with_outputs))
+    (dataset,) = data["sets"]
     assert data["runs"] == ["a", "b"]
-    (own,) = data["sets"]
-    assert own["labels"] == ["food", "travel", "weather"]
-    for number, result in enumerate(results.values()):
-        records = result.outputs["mini"]
-        run = own["runs"][str(number)]["queries"]
-        assert list(map(int, run)) == list(range(len(records)))
-        assert own["queries"] == [[0, one["row"], one["repeat"], one["ground_truth"]] for one in records]
-        for (prediction, _, scores, _), one in zip(run.values(), records, strict=True):
-            assert prediction == one["prediction"]
-            assert scores == [round(10000 * value) for value in one["normalised_probabilities"]]
-        assert prompts_in(data, number) == benchmark[0].prompt_set()
-    assert len(data["parts"]) < 5 * 2 * 6  # each text is stored once
+    assert dataset["labels"] == ["food", "travel", "weather"]
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "a"), (1, "b")])
+def test_a_page_has_each_query_with_its_prediction_and_probabilities(
+    runs_with_outputs: dict[str, Result], number: int, name: str
+) -> None:
+    """A probability is stored in units of a ten-thousandth."""
+    data = data_of(page_of(runs_with_outputs))
+    (dataset,) = data["sets"]
+    outputs = runs_with_outputs[name].outputs
+    assert outputs is not None
+    records = outputs["mini"]
+    queries = dataset["runs"][str(number)]["queries"]
+    assert dataset["queries"] == [[0, record["row"], record["repeat"], record["ground_truth"]] for record in records]
+    assert list(queries) == [str(query) for query in range(len(records))]
+    for (prediction, _, scores, _), record in zip(queries.values(), records, strict=True):
+        assert prediction == record["prediction"]
+        assert scores == [round(10000 * value) for value in record["normalised_probabilities"]]
+
+
+def test_a_page_has_each_prompt_and_stores_each_text_once(runs_with_outputs: dict[str, Result]) -> None:
+    """Ten prompts have six parts each, of which many are equal."""
+    data = data_of(page_of(runs_with_outputs))
+    prompts = StaICC.Normal(datasets=["mini"], limit=5)[0].prompt_set()
+    assert prompts_in(data, run=0) == prompts
+    assert prompts_in(data, run=1) == prompts
+    assert len(data["parts"]) < 10 * 6
 
 
 def test_a_forged_result_has_no_prompts() -> None:

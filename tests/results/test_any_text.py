@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ TEXTS = {
 SURE = [-1.0, -2.0, -1.5]
 
 
+@cache
 def fails_with(text: str) -> Result:
     """Return a run in which about a third of the queries fail with a message of this text."""
 
@@ -51,6 +53,7 @@ def fails_with(text: str) -> Result:
     return Normal(datasets=["mini"])(function, on_error="collect")
 
 
+@cache
 def replies(text: str) -> Result:
     """Return a run in which about a third of the replies are this text."""
     return Normal(datasets=["mini"], unparsed="wrong")(
@@ -58,7 +61,10 @@ def replies(text: str) -> Result:
     )
 
 
+@cache
 def is_named(text: str) -> Result:
+    """Return a run of a function with this name."""
+
     def function(prompt: str, label_space: list[str]) -> list[float]:
         return SURE
 
@@ -66,49 +72,117 @@ def is_named(text: str) -> Result:
     return Normal(datasets=["mini"])(function)
 
 
+@cache
 def is_called(text: str) -> Result:
+    """Return a run of a model that the user gave this name."""
     return Normal(datasets=["mini"])(lambda prompt, label_space: SURE, model_name=f"model {text}")
 
 
+@cache
 def has_a_metric(text: str) -> Result:
+    """Return a run with a metric of one's own of this name."""
     return Normal(datasets=["mini"], metrics={f"metric {text}": lambda truth, prediction: 0.5})(
         lambda prompt, label_space: SURE
     )
 
 
-@pytest.mark.parametrize("make", [fails_with, replies, is_named, is_called, has_a_metric])
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_every_output_of_a_result_with_such_a_text(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+with_such_a_text = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+in_each_kind_of_result = pytest.mark.parametrize("make", [fails_with, replies, is_named, is_called, has_a_metric])
+# A metric of one's own is neither recomputed nor ranked, and has no direction.
+in_each_result_with_known_metrics = pytest.mark.parametrize("make", [fails_with, replies, is_named, is_called])
+
+
+@in_each_kind_of_result
+@with_such_a_text
+def test_a_result_with_such_a_text_is_saved_and_loaded(
+    make: Callable[[str], Result], text: str, tmp_path: Path
+) -> None:
     result = make(text)
-    other = Normal(datasets=["mini"])(lambda prompt, label_space: SURE)
-    file, other_file = tmp_path / "result.json", tmp_path / "other.json"
-    result.save(file)
-    other.save(other_file)
-    loaded = load(file)
+    result.save(tmp_path / "result.json")
+    loaded = load(tmp_path / "result.json")
     assert loaded == result
     loaded.save(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == file.read_bytes()
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "result.json").read_bytes()
     assert [finding for finding in verify(loaded) if finding.same is False] == []
-    for shown in (str(loaded), loaded._repr_html_()):
-        shown.encode("utf-8")
-    if make is not has_a_metric:
-        str(compare(other, loaded)).encode("utf-8")
-    commands: list[list[Any]] = [
-        ["report", file, other_file, "--output", tmp_path / "report.html"],
-        *(["export", kind, file, "--output", tmp_path / f"export.{kind}"] for kind in ("model-card", "latex")),
-        *(["export", "queries", file, "--output", tmp_path / f"queries.{end}"] for end in ("csv", "jsonl")),
-        *(["export", "scores", file, "--output", tmp_path / f"scores.{end}"] for end in ("csv", "jsonl")),
-    ]
-    if make is not has_a_metric:  # a metric of one's own is neither recomputed nor ranked, and has no direction
-        commands += [["verify", file], ["rank", file, other_file]]
-        commands.append(["export", "every-eval-ever", file, "--output", tmp_path / "datastore"])
-    for command in commands:
-        assert main(list(map(str, command))) == 0
-    for written in tmp_path.rglob("*"):
-        if written.is_file():
-            written.read_bytes().decode("utf-8")
-    for scores in tmp_path.glob("datastore/data/*/*/*/*.json"):
-        read_logs(scores)
+
+
+@in_each_kind_of_result
+@with_such_a_text
+def test_a_result_with_such_a_text_is_shown(make: Callable[[str], Result], text: str) -> None:
+    result = make(text)
+    str(result).encode("utf-8")
+    result._repr_html_().encode("utf-8")
+
+
+@cache
+def other_result() -> Result:
+    return Normal(datasets=["mini"])(lambda prompt, label_space: SURE)
+
+
+@in_each_result_with_known_metrics
+@with_such_a_text
+def test_a_result_with_such_a_text_is_compared(make: Callable[[str], Result], text: str) -> None:
+    str(compare(other_result(), make(text))).encode("utf-8")
+
+
+def assert_valid_utf8(folder: Path) -> None:
+    """Check all files of a folder."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.read_bytes().decode("utf-8")
+
+
+EXPORTS = [
+    ("model-card", "md"),
+    ("latex", "tex"),
+    ("queries", "csv"),
+    ("queries", "jsonl"),
+    ("scores", "csv"),
+    ("scores", "jsonl"),
+]
+
+
+@in_each_kind_of_result
+@with_such_a_text
+def test_a_result_with_such_a_text_is_exported(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    make(text).save(file)
+    for kind, suffix in EXPORTS:
+        assert main(["export", kind, str(file), "--output", str(tmp_path / f"{kind}.{suffix}")]) == 0, kind
+    assert_valid_utf8(tmp_path)
+
+
+@in_each_kind_of_result
+@with_such_a_text
+def test_a_report_has_such_a_text(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+    file, other_file = tmp_path / "result.json", tmp_path / "other.json"
+    make(text).save(file)
+    other_result().save(other_file)
+    assert main(["report", str(file), str(other_file), "--output", str(tmp_path / "report.html")]) == 0
+    assert_valid_utf8(tmp_path)
+
+
+@in_each_result_with_known_metrics
+@with_such_a_text
+def test_a_result_with_such_a_text_is_verified_and_ranked(
+    make: Callable[[str], Result], text: str, tmp_path: Path
+) -> None:
+    file, other_file = tmp_path / "result.json", tmp_path / "other.json"
+    make(text).save(file)
+    other_result().save(other_file)
+    assert main(["verify", str(file)]) == 0
+    assert main(["rank", str(file), str(other_file)]) == 0
+
+
+@in_each_result_with_known_metrics
+@with_such_a_text
+def test_a_log_of_every_eval_ever_has_such_a_text(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    make(text).save(file)
+    assert main(["export", "every-eval-ever", str(file), "--output", str(tmp_path / "datastore")]) == 0
+    assert_valid_utf8(tmp_path)
+    for log in tmp_path.glob("datastore/data/*/*/*/*.json"):
+        read_logs(log)
 
 
 def test_data_frames_have_valid_texts(tmp_path: Path) -> None:

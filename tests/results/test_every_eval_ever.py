@@ -253,23 +253,57 @@ def test_a_result_without_any_score_is_refused_with_the_reasons() -> None:
         export_result(result, {})
 
 
-def test_the_command_writes_the_files_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    suite = StaICC.Suite(datasets=["mini"], limit=6)(probabilities, model_name="org/name")
-    suite.save(tmp_path / "suite.json")
-    command = ["export", "every-eval-ever", str(tmp_path / "suite.json"), "-o", str(tmp_path / "out"), "--json"]
-    assert main([*command, "--organization", "me", "--model-id", "org/other"]) == 0
-    captured = capsys.readouterr()
-    paths = [Path(path) for path in json.loads(captured.out)]
-    assert len(list((tmp_path / "out" / "data" / "staicc" / "org" / "other").iterdir())) == len(paths)
-    assert "left out: GLER/mini/sensitivity.accuracy (whether higher values are better is not stated)" in captured.err
-    sample_files = [path for path in paths if path.name.endswith("_samples.jsonl")]
-    assert len(sample_files) == 2  # Normal and GLER
-    first_line = json.loads(sample_files[0].read_text("utf-8").splitlines()[0])
-    assert first_line["input"]["raw"]
+@pytest.fixture(scope="module")
+def saved_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a suite of a model that is called "org/name"."""
+    path = tmp_path_factory.mktemp("suite") / "suite.json"
+    StaICC.Suite(datasets=["mini"], limit=6)(probabilities, model_name="org/name").save(path)
+    return path
 
-    assert main([*command, "--no-prompts"]) == 0
-    (path, *_) = [Path(path) for path in json.loads(capsys.readouterr().out) if path.endswith("_samples.jsonl")]
-    assert json.loads(path.read_text("utf-8").splitlines()[0])["input"]["raw"] == ""
+
+def exported(suite: Path, folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[Path]:
+    """Export a suite to a folder by the command, and return the paths that it prints."""
+    capsys.readouterr()
+    assert main(["export", "every-eval-ever", str(suite), "-o", str(folder), "--json", *options]) == 0
+    return [Path(path) for path in json.loads(capsys.readouterr().out)]
+
+
+def first_prompt(paths: list[Path]) -> str:
+    """Return the prompt of the first sample of the first file of samples."""
+    sample_files = [path for path in paths if path.name.endswith("_samples.jsonl")]
+    first_line = sample_files[0].read_text("utf-8").splitlines()[0]
+    prompt: str = json.loads(first_line)["input"]["raw"]
+    return prompt
+
+
+def test_the_command_writes_the_files_of_a_suite_under_the_given_model(
+    saved_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = exported(saved_suite, tmp_path, capsys, "--organization", "me", "--model-id", "org/other")
+    folder = tmp_path / "data" / "staicc" / "org" / "other"
+    assert len(list(folder.iterdir())) == len(paths)
+
+
+def test_the_command_says_which_scores_are_left_out(
+    saved_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "every-eval-ever", str(saved_suite), "-o", str(tmp_path)]) == 0
+    expected = "left out: GLER/mini/sensitivity.accuracy (whether higher values are better is not stated)"
+    assert expected in capsys.readouterr().err
+
+
+def test_the_command_writes_samples_of_normal_and_gler_with_their_prompts(
+    saved_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = exported(saved_suite, tmp_path, capsys)
+    assert len([path for path in paths if path.name.endswith("_samples.jsonl")]) == 2
+    assert first_prompt(paths) != ""
+
+
+def test_the_command_leaves_prompts_out_on_request(
+    saved_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert first_prompt(exported(saved_suite, tmp_path, capsys, "--no-prompts")) == ""
 
 
 @pytest.mark.skipif(
