@@ -790,7 +790,8 @@ def test_the_parts_of_a_prompt_are_an_instruction_each_demonstration_and_the_que
     written = written_prompts(benchmark(scorer(0)))["mini"]
     pool = benchmark[0].demonstration_set()
     texts_of_pool = {text for number in range(len(pool)) for text in pool.row(number).texts}
-    for _instruction, *demonstrations, _query in written:
+    for parts in written:
+        _instruction, *demonstrations, _query = list(parts)
         assert len(demonstrations) == settings.get("k", 4)
         for demonstration in demonstrations:
             assert any(text in demonstration for text in texts_of_pool), demonstration
