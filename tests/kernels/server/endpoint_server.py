@@ -69,61 +69,65 @@ class Server:
 
     def __init__(self) -> None:
         self.requests: list[dict] = []
-        self.times: list[float] = []
         self.headers: list[dict[str, str]] = []
         self.wrong: list = []
         self.always: Any = None
-        self.now = self.most = 0
         self.delay = 0.0
-        self.lock = threading.Lock()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = -1  # headers and body in one piece
-            disable_nagle_algorithm = True
-
-            def log_message(self, *arguments):
-                pass
-
-            def do_POST(self):
-                with server.lock:
-                    server.now += 1
-                    server.most = max(server.most, server.now)
-                    server.times.append(time.monotonic())
-                try:
-                    body = self.body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                    with server.lock:
-                        server.requests.append({**body, "path": self.path})
-                        server.headers.append({name.lower(): value for name, value in self.headers.items()})
-                        wrong = server.wrong.pop(0) if server.wrong else server.always
-                    if server.delay:
-                        time.sleep(server.delay)
-                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                        answer = chat(body) if "chat" in self.path else completion(body)
-                        if wrong is None:
-                            send(self, answer)
-                        else:
-                            wrong(self, answer)
-                finally:
-                    with server.lock:
-                        server.now -= 1
-
-        class Quiet(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 128
-
-            def handle_error(self, request, client_address):
-                pass
-
-        self._server = Quiet(("127.0.0.1", 0), Handler)
+        """Seconds before each answer."""
+        self._lock = threading.Lock()
+        self._server = QuietServer(("127.0.0.1", 0), Handler)
+        self._server.endpoint = self
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
+    def note(self, path: str, headers: dict[str, str], body: dict) -> Any:
+        """Note a request, and return what is to be done wrong with it, if anything."""
+        with self._lock:
+            self.requests.append({**body, "path": path})
+            self.headers.append(headers)
+            return self.wrong.pop(0) if self.wrong else self.always
+
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class QuietServer(ThreadingHTTPServer):
+    """Answers each request in a thread, and prints nothing when a client goes away."""
+
+    daemon_threads = True
+    request_queue_size = 128
+    endpoint: Server
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests as the endpoint of its server."""
+
+    server: QuietServer
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # headers and body in one piece
+    disable_nagle_algorithm = True
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_POST(self):
+        endpoint = self.server.endpoint
+        self.body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        wrong = endpoint.note(self.path, headers, self.body)
+        if endpoint.delay:
+            time.sleep(endpoint.delay)
+        right_answer = chat(self.body) if "chat" in self.path else completion(self.body)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            if wrong is None:
+                send(self, right_answer)
+            else:
+                wrong(self, right_answer)
 
 
 def send(handler, answer, status=200, headers=(), kind="application/json"):
