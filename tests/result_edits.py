@@ -28,27 +28,50 @@ def kind_of(path: Path) -> Path:
 
 def changed(path: Path, value: Any, rng: random.Random) -> Any:
     """Another value of the same type, of which no reader complains."""
-    key = path[-1]
     if isinstance(value, bool):
         return not value
     if value is None:
-        return 0.25 if kind_of(path)[-1] not in ("predictions", "scores", "calibration") else None
+        may_be_a_number = kind_of(path)[-1] not in ("predictions", "scores", "calibration")
+        return 0.25 if may_be_a_number else None
     if isinstance(value, int):
-        if isinstance(key, int) and path[-2] in ("truth", "predictions"):
-            return (value + 1) % 2
-        return value - 1 if key == "schema" else value + rng.choice([1, 2, 7])
+        return changed_integer(path, value, rng)
     if isinstance(value, float):
         return value + rng.choice([0.001, 0.01, -0.0625])
+    key = path[-1]
     if key == "scores" and path[0] != "digests":
-        kind, _, coded = value.partition(":")
-        data = bytearray(base64.b64decode(coded))  # of a label score
-        place = rng.randrange(len(data))
-        data[place] ^= 1 << rng.randrange(4)
-        return f"{kind}:{base64.b64encode(data).decode()}"
-    if key in ("kind",):
+        return with_a_changed_bit(value, rng)
+    if key == "kind":
         return None
-    place = rng.randrange(len(value)) if value else 0
-    return value[:place] + ("0" if value[place : place + 1] != "0" else "1") + value[place + 1 :]
+    return with_a_changed_character(value, rng)
+
+
+def changed_integer(path: Path, value: int, rng: random.Random) -> int:
+    """Another integer: of two labels the other one, an earlier schema, a greater number of anything else."""
+    key = path[-1]
+    is_label_of_a_row = isinstance(key, int) and path[-2] in ("truth", "predictions")
+    if is_label_of_a_row:
+        return (value + 1) % 2
+    if key == "schema":
+        return value - 1
+    return value + rng.choice([1, 2, 7])
+
+
+def with_a_changed_bit(label_scores: str, rng: random.Random) -> str:
+    """Encoded scores, as ``FORM:BASE64``, with one of the four low bits of one byte changed."""
+    form, _, encoded = label_scores.partition(":")
+    data = bytearray(base64.b64decode(encoded))
+    index = rng.randrange(len(data))
+    data[index] ^= 1 << rng.randrange(4)
+    return f"{form}:{base64.b64encode(data).decode()}"
+
+
+def with_a_changed_character(text: str, rng: random.Random) -> str:
+    """A text with a 0 in place of one character, or a 1 in place of a 0; of an empty text, "0"."""
+    if not text:
+        return "0"
+    index = rng.randrange(len(text))
+    other = "1" if text[index] == "0" else "0"
+    return text[:index] + other + text[index + 1 :]
 
 
 def edited(document: Any, path: Path, value: Any) -> Any:

@@ -288,27 +288,50 @@ def parse(words: list[str]) -> argparse.Namespace | None:
     return None
 
 
-def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
-    """Why a command cannot be run here, if so."""
+def as_list(value: Any) -> list[Any]:
+    """Return the values of an argument that may be given once, several times, or not at all."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return value
+    return [value]
+
+
+def needs_a_model(args: argparse.Namespace) -> bool:
+    """Whether a command loads another model than the built-in ``ppm``."""
+    names = {model.partition(";")[0] for model in as_list(getattr(args, "model", None))}  # without options
+    return args.command in ("run", "race", "prompts") and not names <= {"ppm"}
+
+
+def needs_the_ten_data_sets(args: argparse.Namespace) -> bool:
+    """Whether a command reads the benchmark's data sets, neither ``mini`` nor a file of the reader."""
+    reads_data_sets = args.command in ("run", "prompts", "score") or getattr(args, "action", "") == "lm-eval"
+    return reads_data_sets and args.datasets != ["mini"] and args.data is None
+
+
+def missing_files(args: argparse.Namespace, folder: Path) -> list[str]:
+    """Return the files that a command reads and a folder lacks; ``-`` is the standard input."""
+    if args.command == "store" and args.action == "merge":
+        names: tuple[str, ...] = ("others",)  # its other file is written
+    else:
+        names = INPUTS
+    missing = []
+    for name in names:
+        for file in as_list(getattr(args, name, None)):
+            if str(file) != "-" and not (folder / str(file)).exists():
+                missing.append(str(file))
+    return missing
+
+
+def can_run(args: argparse.Namespace, folder: Path) -> bool:
+    """Whether a command has here what it needs: no network, no model, no ten data sets, no files of the reader."""
     if args.command == "data" and args.action in ("install", "verify"):
-        return "its data is fetched, or not there"
-    models = getattr(args, "model", None) or "ppm"
-    named = {model.partition(";")[0] for model in (models if isinstance(models, list) else [models])}
-    if named != {"ppm"} and args.command in ("run", "race", "prompts"):
-        return "needs a model"
+        return False
     if getattr(args, "benchmark", None) == "long-icl":
-        return "needs the reader's files"
-    of_tables = args.command in ("run", "prompts", "score") or getattr(args, "action", "") == "lm-eval"
-    if of_tables and args.datasets != ["mini"] and args.data is None:
-        return "needs the ten data sets"
-    merged = args.command == "store" and args.action == "merge"
-    names = ["others"] if merged else INPUTS
-    given = [getattr(args, name, None) for name in names]
-    files = [
-        str(file) for value in given for file in (value if isinstance(value, list) else [value]) if file is not None
-    ]
-    missing = [file for file in files if file != "-" and not (folder / file).exists()]
-    return f"needs the reader's {', '.join(missing)}" if missing else None
+        return False
+    if needs_a_model(args) or needs_the_ten_data_sets(args):
+        return False
+    return missing_files(args, folder) == []
 
 
 def console_of(page: Path, *languages: str) -> list[str]:
@@ -339,40 +362,62 @@ def output_of(words: list[str], command: str, folder: Path, capsys: pytest.Captu
 WITH_COMMANDS = [page for page in PAGES if console_of(page, "console")]
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
-def test_the_commands_of_a_page(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def folder_of_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with the files that pages name: a table ``nli.csv`` and two runs of lm_eval."""
     for name, value in environment(tmp_path).items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-    rows = [f'premise {i},"hypothesis {i}",{"yes" if i % 2 else "no"}' for i in range(30)]
-    (tmp_path / "nli.csv").write_text("\n".join(["premise,hypothesis,label", *rows]), encoding="utf-8")
+    lines = ["premise,hypothesis,label"]
+    for number in range(0, 30, 2):
+        lines += [f'premise {number},"hypothesis {number}",no', f'premise {number + 1},"hypothesis {number + 1}",yes']
+    (tmp_path / "nli.csv").write_text("\n".join(lines), encoding="utf-8")
     unpack_runs(tmp_path)
-    outputs = outputs_of(page)
+    return tmp_path
+
+
+def check_other_command(command: str, folder: Path) -> None:
+    """Check a command that is not one of StaICC; after ``cd examples/FOLDER``, the files of that folder are there."""
+    measurement = re.fullmatch(r"python (tests/performance/\w+\.py)((?: [\w.,-]+)*)", command)
+    change_of_folder = re.fullmatch(r"cd (examples/[\w./-]+)", command)
+    if measurement is not None:
+        path, arguments = measurement.groups()
+        code = (ROOT / path).read_text(encoding="utf-8")
+        unknown = [word for word in arguments.split() if word.startswith("--") and f'"{word}"' not in code]
+        assert not unknown, f"{path} has no option {unknown}"
+    elif change_of_folder is not None:
+        shutil.copytree(ROOT / change_of_folder[1], folder, dirs_exist_ok=True)
+    else:
+        assert any(re.fullmatch(pattern, command) for pattern in OTHER_COMMANDS), f"unknown command: {command}"
+
+
+def check_shown_output(shown: str, printed: str, command: str) -> None:
+    """Compare an output of a page, of which ``...`` leaves out the beginning or the rest, with what was printed."""
+    text = shown.removesuffix("...\n").removeprefix("...\n")
+    if shown.startswith("...\n"):
+        assert text in printed, f"{command}: the output is\n{printed}"
+    elif shown.endswith("...\n"):
+        assert printed[: len(text)].rstrip() == text.rstrip(), command
+    else:
+        assert printed.rstrip() == text.rstrip(), command
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_the_commands_of_a_page(page: Path, folder_of_a_reader: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They run in the order of the page, as the docstring of this file says, and print what the page shows."""
+    shown_outputs = outputs_of(page)
     for command in console_of(page, "console"):
         words = words_of(command)
         if words is None:
-            if measured := re.fullmatch(r"python (tests/performance/\w+\.py)((?: [\w.,-]+)*)", command):
-                code = (ROOT / measured[1]).read_text(encoding="utf-8")
-                unknown = [word for word in measured[2].split() if word.startswith("--") and f'"{word}"' not in code]
-                assert not unknown, f"{measured[1]} has no option {unknown}"
-                continue
-            if entered := re.fullmatch(r"cd (examples/[\w./-]+)", command):
-                shutil.copytree(ROOT / entered[1], tmp_path, dirs_exist_ok=True)
-                continue
-            assert any(re.fullmatch(pattern, command) for pattern in OTHER_COMMANDS), f"unknown command: {command}"
+            check_other_command(command, folder_of_a_reader)
             continue
         args = parse(words)
-        if args is None or only_parsed(args, tmp_path) is None:
-            out = output_of(words, command, tmp_path, capsys)
-            if (shown := outputs.pop(command, None)) is not None:
-                known = shown.removesuffix("...\n").removeprefix("...\n")
-                if shown.startswith("...\n"):
-                    assert known in out, f"{command}: the output is\n{out}"
-                    continue
-                assert (out if known == shown else out[: len(known)]).rstrip() == known.rstrip()
-    assert not outputs, "the page shows outputs of commands that were not run"
+        is_call_for_help = args is None
+        if is_call_for_help or can_run(args, folder_of_a_reader):
+            printed = output_of(words, command, folder_of_a_reader, capsys)
+            if command in shown_outputs:
+                check_shown_output(shown_outputs.pop(command), printed, command)
+    assert not shown_outputs, "the page shows outputs of commands that were not run"
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language not in ("python", "console")], ids=str)
@@ -397,26 +442,42 @@ def test_other_languages_parse(block: Block) -> None:
 
 def anchors_of(page: Path) -> set[str]:
     """Anchors of a page's heads, as GitHub and MkDocs make them."""
-    text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    heads = re.findall(r"^#+ (.+?)(?: \{#([\w-]+)\})?$", text, flags=re.MULTILINE)
-    return {own or re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head, own in heads}
+    headings = re.findall(r"^#+ (.+?)(?: \{#([\w-]+)\})?$", text_of(page), flags=re.MULTILINE)
+    anchors = set()
+    for heading, given_anchor in headings:
+        words = re.sub(r"[^\w\- ]", "", heading).strip().lower()
+        anchors.add(given_anchor or words.replace(" ", "-"))
+    return anchors
+
+
+def text_of(page: Path) -> str:
+    """Return a page without its code blocks."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_extras_and_commands_of_the_text_are_there(page: Path) -> None:
-    text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text):
+def test_links_of_the_text_lead_to_files_and_headings(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text_of(page)):
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
         assert file.exists(), f"{page.name} has a link to {target}: there is no such file"
         if anchor and file.suffix == ".md":
             assert anchor in anchors_of(file), f"{page.name} has a link to {target}: {file.name} has no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_extras_that_a_page_installs_are_declared(page: Path) -> None:
     declared = (ROOT / "pyproject.toml").read_text("utf-8")
     for extras in re.findall(r"(?:staicc|'\.|\s\.)\[([\w,]+)\]", page.read_text(encoding="utf-8")):
         for extra in extras.split(","):
             is_declared = re.search(rf"^{extra} = \[", declared, re.MULTILINE)
             assert is_declared, f"{page.name} names the extra {extra!r}, which pyproject.toml does not have"
-    for command in re.findall(r"`((?:python -m StaICC|staicc) [^`]+)`", text):
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_within_sentences_can_be_parsed(page: Path) -> None:
+    """A command that ends with ``...`` is not complete, so that only its words are read."""
+    for command in re.findall(r"`((?:python -m StaICC|staicc) [^`]+)`", text_of(page)):
         words = words_of(" ".join(command.split()).removesuffix(" ..."))
         assert words is not None, f"{page.name} has a command that cannot be read: {command}"
         if words and not command.endswith("..."):
@@ -516,28 +577,37 @@ def test_every_public_name_stands_on_an_api_page(built: dict[str, Page]) -> None
             if not own and not passed_on:
                 missing.append(f"{module}.{name}")
     assert missing == []
-    top = set(re.findall(r'href="[^"]+#[^"]+"[^>]*><code>(\w+)</code>', built["api/index.html"].source))
-    assert {*StaICC.__all__} <= top
 
 
 @pytest.mark.slow
-def test_no_other_host_is_asked(site: Path, built: dict[str, Page]) -> None:
-    outside = {
-        f"{name}: {address}"
-        for name, page in built.items()
-        for address in page.fetched
-        if re.match(r"\s*[\"']?(\w+:)?//", address) and not address.startswith("data:")
-    }
-    assert outside == set()
+def test_every_name_of_the_package_is_linked_from_the_first_api_page(built: dict[str, Page]) -> None:
+    linked = set(re.findall(r'href="[^"]+#[^"]+"[^>]*><code>(\w+)</code>', built["api/index.html"].source))
+    assert {*StaICC.__all__} <= linked
+
+
+@pytest.mark.slow
+def test_no_page_fetches_anything_from_another_host(built: dict[str, Page]) -> None:
+    for name, page in built.items():
+        for address in page.fetched:
+            names_a_host = re.match(r"\s*[\"']?(\w+:)?//", address) and not address.startswith("data:")
+            assert not names_a_host, f"{name}: {address}"
+
+
+@pytest.mark.slow
+def test_no_style_sheet_fetches_anything_from_another_host(site: Path) -> None:
     for path in site.rglob("*.css"):
-        addresses = re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", path.read_text("utf-8"))
-        assert [address for address in addresses if re.match(r"(\w+:)?//", address)] == [], path.name
-    # A policy in the page: without it, the theme's script would fetch a renderer for some classes of code blocks, and
-    # stars and versions of a repository.
+        for address in re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", path.read_text("utf-8")):
+            assert not re.match(r"(\w+:)?//", address), f"{path.name}: {address}"
+
+
+@pytest.mark.slow
+def test_no_script_of_a_page_may_fetch_anything_from_another_host(built: dict[str, Page]) -> None:
+    """Without the policy, the theme's script would fetch a renderer of diagrams, and the stars of a repository."""
     policy = "<head>\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'self' "
-    assert [name for name, page in built.items() if policy not in page.source] == []
-    assert [page for page in built.values() if 'class="mermaid"' in page.source] == []
-    assert [page for page in built.values() if 'data-md-component="source"' in page.source] == []
+    for name, page in built.items():
+        assert policy in page.source, name
+        assert 'class="mermaid"' not in page.source, name
+        assert 'data-md-component="source"' not in page.source, name
 
 
 # -- the search, in a browser: users' words lead to guides, names of internals to the API
@@ -616,16 +686,37 @@ def first_hits(site: Path, searches: tuple[str, ...]) -> Iterator[str]:
         server.server_close()
 
 
-@pytest.mark.slow
-def test_searches_find_guides_first(site: Path) -> None:
+@pytest.fixture(scope="module")
+def first_hit_of(site: Path) -> dict[str, str]:
+    """The page that the search of the built site lists first, by what is searched."""
     skip_without_chromium()
     searches = (*SEARCHES, *NAMES, *QUESTIONS)
-    hits = dict(zip(searches, first_hits(site, searches), strict=True))
-    guides = [words for words in SEARCHES if hits[words].endswith(".html") and not hits[words].startswith(INTERNALS)]
-    assert len(guides) >= 32, {words: hits[words] for words in SEARCHES if words not in guides}
-    assert {name: hits[name] for name in NAMES if not hits[name].startswith("api/")} == {}
-    wrong = {words: hits[words] for words, pages in QUESTIONS.items() if hits[words].partition("#")[0] not in pages}
-    assert wrong == {}
+    return dict(zip(searches, first_hits(site, searches), strict=True))
+
+
+@pytest.mark.slow
+def test_most_searches_of_users_find_a_guide_first(first_hit_of: dict[str, str]) -> None:
+    other_pages = {}
+    for words in SEARCHES:
+        hit = first_hit_of[words]
+        if hit.startswith(INTERNALS) or not hit.endswith(".html"):
+            other_pages[words] = hit
+
+    assert len(SEARCHES) - len(other_pages) >= 32, other_pages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_search_for_a_name_finds_the_api_first(name: str, first_hit_of: dict[str, str]) -> None:
+    assert first_hit_of[name].startswith("api/")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_finds_the_page_that_answers_it(question: str, first_hit_of: dict[str, str]) -> None:
+    page, _, _ = first_hit_of[question].partition("#")
+
+    assert page in QUESTIONS[question]
 
 
 @pytest.mark.slow

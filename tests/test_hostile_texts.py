@@ -136,9 +136,12 @@ def test_results_as_text_and_html(results: dict[str, Any], name: str) -> None:
 def test_comparisons(results: dict[str, Any], name: str, form: str) -> None:
     runs = {f"first {HOSTILE}": results[name], f"second {HOSTILE}": results[name], "third": results[name]}
     text = format_comparisons(compare_all(runs)[0], form)
+
     check(text)
-    assert form != "markdown" or "<b>" not in re.sub(r"(`+) .* \1", "", text)  # code is shown as it is
-    assert "input" in text
+    assert "input" in text, "the hostile name is shown"
+    if form == "markdown":
+        text_outside_code = re.sub(r"(`+) .* \1", "", text)  # Markdown shows code as it is
+        assert "<b>" not in text_outside_code
     if form == "latex":
         check_latex(text)
         shown = {f"first {HOSTILE}": results[name], f"second {HOSTILE}": results["own"]}
@@ -187,6 +190,7 @@ def test_representations(own: Dataset, benchmark: Benchmark, tmp_path: Path) -> 
 
 
 def raised() -> Iterator[Any]:
+    """Yield the class of an error, and a call with a hostile name, label, prediction or path that raises it."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=2)
     yield UnknownNameError, lambda: StaICC.Normal(datasets=[HOSTILE])
     yield UnknownNameError, lambda: benchmark(lambda prompt, label_space: 0)[HOSTILE]
@@ -269,25 +273,47 @@ ELSEWHERE = (
 )
 
 
-def test_every_str_repr_logger_and_warning_escapes() -> None:
-    texts, messages = 0, 0
+def nodes_of_the_package() -> Iterator[tuple[str, ast.AST]]:
+    """Yield each node of the syntax trees of the package, with the path of its file."""
     for path, source in SOURCES.items():
-        plain = source.replace("getLogger(name).addFilter", "")  # redacts other packages' records
-        assert path == "safe_text.py" or "getLogger(" not in plain, path
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.FunctionDef) and node.name in ("__str__", "__repr__"):
-                texts += 1
-                text = ast.unparse(node)
-                escaped = re.search(r"\b(one_line|visible|lines|format_\w+|layout|repr)\(|![r]", text)
-                assert escaped or path in (*NUMBERS_ONLY, *ELSEWHERE), f"{path}:{node.lineno}"
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
-                messages += 1
-                for value in ast.walk(node.args[0]):
-                    if isinstance(value, ast.FormattedValue):
-                        safe = value.conversion == ord("r") or ast.unparse(value.value).startswith("one_line(")
-                        assert safe, f"{path}:{node.lineno}"
-    assert texts > 20
-    assert messages >= 4
+            yield path, node
+
+
+def test_every_str_and_repr_calls_a_function_that_escapes() -> None:
+    """But for those of numbers, and those whose text another function has escaped."""
+    methods = 0
+    for path, node in nodes_of_the_package():
+        if isinstance(node, ast.FunctionDef) and node.name in ("__str__", "__repr__"):
+            methods += 1
+            escapes = re.search(r"\b(one_line|visible|lines|format_\w+|layout|repr)\(|![r]", ast.unparse(node))
+            assert escapes or path in (*NUMBERS_ONLY, *ELSEWHERE), f"{path}:{node.lineno}"
+    assert methods > 20, "the search finds no methods"
+
+
+def test_every_value_in_the_message_of_a_warning_is_escaped() -> None:
+    """A message is an f-string; each of its values is written as ``{value!r}`` or ``{one_line(value)}``."""
+    warnings_found = 0
+    for path, node in nodes_of_the_package():
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
+            warnings_found += 1
+            message = node.args[0]
+            for value in ast.walk(message):
+                if isinstance(value, ast.FormattedValue):
+                    is_repr = value.conversion == ord("r")
+                    is_one_line = ast.unparse(value.value).startswith("one_line(")
+                    assert is_repr or is_one_line, f"{path}:{node.lineno}"
+    assert warnings_found >= 4, "the search finds no warnings"
+
+
+def test_loggers_are_made_by_the_function_that_escapes_their_records() -> None:
+    redacts_records_of_other_packages = "getLogger(name).addFilter"
+    files = []
+    for path, source in SOURCES.items():
+        if "getLogger(" in source.replace(redacts_records_of_other_packages, ""):
+            files.append(path)
+
+    assert files == ["safe_text.py"]
 
 
 # -- sanitisers: nothing that a terminal obeys or hides, nothing that a spreadsheet runs, and nothing else changed
@@ -310,6 +336,17 @@ def harmless(character: str) -> bool:
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
+FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
+"""Letters and marks by their category which a terminal shows as nothing."""
+
+
+def has_no_glyph(character: str) -> bool:
+    """Whether a character is a filler, or in a block that Unicode reserves for characters without a glyph."""
+    code = ord(character)
+    is_reserved = 0x2060 <= code < 0x2070 or 0xFFF0 <= code < 0xFFFC or 0xE0000 <= code < 0xE1000
+    return is_reserved or character in FILLERS
+
+
 @given(NASTY)
 @example("".join(map(chr, range(0x110000))))
 def test_what_is_shown_is_harmless(text: str) -> None:
@@ -319,12 +356,9 @@ def test_what_is_shown_is_harmless(text: str) -> None:
 
 @given(NASTY)
 def test_nothing_harmless_changes(text: str) -> None:
-    kept = "".join(letter for letter in text if harmless(letter) and not 0xE0000 <= ord(letter) < 0xE1000)
-    fillers = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
-    kept = "".join(letter for letter in kept if letter not in fillers)
-    kept = "".join(
-        letter for letter in kept if not 0x2060 <= ord(letter) < 0x2070 and not 0xFFF0 <= ord(letter) < 0xFFFC
-    )
+    """Characters without a glyph are no controls by their category, but are escaped as well."""
+    kept = "".join(letter for letter in text if harmless(letter) and not has_no_glyph(letter))
+
     assert visible(kept) == kept
     assert one_line(kept) == kept
 

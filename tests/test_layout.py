@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -23,20 +24,42 @@ def test_cells_line_up() -> None:
     )
 
 
-@given(
-    st.integers(1, 9).flatmap(lambda columns: st.lists(st.lists(CELL, min_size=columns, max_size=columns), min_size=1)),
-    st.lists(NAME, min_size=1, max_size=8),
-    st.integers(40, 120),
-)
-def test_a_table_fits_and_keeps_every_cell(numbers: list[list[str]], names: list[str], width: int) -> None:
-    head, *rows = [[names[place % len(names)], *row] for place, row in enumerate(numbers)]
-    text = layout([TextTable(head, rows)], width)
-    assert max(map(len, text.splitlines())) <= width
-    letters = sorted("".join(cell for row in [head, *rows] for cell in row).replace(" ", "").replace("-", ""))
-    shown = [part.replace(" ", "").replace("-", "") for part in text.split("\n\n")]
-    again = "".join(row[0] for row in [head, *rows]).replace(" ", "").replace("-", "")  # parts repeat the first column
-    expected = sorted([*letters, *(again * (len(shown) - 1))])
-    assert sorted("".join(shown).replace("\n", "")) == expected
+@st.composite
+def rows_with_names(draw: st.DrawFn) -> list[list[str]]:
+    """Rows of one to nine short cells, each after a name that may be longer than a line."""
+    columns = draw(st.integers(1, 9))
+    row = st.builds(lambda name, cells: [name, *cells], NAME, st.lists(CELL, min_size=columns, max_size=columns))
+    return draw(st.lists(row, min_size=1))
+
+
+def letters_of(text: str) -> Counter[str]:
+    """Return how often each character is in a text, without spaces and the hyphens of rules."""
+    counts = Counter(text)
+    for character in " -\n":
+        del counts[character]
+    return counts
+
+
+@given(rows_with_names(), st.integers(40, 120))
+def test_no_line_of_a_table_is_wider_than_the_terminal(rows: list[list[str]], width: int) -> None:
+    text = layout([TextTable(rows[0], rows[1:])], width)
+
+    for line in text.splitlines():
+        assert len(line) <= width
+
+
+@given(rows_with_names(), st.integers(40, 120))
+def test_a_table_shows_every_cell_once_and_its_first_column_in_each_part(rows: list[list[str]], width: int) -> None:
+    """A table that is too wide is shown in parts, one below the other, with blank lines between them."""
+    text = layout([TextTable(rows[0], rows[1:])], width)
+
+    expected: Counter[str] = Counter()
+    for row in rows:
+        expected += letters_of("".join(row))
+    further_parts = text.count("\n\n")
+    for _ in range(further_parts):
+        expected += letters_of("".join(row[0] for row in rows))
+    assert letters_of(text) == expected
 
 
 @pytest.mark.parametrize("width", [40, 41, 80])

@@ -67,17 +67,25 @@ def test_the_table_of_means_has_the_scores_of_the_results() -> None:
         assert row[3:] == [with_interval(result, "accuracy"), *scores]
 
 
+def with_four_decimals(*values: float) -> list[str]:
+    return [f"{value:.4f}" for value in values]
+
+
 def test_the_table_of_accuracies_has_those_of_the_results_and_of_the_baselines() -> None:
     results = [load_normal(name) for name in NORMAL]
-    *rows, mean = table_below("| data set | SmolLM2-135M |")
-    assert [row[0] for row in rows] == list(results[0].details)
+    *rows, last_row = table_below("| data set | SmolLM2-135M |")
+
+    datasets_of_rows = [row[0] for row in rows]
+    assert datasets_of_rows == list(results[0].details)
     for dataset, *shown in rows:
         accuracies = [result.divided[dataset]["accuracy"] for result in results]
         baselines = results[0].details[dataset].baselines["normal"]
-        assert shown == [f"{value:.4f}" for value in (*accuracies, baselines.uniform, baselines.majority)], dataset
-    of_means = results[0].means.baselines["normal"]
-    accuracies = [result.averaged["accuracy"] for result in results]
-    assert mean == ["mean", *(f"{value:.4f}" for value in (*accuracies, of_means.uniform, of_means.majority))]
+        assert shown == with_four_decimals(*accuracies, baselines.uniform, baselines.majority), dataset
+
+    means = [result.averaged["accuracy"] for result in results]
+    baselines_of_means = results[0].means.baselines["normal"]
+    cells = with_four_decimals(*means, baselines_of_means.uniform, baselines_of_means.majority)
+    assert last_row == ["mean", *cells]
 
 
 SCORES_OF_SUITES = {
@@ -143,19 +151,38 @@ def test_a_run_file_is_that_of_its_result(name: str, capsys: pytest.CaptureFixtu
     assert tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8")) == of_result
 
 
-@pytest.mark.parametrize("page", [FOLDER / "README.md", FOLDER.parents[1] / "README.md"], ids=["models", "template"])
-def test_commands_and_links_of_the_pages_are_right(page: Path) -> None:
-    text = page.read_text("utf-8")
-    commands = [line for block in re.findall("```console\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
-    for command in commands:
+BOTH_PAGES = pytest.mark.parametrize(
+    "page", [FOLDER / "README.md", FOLDER.parents[1] / "README.md"], ids=["models", "template"]
+)
+
+
+def commands_of(page: Path) -> list[str]:
+    """Return the lines of the console blocks of a page."""
+    blocks = re.findall("```console\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    return "".join(blocks).splitlines()
+
+
+@BOTH_PAGES
+def test_the_commands_of_the_pages_can_be_parsed(page: Path) -> None:
+    for command in commands_of(page):
         words = words_of(command)
         assert words is not None, command
         if "--config" not in words:  # run files are compared with their results above
             parse(words)
-        named = [word for word in shlex.split(command) if word.endswith((".json", ".toml"))]
-        written = [word for word in named if word.startswith(("again", "submissions/my-team/"))]
-        assert all((page.parent / file).exists() for file in {*named} - {*written}), command
-    for target in re.findall(r"\]\(([^)#\s]+)", text):
+
+
+@BOTH_PAGES
+def test_the_files_that_the_commands_of_the_pages_read_are_there(page: Path) -> None:
+    written_by_the_commands = ("again", "submissions/my-team/")
+    for command in commands_of(page):
+        for word in shlex.split(command):
+            if word.endswith((".json", ".toml")) and not word.startswith(written_by_the_commands):
+                assert (page.parent / word).exists(), f"{command} reads {word}"
+
+
+@BOTH_PAGES
+def test_the_links_of_the_pages_lead_to_files(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), target
 
 

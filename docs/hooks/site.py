@@ -41,9 +41,6 @@ POLICY = (
 )
 """A browser that heeds it asks no other host, whatever the theme's scripts would do."""
 
-THEME_SEARCH = re.compile(r"assets/javascripts/workers/search\.\w+\.min\.js")
-SITE_SEARCH = "assets/search.js"
-
 
 def _names() -> str:
     known = api_pages.modules()
@@ -208,17 +205,10 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Called by MkDocs with a whole page: forbids requests to other hosts, and puts the site's search in."""
-    with_search, replaced = THEME_SEARCH.subn(SITE_SEARCH, output)
-    if replaced == 0:
-        raise PluginError(
-            f"{page.file.src_uri}: the theme's search was not found: expected a script {THEME_SEARCH.pattern}"
-        )
-    return with_search.replace("<head>", f"<head>\n{POLICY}", 1)
+    """Called by MkDocs with a whole page: forbids requests to other hosts."""
+    return output.replace("<head>", f"<head>\n{POLICY}", 1)
 
 
 def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
     """Called by MkDocs with what is no page, such as 404.html."""
-    if not template_name.endswith(".html"):
-        return output
-    return THEME_SEARCH.sub(SITE_SEARCH, output).replace("<head>", f"<head>\n{POLICY}", 1)
+    return output.replace("<head>", f"<head>\n{POLICY}", 1) if template_name.endswith(".html") else output

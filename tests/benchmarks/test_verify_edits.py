@@ -161,21 +161,45 @@ def test_damaged_label_scores_are_refused(text: str) -> None:
         unpack_scores(text, 1)
 
 
-def test_own_metrics_are_not_checkable_without_their_code() -> None:
+def benchmark_with_a_metric() -> StaICC.Normal:
+    """Return a benchmark on one data set with a metric of the user, ``mine``."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=5)
     benchmark[0].add_metric("mine", lambda truth, rows: len(truth) / 7)
+    return benchmark
+
+
+def test_own_metrics_are_not_checkable_without_their_code() -> None:
+    result = benchmark_with_a_metric()(model)
+
+    of_mini, of_run = verify(result)
+
+    assert of_mini.contradicted == of_run.contradicted == ()
+    assert of_mini.unchecked[0].startswith("Divided results / mini / mine: ")
+    assert "mine is the user's own; pass the benchmark" in " ".join(of_run.unchecked)
+
+
+def test_own_metrics_are_recomputed_with_their_code() -> None:
+    benchmark = benchmark_with_a_metric()
     result = benchmark(model)
-    found, common = verify(result)
-    assert found.contradicted == common.contradicted == ()
-    assert found.unchecked[0].startswith("Divided results / mini / mine: ")
-    assert any("mine is the user's own; pass the benchmark" in line for line in common.unchecked), (
-        f"got {common.unchecked}"
-    )
+
     assert status_of(verify(result, benchmark)) == Recomputed()
+
+
+def test_a_changed_value_of_an_own_metric_is_contradicted_with_its_code() -> None:
+    benchmark = benchmark_with_a_metric()
+    result = benchmark(model)
+    result.divided["mini"]["mine"] += 1
+
+    of_mini, _ = verify(result, benchmark)
+
+    (line,) = of_mini.contradicted
+    assert line.startswith("Divided results / mini / mine: saved ")
+
+
+def test_own_metrics_of_a_part_of_a_group_need_their_code() -> None:
     triplet = StaICC.TripletBias(datasets=["mini"], limit=2)
     triplet.post[0].add_metric("mine", lambda truth, rows: 0.5)
-    assert isinstance(status_of(verify(triplet(model))), Unchecked)
-    assert status_of(verify(triplet(model), triplet)) == Recomputed()
-    result.divided["mini"]["mine"] += 1
-    (line,) = verify(result, benchmark)[0].contradicted
-    assert line.startswith("Divided results / mini / mine: saved ")
+    result = triplet(model)
+
+    assert isinstance(status_of(verify(result)), Unchecked)
+    assert status_of(verify(result, triplet)) == Recomputed()

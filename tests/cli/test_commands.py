@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import re
 from collections.abc import Callable
@@ -235,23 +234,35 @@ def test_a_table_of_published_figures_has_each_with_its_warnings(words: str) -> 
         assert left == {}, "cells of no figure"
 
 
-@pytest.mark.parametrize("words", [("--half-width", "0.05"), ("--difference", "0.1")], ids=" ".join)
-def test_a_plan_counts_the_tokens_and_the_cost_of_each_design(words: tuple[str, str]) -> None:
-    plan = printed("plan", *words, "--max-datasets", "10", "--tokens", "10", "2", "--prices", "1", "30")
-    cost_of_query = (10 * 1 + 2 * 30) / 1e6  # 10 tokens of input and 2 of output, prices of a million tokens
+PLANS = pytest.mark.parametrize("aim", [("--half-width", "0.05"), ("--difference", "0.1")], ids=" ".join)
+TOKENS_AND_PRICES = ("--max-datasets", "10", "--tokens", "10", "2", "--prices", "1", "30")
+COST_OF_QUERY = (10 * 1 + 2 * 30) / 1e6
+"""Of 10 tokens of input and 2 of output; the prices are those of a million tokens."""
+
+
+@PLANS
+def test_a_plan_counts_the_queries_the_tokens_and_the_cost_of_each_design(aim: tuple[str, str]) -> None:
+    plan = printed("plan", *aim, *TOKENS_AND_PRICES)
+    for design in plan.document["designs"]:
+        queries = design["datasets"] * design["rows"] * design["draws"] * design["templates"]
+        assert design["queries"] == queries
+        assert design["tokens"] == 10 * queries
+        assert design["output_tokens"] == 2 * queries
+        assert design["cost"] == pytest.approx(COST_OF_QUERY * queries)
+
+
+@PLANS
+def test_a_plan_is_shown_with_a_row_for_each_design(aim: tuple[str, str]) -> None:
+    """Only a plan for a difference has the power of its test."""
+    plan = printed("plan", *aim, *TOKENS_AND_PRICES)
     table, _, _ = plan.blocks
     for row, design in zip(table.rows, plan.document["designs"], strict=True):
         queries = design["queries"]
-        assert design["tokens"] == 10 * queries
-        assert design["output_tokens"] == 2 * queries
-        assert design["cost"] == pytest.approx(cost_of_query * queries)
-
-        sizes = [design[key] for key in ("datasets", "rows", "draws", "templates")]
-        expected_row = [str(size) for size in sizes]
-        expected_row += [f"{math.prod(sizes):,}", f"{12 * queries:,}", f"{design['half_width']:.3f}"]
-        if design["power"] is not None:
+        expected_row = [str(design[size]) for size in ("datasets", "rows", "draws", "templates")]
+        expected_row += [f"{queries:,}", f"{(10 + 2) * queries:,}", f"{design['half_width']:.3f}"]
+        if "--difference" in aim:
             expected_row.append(f"{design['power']:.2f}")
-        expected_row.append(f"{cost_of_query * queries:.2f}")
+        expected_row.append(f"{COST_OF_QUERY * queries:.2f}")
         assert row == expected_row
 
 

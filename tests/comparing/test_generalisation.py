@@ -80,18 +80,29 @@ def result_over(details: list[Any], result: Result) -> Result:
 
 
 def test_every_row_has_all_pairs_of_a_shared_list_and_a_template() -> None:
-    rows, draws, templates = 5, 3, 4
-    experimentor = Generalisation(datasets=["mini"], limit=rows, draws=draws, templates=templates)[0]
+    """Five rows, with three lists of demonstrations in four templates, are 12 conditions and 60 prompts."""
+    experimentor = Generalisation(datasets=["mini"], limit=5, draws=3, templates=4)[0]
 
     conditions = experimentor.conditions()
 
-    assert [len(condition.queries) for condition in conditions] == [rows] * draws * templates
+    assert [len(condition.queries) for condition in conditions] == [5] * 12
     prompts = {query.prompt for condition in conditions for query in condition.queries}
-    assert len(prompts) == rows * draws * templates
-    assert len(set(experimentor.demonstration_lists())) == draws
-    assert len({query.last_label for query in conditions[0].queries}) == 1, "the rows share their demonstrations"
-    first_lines = {condition.queries[0].prompt.split("\n")[0] for condition in conditions[:templates]}
-    assert len(first_lines) > 1, "the first conditions have one list and different templates"
+    assert len(prompts) == 60
+    assert len(set(experimentor.demonstration_lists())) == 3
+
+
+def test_the_rows_of_a_condition_share_their_demonstrations() -> None:
+    first_condition = Generalisation(datasets=["mini"], limit=5, draws=3, templates=4)[0].conditions()[0]
+
+    assert len({query.last_label for query in first_condition.queries}) == 1
+
+
+def test_the_first_conditions_have_one_list_and_different_templates() -> None:
+    conditions = Generalisation(datasets=["mini"], limit=5, draws=3, templates=4)[0].conditions()
+
+    first_lines = {condition.queries[0].prompt.splitlines()[0] for condition in conditions[:4]}
+
+    assert len(first_lines) > 1
 
 
 def prompts_of_last_condition(limit: int | None) -> list[Any]:

@@ -39,23 +39,28 @@ def naive_digest(rows: Rows) -> str:
 
 
 def parse(data: bytes) -> tuple[dict[str, Any], Rows]:
-    """Return the facts and the rows of a file in the format, as its documentation has it."""
-    magic, version, size = struct.unpack("<8sII", data[:16])
+    """Return the facts and the rows of a file in the format, as its documentation has it.
+
+    A file has 16 bytes with the size of the facts, the facts as JSON, the boundaries of the texts as integers of
+    8 bytes, the labels as integers of 4 bytes, and the texts one after the other, row by row.
+    """
+    magic, version, size_of_facts = struct.unpack("<8sII", data[:16])
     assert (magic, version) == (b"\x89StaICC\n", 1)
-    facts = json.loads(data[16 : 16 + size].decode("ascii"))
+    facts = json.loads(data[16 : 16 + size_of_facts].decode("ascii"))
     row_count, columns = facts["rows"], facts["columns"]
-    start = 16 + size
-    assert start % 8 == 0
-    ends = struct.unpack_from(f"<{row_count * columns + 1}Q", data, start)
-    start += 8 * len(ends)
-    labels = struct.unpack_from(f"<{row_count}I", data, start)
-    start += 4 * row_count
-    body = data[start:]
-    assert len(body) == facts["body"] == ends[-1]
-    texts = [body[begin:end].decode() for begin, end in pairwise(ends)]
+
+    start_of_boundaries = 16 + size_of_facts
+    assert start_of_boundaries % 8 == 0
+    boundaries = struct.unpack_from(f"<{row_count * columns + 1}Q", data, start_of_boundaries)
+    start_of_labels = start_of_boundaries + 8 * len(boundaries)
+    labels = struct.unpack_from(f"<{row_count}I", data, start_of_labels)
+    body = data[start_of_labels + 4 * row_count :]
+    assert len(body) == facts["body"] == boundaries[-1]
+
+    texts = iter([body[begin:end].decode() for begin, end in pairwise(boundaries)])
     rows = []
-    for row in range(row_count):
-        rows.append((texts[row * columns : (row + 1) * columns], labels[row]))
+    for label in labels:
+        rows.append(([next(texts) for _ in range(columns)], label))
     return facts, rows
 
 

@@ -24,37 +24,89 @@ def patch(version: str) -> int:
     return int(version.rpartition(".")[2])
 
 
-def samples_of(values: Values, *, version: str = "0.4.13", documents: Sequence[int] | None = None) -> list[Any]:
-    """The samples of a task: one for each filter and document, in the order in which lm_eval logs them."""
+def values_by_filter(values: Values) -> dict[str, dict[str, Sequence[Any]]]:
+    """Return the values of each metric under the name of its filter: ``acc,none`` is the metric acc of none."""
     by_filter: dict[str, dict[str, Sequence[Any]]] = {}
     for name, of_documents in values.items():
         metric, _, filter_name = name.partition(",")
         by_filter.setdefault(filter_name or "none", {})[metric] = of_documents
-    count = len(next(iter(values.values())))
+    return by_filter
+
+
+def number_of_documents(values: Values) -> int:
+    """Return the number of values of each metric."""
+    first_metric = next(iter(values))
+    return len(values[first_metric])
+
+
+def sample_of(doc_id: int, filter_name: str, values: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return the sample of one document and filter, with a value of each metric, as a version of lm_eval logs it."""
+    doc = {"question": f"How many are {doc_id} and {doc_id}?", "choices": ["a", "b"]}
+    target: Any = doc_id % 2
+    sample: dict[str, Any] = {
+        "doc_id": doc_id,
+        "doc": doc,
+        "target": target,
+        "arguments": [["a prompt", " a"], ["a prompt", " b"]],
+        "resps": [[[-1.5, False]], [[-2.5, False]]],
+        "filtered_resps": [[-1.5, False], [-2.5, False]],
+    }
+    if patch(version) >= 3:
+        sample["doc_hash"] = sha(json.dumps(doc, indent=2))
+        sample["prompt_hash"] = sha("a prompt")
+        sample["target_hash"] = sha(str(target))
+        sample["arguments"] = {"gen_args_0": {"arg_0": "a prompt", "arg_1": " a"}}
+        sample["resps"] = [[["-1.5", "False"]], [["-2.5", "False"]]]
+    if patch(version) >= 4:
+        sample["target"] = str(target)
+    if patch(version) >= 7:
+        sample["filter"] = filter_name
+        sample["metrics"] = list(values)
+    return {**sample, **values}
+
+
+def samples_of(values: Values, *, version: str = "0.4.13", documents: Sequence[int] | None = None) -> list[Any]:
+    """Return the samples of a task: one for each filter and document, in the order in which lm_eval logs them."""
+    if documents is None:
+        documents = range(number_of_documents(values))
     samples = []
-    for filter_name, metrics in by_filter.items():
-        for number in range(count):
-            doc_id = number if documents is None else documents[number]
-            doc = {"question": f"How many are {doc_id} and {doc_id}?", "choices": ["a", "b"]}
-            target: Any = doc_id % 2
-            sample: dict[str, Any] = {"doc_id": doc_id, "doc": doc, "target": target}
-            sample["arguments"] = [["a prompt", " a"], ["a prompt", " b"]]
-            sample["resps"] = [[[-1.5, False]], [[-2.5, False]]]
-            sample["filtered_resps"] = [[-1.5, False], [-2.5, False]]
-            if patch(version) >= 3:
-                sample["doc_hash"] = sha(json.dumps(doc, indent=2))
-                sample["prompt_hash"] = sha("a prompt")
-                sample["target_hash"] = sha(str(target))
-                sample["arguments"] = {"gen_args_0": {"arg_0": "a prompt", "arg_1": " a"}}
-                sample["resps"] = [[["-1.5", "False"]], [["-2.5", "False"]]]
-            if patch(version) >= 4:
-                sample["target"] = str(target)
-            if patch(version) >= 7:
-                sample["filter"] = filter_name
-                sample["metrics"] = list(metrics)
-            sample.update({metric: of_documents[number] for metric, of_documents in metrics.items()})
-            samples.append(sample)
+    for filter_name, metrics in values_by_filter(values).items():
+        for number, doc_id in enumerate(documents):
+            values_of_document = {metric: of_documents[number] for metric, of_documents in metrics.items()}
+            samples.append(sample_of(doc_id, filter_name, values_of_document, version))
     return samples
+
+
+def mean_of(values: Sequence[Any]) -> float:
+    """Return the mean of the values of a metric, or NaN if one of them is no number, as lm_eval does."""
+    if all(isinstance(value, (int, float)) for value in values):
+        return math.fsum(values) / len(values)
+    return math.nan
+
+
+def scores_of(task: str, values: Values) -> dict[str, Any]:
+    """Return the scores of a task in a file of results: mean and standard error for each metric and filter."""
+    scores: dict[str, Any] = {"alias": task}
+    for filter_name, metrics in values_by_filter(values).items():
+        for metric, of_documents in metrics.items():
+            scores[f"{metric},{filter_name}"] = mean_of(of_documents)
+            scores[f"{metric}_stderr,{filter_name}"] = 0.01
+    return scores
+
+
+def config_of(task: str, values: Values, aggregation: str | None) -> dict[str, Any]:
+    """Return the configuration of a task in a file of results: its metrics and, if it has them, its filters."""
+    metric_list = []
+    for name in values:
+        metric = {"metric": name.partition(",")[0], "higher_is_better": True}
+        if aggregation is not None:
+            metric["aggregation"] = aggregation
+        metric_list.append(metric)
+    config: dict[str, Any] = {"task": task, "metric_list": metric_list}
+    filters = list(values_by_filter(values))
+    if filters != ["none"]:
+        config["filter_list"] = [{"name": name, "filter": []} for name in filters]
+    return config
 
 
 def results_of(
@@ -66,40 +118,24 @@ def results_of(
     aggregation: str | None = "mean",
     fewshot: int = 0,
 ) -> dict[str, Any]:
-    """The values of a file of results."""
-    results: dict[str, Any] = {}
-    configs: dict[str, Any] = {}
-    for task, values in tasks.items():
-        results[task] = {"alias": task}
-        metric_list = []
-        filters: dict[str, None] = {}
-        for name, of_documents in values.items():
-            metric, _, filter_name = name.partition(",")
-            filters[filter_name or "none"] = None
-            numbers = [value for value in of_documents if isinstance(value, (int, float))]
-            mean = math.fsum(numbers) / len(numbers) if len(numbers) == len(of_documents) else math.nan
-            results[task][f"{metric},{filter_name or 'none'}"] = mean
-            results[task][f"{metric}_stderr,{filter_name or 'none'}"] = 0.01
-            item = {"metric": metric, "higher_is_better": True}
-            if aggregation is not None:
-                item["aggregation"] = aggregation
-            metric_list.append(item)
-        configs[task] = {"task": task, "metric_list": metric_list}
-        if list(filters) != ["none"]:
-            configs[task]["filter_list"] = [{"name": name, "filter": []} for name in filters]
-    count = {task: len(next(iter(values.values()))) for task, values in tasks.items()}
-    made: dict[str, Any] = {"results": results, "configs": configs}
-    made["versions"] = dict.fromkeys(tasks, task_version)
-    made["n-shot"] = dict.fromkeys(tasks, fewshot)
-    made["config"] = {"model": "hf", "model_args": f"pretrained={model},dtype=float32", "gen_kwargs": None}
+    """Return the content of the file of results that a version of lm_eval writes."""
+    results: dict[str, Any] = {
+        "results": {task: scores_of(task, values) for task, values in tasks.items()},
+        "configs": {task: config_of(task, values, aggregation) for task, values in tasks.items()},
+        "versions": dict.fromkeys(tasks, task_version),
+        "n-shot": dict.fromkeys(tasks, fewshot),
+        "config": {"model": "hf", "model_args": f"pretrained={model},dtype=float32", "gen_kwargs": None},
+    }
     if patch(version) >= 3:
-        made["model_name"] = model
-        made["lm_eval_version"] = version
-        made["higher_is_better"] = {
-            task: {name.partition(",")[0]: True for name in values} for task, values in tasks.items()
-        }
-        made["n-samples"] = {task: {"original": 1000, "effective": size} for task, size in count.items()}
-    return made
+        results["model_name"] = model
+        results["lm_eval_version"] = version
+        results["higher_is_better"] = {}
+        results["n-samples"] = {}
+        for task, values in tasks.items():
+            metrics = [name.partition(",")[0] for name in values]
+            results["higher_is_better"][task] = dict.fromkeys(metrics, True)
+            results["n-samples"][task] = {"original": 1000, "effective": number_of_documents(values)}
+    return results
 
 
 def write_evaluation(

@@ -124,27 +124,6 @@ def test_a_score_with_stated_range_and_direction_has_a_p_value(logs_of_points: l
     assert compare(*results.values()).datasets[0].p_value is not None
 
 
-def test_a_score_without_known_range_or_direction_is_untested_until_they_are_stated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths = []
-    for number, model in enumerate(MODELS):
-        samples = [sample(row, float(row % (3 + number)), scorer="points") for row in range(30)]
-        paths.append(str(write_json(tmp_path / f"{number}.json", samples, inspect_header(model, 30))))
-    assert main(["compare", *paths]) == 2
-    assert "--direction higher or lower" in capsys.readouterr().err
-    assert main(["compare", *paths, "--direction", "higher"]) == 0
-    reason = "with read_logs(..., value_range=(low, high)) (--range LOW HIGH)"
-    assert reason in capsys.readouterr().out
-    assert main(["compare", *paths, "--direction", "higher", "--range", "0", "4"]) == 0
-    results = read_logs(*paths, higher_is_better=True)
-    comparison = compare(*results.values())
-    assert comparison.datasets[0].p_value is None
-    assert reason in str(comparison)  # a comparison is saved, so the command writes the same text
-    results = read_logs(*paths, higher_is_better=True, value_range=(0, 4))
-    assert compare(*results.values()).datasets[0].p_value is not None
-
-
 def test_a_failed_run_in_a_folder_is_left_out_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

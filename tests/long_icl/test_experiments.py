@@ -10,6 +10,7 @@ import re
 import tracemalloc
 from collections import Counter
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import pytest
@@ -200,25 +201,49 @@ def test_the_seed_changes_shuffles_and_no_rotation(small_files: Path) -> None:
         assert other_seed.context(f"shuffle {number}") not in first_shuffles
 
 
-@pytest.mark.parametrize(("parts", "shots", "seed"), [(2, 1, 0), (5, 3, 0), (5, 3, 1), (28, 2, 1)])
-def test_every_label_is_in_every_part_once(small_files: Path, parts: int, shots: int, seed: int) -> None:
-    """A Latin square: over all orders of the blocks of labels, each block is in each part of the context once."""
+LATIN_SQUARES = pytest.mark.parametrize(("parts", "shots", "seed"), [(2, 1, 0), (5, 3, 0), (5, 3, 1), (28, 2, 1)])
+"""The position experiment divides the labels into blocks, as many as parts of the context.
+
+Each condition is one order of the blocks. Over all conditions, each block is in each part of the context once.
+"""
+
+
+def labels_of_parts(experimentor: Any, condition: Any, block_sizes: list[int]) -> list[list[str]]:
+    """Return the labels of the demonstrations in each part of a context, of parts with these sizes."""
+    remaining = [label for _, label in demonstrations_in(experimentor.context(condition))]
+    labels = []
+    for size in block_sizes:
+        labels.append(remaining[:size])
+        remaining = remaining[size:]
+    assert remaining == []
+    return labels
+
+
+@LATIN_SQUARES
+def test_blocks_of_labels_have_the_same_size_or_one_more_label(
+    small_files: Path, parts: int, shots: int, seed: int
+) -> None:
     experimentor = experimentor_of(small_files, Experiment("position", (parts,), shots, seed))
-    blocks = blocks_of(experimentor.card.labels, parts, seed)
-    labels_in_block = Counter(blocks.values())
+    labels_in_block = Counter(blocks_of(experimentor.card.labels, parts, seed).values())
+
+    assert len(labels_in_block) == parts
     assert max(labels_in_block.values()) - min(labels_in_block.values()) <= 1
 
-    parts_of_label: dict[str, list[int]] = {}
-    for order, name in enumerate(experimentor.rounds):
-        remaining = [label for _, label in demonstrations_in(experimentor.context(name))]
-        assert Counter(remaining) == dict.fromkeys(experimentor.card.labels, shots)
-        for part in range(parts):
-            block = (part - order) % parts
-            part_size = labels_in_block[block] * shots
-            in_part, remaining = remaining[:part_size], remaining[part_size:]
-            for label in set(in_part):
-                assert in_part.count(label) == shots, f"{label}: not all of its demonstrations are in one part"
-                parts_of_label.setdefault(label, []).append(part)
+
+@LATIN_SQUARES
+def test_every_label_is_in_every_part_once(small_files: Path, parts: int, shots: int, seed: int) -> None:
+    """With all of its demonstrations."""
+    experimentor = experimentor_of(small_files, Experiment("position", (parts,), shots, seed))
+    labels_in_block = Counter(blocks_of(experimentor.card.labels, parts, seed).values())
+
+    parts_of_label: dict[str, list[int]] = {label: [] for label in experimentor.card.labels}
+    for order, condition in enumerate(experimentor.rounds):
+        blocks_in_order = [(part - order) % parts for part in range(parts)]
+        block_sizes = [labels_in_block[block] * shots for block in blocks_in_order]
+        for part, labels in enumerate(labels_of_parts(experimentor, condition, block_sizes)):
+            for label, demonstrations in Counter(labels).items():
+                assert demonstrations == shots, f"{label}: not all of its demonstrations are in one part"
+                parts_of_label[label].append(part)
 
     for label, its_parts in parts_of_label.items():
         assert sorted(its_parts) == [*range(parts)], label
@@ -258,24 +283,38 @@ def test_a_length_with_too_few_demonstrations_of_its_labels_is_padded_only(small
 
 def test_a_copying_model_is_as_good_as_the_share_of_labels_shown_at_any_length(small_files: Path) -> None:
     benchmark = length_benchmark(small_files)
-    experimentor = benchmark[0]
-    labels = {label for _, label in demonstrations_in(experimentor.context("256"))}
-    gold = [item.gold[0] for item in experimentor.test_items]
-    is_shown = [float(label in labels) for label in gold]
-    share_shown = sum(is_shown) / len(gold)
+    shown_labels = {label for _, label in demonstrations_in(benchmark[0].context("256"))}
+    gold = [item.gold[0] for item in benchmark[0].test_items]
+    share_shown = fmean(label in shown_labels for label in gold)
     assert 0 < share_shown < 0.9
 
-    result = benchmark(copies)
+    rows = condition_rows(benchmark(copies))
 
-    for name, row in condition_rows(result).items():
-        demonstrations = experimentor.contexts[name].demonstrations
-        assert row["labels_shown"] == len(labels)
+    for row in rows.values():
         assert row["share_shown"] == pytest.approx(share_shown)
-        assert row["per_shown_label"] == pytest.approx(demonstrations / len(labels))
         assert row["score_shown"] == 1.0
         assert row["score_not_shown"] == 0.0
         assert row["difference"] in (None, 0.0)
         assert row["p_value"] in (None, 1.0)
+
+
+def test_a_row_of_the_length_experiment_has_its_labels_and_demonstrations_of_each(small_files: Path) -> None:
+    benchmark = length_benchmark(small_files)
+    shown_labels = {label for _, label in demonstrations_in(benchmark[0].context("256"))}
+
+    rows = condition_rows(benchmark(copies))
+
+    for name, row in rows.items():
+        demonstrations = benchmark[0].contexts[name].demonstrations
+        assert row["labels_shown"] == len(shown_labels)
+        assert row["per_shown_label"] == pytest.approx(demonstrations / len(shown_labels))
+
+
+def test_more_demonstrations_of_the_same_labels_are_compared_with_padding_of_the_same_length(
+    small_files: Path,
+) -> None:
+    result = length_benchmark(small_files)(copies)
+
     assert result.divided["goemotions"]["experiment"]["compared"]["1K same labels"] == "1K padded"
     assert "1K same labels from 1K padded" in str(result)
 
@@ -1203,32 +1242,39 @@ def test_equal_predictions_with_all_replies_show_no_effect_of_the_position(small
     assert result.divided["goemotions"]["experiment"]["p_value"] == 1.0
 
 
+def right_with_chance(gold: list[str], chance: float, draw: random.Random) -> list[str]:
+    """Return predictions that are right with this chance; a wrong one is another label of the data set."""
+    first_label, second_label = sorted(set(gold))[:2]
+    predictions = []
+    for label in gold:
+        wrong_label = second_label if label == first_label else first_label
+        predictions.append(label if draw.random() < chance else wrong_label)
+    return predictions
+
+
+def without_replies_to_errors(predictions: list[str], gold: list[str], chance: float, draw: random.Random) -> list[str]:
+    """Return the predictions, where each wrong one is replaced with this chance by a reply without a label."""
+    replies = []
+    for prediction, label in zip(predictions, gold, strict=True):
+        is_missing = prediction != label and draw.random() < chance
+        replies.append("?" if is_missing else prediction)
+    return replies
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_one(
     small_files: Path, seed: int
 ) -> None:
-    """Both conditions are right on 70 % of the items; the second has no label in 60 % of its wrong replies."""
+    """Both conditions are right on about 70 % of the items; the second has no label in 60 % of its wrong replies."""
     shots = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
     gold = [item.gold[0] for item in shots[0].test_items]
     draw = random.Random(seed)
+    first = right_with_chance(gold, 0.7, draw)
+    second = right_with_chance(gold, 0.7, draw)
+    second_with_missing = without_replies_to_errors(second, gold, 0.6, draw)
 
-    def predict() -> list[str]:
-        """Right in 70 %; the wrong label is one that the data set has."""
-        label, other_label = sorted(set(gold))[:2]
-        predictions = []
-        for true_label in gold:
-            miss = other_label if true_label == label else label
-            predictions.append(true_label if draw.random() < 0.7 else miss)
-        return predictions
-
-    first, second = predict(), predict()
-    second_with_missing = []
-    for prediction, true_label in zip(second, gold, strict=True):
-        is_missing = prediction != true_label and draw.random() <= 0.6
-        second_with_missing.append("?" if is_missing else prediction)
-
-    with_missing = condition_rows(shots(preentered_prediction=[[*first, *second_with_missing]]))["1 shots"]
     complete = condition_rows(shots(preentered_prediction=[[*first, *second]]))["1 shots"]
+    with_missing = condition_rows(shots(preentered_prediction=[[*first, *second_with_missing]]))["1 shots"]
 
     assert with_missing["difference_low"] <= complete["difference"] <= with_missing["difference_high"]
     assert with_missing["difference_low"] < 0.0

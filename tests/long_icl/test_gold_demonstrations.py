@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import pytest
@@ -39,6 +40,7 @@ WRONG = Tally((LABEL,), (), ())
 
 
 def items(count: int) -> ScoredItems:
+    """Return items that all have the label :data:`LABEL`."""
     return ScoredItems(CARD, [LABEL] * count, list(range(count)))
 
 
@@ -398,29 +400,40 @@ def test_the_noncentral_chi_square_distribution_is_that_of_scipy() -> None:
         assert probability == pytest.approx(expected, abs=1e-9), (x, freedom, noncentrality)
 
 
+def mean_squares(hits: list[list[bool]]) -> tuple[float, float]:
+    """Return the mean squares between orders and of the residuals, for the hits of each order on the same items.
+
+    The residual of a hit is ``hit - mean of its order - mean of its item + mean of all hits``.
+    """
+    orders, items_of_order = len(hits), len(hits[0])
+    order_means = [fmean(hits_of_order) for hits_of_order in hits]
+    item_means = [fmean(hits_of_item) for hits_of_item in zip(*hits, strict=True)]
+    mean = fmean(order_means)
+    sum_between = 0.0
+    sum_of_residuals = 0.0
+    for hits_of_order, order_mean in zip(hits, order_means, strict=True):
+        for hit, item_mean in zip(hits_of_order, item_means, strict=True):
+            sum_between += (order_mean - mean) ** 2
+            sum_of_residuals += (hit - order_mean - item_mean + mean) ** 2
+    return sum_between / (orders - 1), sum_of_residuals / ((orders - 1) * (items_of_order - 1))
+
+
 def test_the_deviation_is_that_of_the_analysis_of_variance() -> None:
     """Three orders with 60 items each, without replication: the variance of orders is (between - residual) / items."""
     draw = random.Random(1)
     hits = [[draw.random() < chance for _ in range(60)] for chance in (0.3, 0.5, 0.9)]
     tallies = {}
-    for order in range(3):
-        tallies[str(order)] = [RIGHT if hit else WRONG for hit in hits[order]]
+    for order, hits_of_order in enumerate(hits):
+        tallies[str(order)] = [RIGHT if hit else WRONG for hit in hits_of_order]
 
     spread = order_spread(items(60), tallies, 0.95)
 
-    order_means = [sum(hits[order]) / 60 for order in range(3)]
-    item_means = [(hits[0][item] + hits[1][item] + hits[2][item]) / 3 for item in range(60)]
-    mean = sum(order_means) / 3
-    between = 60 * sum((order_mean - mean) ** 2 for order_mean in order_means) / (3 - 1)
-    squared_residuals = 0.0
-    for order in range(3):
-        for item in range(60):
-            squared_residuals += (hits[order][item] - order_means[order] - item_means[item] + mean) ** 2
-    residual = squared_residuals / ((3 - 1) * (60 - 1))
-    observed_range = max(order_means) - min(order_means)
+    between, residual = mean_squares(hits)
+    scores = [fmean(hits_of_order) for hits_of_order in hits]
+    observed_range = max(scores) - min(scores)
+    kept_share = spread["deviation"] / spread["observed_deviation"]
     assert spread["deviation"] == pytest.approx(math.sqrt((between - residual) / 60))
     assert spread["observed_range"] == pytest.approx(observed_range)
-    kept_share = spread["deviation"] / spread["observed_deviation"]
     assert spread["range"] == pytest.approx(observed_range * kept_share)
 
 

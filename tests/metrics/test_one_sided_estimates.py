@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations_with_replacement, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,93 +35,131 @@ def upper(contributions: Contributions) -> list[float]:
 
 
 def drawn(seed: int, labels: int, n_rows: int = 30, repeats: int = 2) -> tuple[Sample, list[list[list[float]]]]:
-    """A sample in which every label is true, and the probabilities of two runs."""
+    """Return a sample in which every label is true, and the probabilities of two runs on it.
+
+    A sample has the true label and the row of each query: ``repeats`` queries for each of ``n_rows`` rows.
+    """
     draw = np.random.default_rng(seed)
-    truth = np.concatenate([np.arange(labels), draw.integers(0, labels, n_rows - labels)])
-    sample = Sample(np.repeat(truth, repeats).tolist(), np.repeat(np.arange(n_rows), repeats).tolist(), n_rows, labels)
-    runs = [draw.dirichlet(np.full(labels, size), n_rows * repeats).tolist() for size in (0.5, 1.0)]
-    return sample, runs
+    true_labels = np.concatenate([np.arange(labels), draw.integers(0, labels, n_rows - labels)])
+    rows = np.arange(n_rows)
+    sample = Sample(np.repeat(true_labels, repeats).tolist(), np.repeat(rows, repeats).tolist(), n_rows, labels)
+    sharp_run = draw.dirichlet(np.full(labels, 0.5), n_rows * repeats).tolist()
+    flat_run = draw.dirichlet(np.full(labels, 1.0), n_rows * repeats).tolist()
+    return sample, [sharp_run, flat_run]
 
 
 # -- against the formulas, computed by leaving out rows one by one
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_upper_entropy_is_the_code_length_of_each_row_given_the_others(seed: int) -> None:
-    labels = 2 + seed
-    sample, (run, _) = drawn(seed, labels)
-    probabilities = np.array(run).reshape(30, 2, labels)
+def smoothed_shares(counts: np.ndarray) -> np.ndarray:
+    """Return the shares of labels if each label occurs once more than counted: half a row of two queries."""
+    return (counts + 1.0) / (counts + 1.0).sum()
+
+
+@pytest.mark.parametrize("labels", [2, 3, 4, 5])
+def test_the_upper_entropy_is_the_code_length_of_each_row_given_the_others(labels: int) -> None:
+    """The code length of a row: the sum of -probability * log(mean of the other rows) over its two queries."""
+    sample, (run, _) = drawn(seed=labels, labels=labels)
+
+    contributions = ENTROPY.of_run(sample, run)
+
+    probabilities = np.array(run).reshape(30, 2, labels)  # of 30 rows with two queries each
     expected = []
     for row in range(30):
-        others = np.delete(probabilities, row, axis=0).reshape(-1, labels)
-        means = (others.sum(axis=0) + 1.0) / (len(others) + labels)  # half a row of two queries
-        expected.append(-(probabilities[row] @ np.log(means)).sum() / 60)
-    found = ENTROPY.of_run(sample, run)
-    assert found.upper_rows == pytest.approx(expected)
-    assert found.lower_rows is None  # chance makes the entropy too small, so it is its own lower estimate
+        sum_of_others = np.delete(probabilities, row, axis=0).sum(axis=(0, 1))
+        code_length = -(probabilities[row] @ np.log(smoothed_shares(sum_of_others))).sum()
+        expected.append(code_length / 60)
+    assert contributions.upper_rows == pytest.approx(expected)
+    assert contributions.lower_rows is None  # chance makes the entropy too small, so it is its own lower estimate
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_divergence_has_the_code_length_or_the_entropy_and_the_frequencies_of_other_rows(seed: int) -> None:
-    labels = 2 + seed
-    sample, runs = drawn(seed, labels)
-    truth = np.array(sample.truth).reshape(30, 2)
-    probabilities = [np.array(run).reshape(30, 2, labels) for run in runs]
-    means = [run.mean(axis=(0, 1)) for run in probabilities]
-    frequencies = np.bincount(truth[:, 0]) / 30
-    first = probabilities[0]
+@pytest.mark.parametrize("labels", [2, 3, 4, 5])
+def test_the_divergence_has_the_code_length_or_the_entropy_and_the_frequencies_of_other_rows(labels: int) -> None:
+    """The divergence of predictions p from frequencies f is the cross entropy -p log f minus the entropy -p log p.
+
+    The lower estimate has the code length in place of the entropy, the upper one the entropy itself. Both have the
+    frequencies of the other rows, and what one more row of the label would change in the difference of two runs.
+    """
+    sample, (run, other_run) = drawn(seed=labels, labels=labels)
+
+    contributions, _ = both(DIVERGENCE, sample, run, other_run)
+
+    probabilities = np.array(run).reshape(30, 2, labels)  # of 30 rows with two queries each
+    mean = np.mean(run, axis=0)
+    mean_of_other_run = np.mean(other_run, axis=0)
+    true_labels = np.array(sample.truth).reshape(30, 2)
+    frequencies = np.bincount(sample.truth) / 60
     expected_lower, expected_upper = [], []
     for row in range(30):
-        others = np.delete(first, row, axis=0).reshape(-1, labels)
-        means_of_others = (others.sum(axis=0) + 1.0) / (58 + labels)
-        labels_of_others = np.bincount(np.delete(truth, row, axis=0).ravel(), minlength=labels)
-        frequencies_of_others = (labels_of_others + 1.0) / (58 + labels)
-        label = truth[row, 0]
-        label_term = 2 * (means[1] - means[0])[label] / 2 / frequencies[label]
-        cross_entropy = -(first[row] @ np.log(frequencies_of_others)).sum()
-        expected_lower.append(((first[row] @ np.log(means_of_others)).sum() + cross_entropy + label_term) / 60)
-        expected_upper.append(((first[row] @ np.log(means[0])).sum() + cross_entropy + label_term) / 60)
-    found, _ = both(DIVERGENCE, sample, *runs)
-    assert found.lower_rows == pytest.approx(expected_lower)
-    assert found.upper_rows == pytest.approx(expected_upper)
+        sum_of_others = np.delete(probabilities, row, axis=0).sum(axis=(0, 1))
+        labels_of_others = np.bincount(np.delete(true_labels, row, axis=0).ravel(), minlength=labels)
+        code_length = -(probabilities[row] @ np.log(smoothed_shares(sum_of_others))).sum()
+        entropy = -(probabilities[row] @ np.log(mean)).sum()
+        cross_entropy = -(probabilities[row] @ np.log(smoothed_shares(labels_of_others))).sum()
+        label = true_labels[row, 0]
+        change_of_the_label = (mean_of_other_run - mean)[label] / frequencies[label]
+        expected_lower.append((cross_entropy - code_length + change_of_the_label) / 60)
+        expected_upper.append((cross_entropy - entropy + change_of_the_label) / 60)
+    assert contributions.lower_rows == pytest.approx(expected_lower)
+    assert contributions.upper_rows == pytest.approx(expected_upper)
+
+
+def deviation_of_a_sum(values: np.ndarray) -> float:
+    """Return the standard deviation of a sum, as the variance of its terms times their number."""
+    return math.sqrt(max(0.0, (values**2).sum() - values.sum() ** 2 / max(1, len(values))))
 
 
 def ece_with_signs_of_the_other_half(confidences: np.ndarray, hits: np.ndarray) -> float:
-    """The lower estimate of ECE-1 with one query for each row, by NumPy."""
-    total = 0.0
-    halves = np.arange(len(hits)) % 2
-    bins = np.minimum(9, (confidences * 10 + 1e-9).astype(int))
+    """Return the lower estimate of ECE-1 with one query for each row, by NumPy.
+
+    Rows with even and odd numbers are halves. A bin of one half has the sign of the sum of errors of the same bin in
+    the other half, if that is more than two standard deviations from 0, else the sign of the whole other half.
+    """
     errors = hits - confidences
+    bins = np.minimum(9, (confidences * 10 + 1e-9).astype(int))
+    halves = np.arange(len(hits)) % 2
+    total = 0.0
     for half in (0, 1):
-        elsewhere = np.where(halves == half, 0.0, errors)
-        size = max(1, (halves != half).sum())
-        deviation = math.sqrt(max(0.0, (elsewhere**2).sum() - elsewhere.sum() ** 2 / size))
-        common_sign = 1 if elsewhere.sum() > deviation else -1
+        other_errors = errors[halves != half]
+        other_bins = bins[halves != half]
+        common_sign = 1 if other_errors.sum() > deviation_of_a_sum(other_errors) else -1
         for number in range(10):
-            in_bin = np.where(bins == number, elsewhere, 0.0)
-            deviation = math.sqrt(max(0.0, (in_bin**2).sum() - in_bin.sum() ** 2 / size))
-            sign = np.sign(in_bin.sum()) if abs(in_bin.sum()) > 2 * deviation else common_sign
+            in_other_half = np.where(other_bins == number, other_errors, 0.0)
+            sign = common_sign
+            if abs(in_other_half.sum()) > 2 * deviation_of_a_sum(in_other_half):
+                sign = np.sign(in_other_half.sum())
             total += sign * errors[(halves == half) & (bins == number)].sum()
     return float(total / len(hits))
 
 
+ROWS_OF_FIVE_BINS = st.lists(
+    st.tuples(st.sampled_from([0.55, 0.62, 0.75, 0.88, 0.97]), st.booleans()), min_size=2, max_size=60
+)
+"""Confidence in label 0 and whether it is the true one, for each row."""
+
+
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from([0.55, 0.62, 0.75, 0.88, 0.97]), st.booleans()), min_size=2, max_size=60))
+@given(ROWS_OF_FIVE_BINS)
 def test_the_lower_ece_has_the_signs_of_the_other_half(rows: list[tuple[float, bool]]) -> None:
-    sample = Sample([int(not hit) for _, hit in rows], range(len(rows)), len(rows), 2)
-    found = ECE.of_run(sample, [[confidence, 1 - confidence] for confidence, _ in rows])
+    true_labels = [0 if hit else 1 for _, hit in rows]
+    sample = Sample(true_labels, range(len(rows)), len(rows), 2)
+    contributions = ECE.of_run(sample, [[confidence, 1 - confidence] for confidence, _ in rows])
+
+    lower_ece = math.fsum(lower(contributions))
+
     confidences = np.array([confidence for confidence, _ in rows])
     hits = np.array([float(hit) for _, hit in rows])
-    assert math.fsum(lower(found)) == pytest.approx(ece_with_signs_of_the_other_half(confidences, hits), abs=1e-12)
-    assert math.fsum(lower(found)) <= found.value + 1e-12
-    assert found.upper_rows is None  # chance makes the error too large, so it is its own upper estimate
+    assert lower_ece == pytest.approx(ece_with_signs_of_the_other_half(confidences, hits), abs=1e-12)
+    assert lower_ece <= contributions.value + 1e-12
+    assert contributions.upper_rows is None  # chance makes the error too large, so it is its own upper estimate
 
 
 # -- the expected value, over all samples of few rows
 
 
-def expected_value(outcomes: Sequence[float], sums: Sequence[float]) -> float:
-    return float(np.dot(outcomes, sums))
+def expected_value(chances: Sequence[float], values: Sequence[float]) -> float:
+    """Return the sum of values times their chances."""
+    return float(np.dot(chances, values))
 
 
 @pytest.mark.parametrize("queries", [1, 3])
@@ -134,65 +173,85 @@ def test_the_sign_of_a_bin_is_uncertain_if_one_row_that_the_sample_lacks_could_t
     The error of the bin is 96 times that of a row. It is certain from two standard deviations on, 2 * queries.
     """
     n_rows = 96
-    label = 0
-    distribution = [1 - gap, gap]
-    if not is_right:
-        label = 1  # the first of several equal probabilities is predicted
+    if is_right:
+        true_label = 0
+        distribution = [1 - gap, gap]
+    else:
+        true_label = 1  # the first of several equal probabilities is predicted
         distribution = [gap] * round(1 / gap)
     rows = np.repeat(range(n_rows), queries).tolist()
-    sample = Sample([label] * len(rows), rows, n_rows, len(distribution))
-    found = ECE.of_run(sample, [distribution] * len(rows))
-    assert found.value == pytest.approx(gap)
-    assert bool(found.uncertain_terms) is is_uncertain
+    sample = Sample([true_label] * len(rows), rows, n_rows, len(distribution))
+
+    contributions = ECE.of_run(sample, [distribution] * len(rows))
+
+    assert contributions.value == pytest.approx(gap)
+    assert bool(contributions.uncertain_terms) is is_uncertain
 
 
 @pytest.mark.parametrize("share", [0.5, 0.2, 0.05])
 @pytest.mark.parametrize("labels", [2, 3])
 def test_the_expected_estimates_of_the_entropy_are_on_both_sides_of_the_true_one(share: float, labels: int) -> None:
     """Exact, over all samples of five rows with certain predictions."""
-    population = [1 - share] + [share / (labels - 1)] * (labels - 1)
-    true_entropy = -sum(p * math.log(p) for p in population)
+    chance_of_label = [1 - share] + [share / (labels - 1)] * (labels - 1)
+    true_entropy = -sum(chance * math.log(chance) for chance in chance_of_label)
+    certain_of_label = np.eye(labels)
+
     chances, lowers, uppers = [], [], []
     for predicted in product(range(labels), repeat=5):
-        found = ENTROPY.of_run(Sample([0] * 5, range(5), 5, labels), np.eye(labels)[list(predicted)].tolist())
-        chances.append(math.prod(population[label] for label in predicted))
-        lowers.append(math.fsum(lower(found)))
-        uppers.append(math.fsum(upper(found)))
+        run = certain_of_label[list(predicted)].tolist()
+        contributions = ENTROPY.of_run(Sample([0] * 5, range(5), 5, labels), run)
+        chances.append(math.prod(chance_of_label[label] for label in predicted))
+        lowers.append(math.fsum(lower(contributions)))
+        uppers.append(math.fsum(upper(contributions)))
+
     assert expected_value(chances, lowers) < true_entropy < expected_value(chances, uppers)
 
 
 @pytest.mark.parametrize("accuracies", [(0.55, 0.95), (0.4, 0.6), (0.7, 0.9), (0.9, 0.3)])
 def test_the_expected_estimates_of_ece_are_on_both_sides_of_the_true_one(accuracies: tuple[float, float]) -> None:
-    """Exact, over all samples of four rows from two bins of equal size, with confidences of 0.55 and 0.95."""
-    confidences = (0.55, 0.95)
-    true_ece = sum(abs(right - sure) for right, sure in zip(accuracies, confidences, strict=True)) / 2
+    """Exact, over all samples of four rows, half of them with a confidence of 0.55 and half with one of 0.95."""
+    unsure, sure = accuracies
+    true_ece = (abs(unsure - 0.55) + abs(sure - 0.95)) / 2
+    # A row has its confidence in label 0, and 0 as the true label if it is right. The chances of a row sum to 1.
+    chance_of_row = {
+        (0.55, 0): 0.5 * unsure,
+        (0.55, 1): 0.5 * (1 - unsure),
+        (0.95, 0): 0.5 * sure,
+        (0.95, 1): 0.5 * (1 - sure),
+    }
+
     chances, lowers, uppers = [], [], []
-    for rows in product(product((0, 1), (False, True)), repeat=4):
-        runs = [[confidences[number], 1 - confidences[number]] for number, _ in rows]
-        found = ECE.of_run(Sample([int(not hit) for _, hit in rows], range(4), 4, 2), runs)
-        chances.append(math.prod(0.5 * (accuracies[b] if hit else 1 - accuracies[b]) for b, hit in rows))
-        lowers.append(math.fsum(lower(found)))
-        uppers.append(math.fsum(upper(found)))
+    for rows in product(chance_of_row, repeat=4):
+        run = [[confidence, 1 - confidence] for confidence, _ in rows]
+        true_labels = [true_label for _, true_label in rows]
+        contributions = ECE.of_run(Sample(true_labels, range(4), 4, 2), run)
+        chances.append(math.prod(chance_of_row[row] for row in rows))
+        lowers.append(math.fsum(lower(contributions)))
+        uppers.append(math.fsum(upper(contributions)))
+
     assert expected_value(chances, lowers) <= true_ece + 1e-12
     assert expected_value(chances, uppers) >= true_ece - 1e-12
 
 
 def test_the_expected_estimates_of_a_difference_of_divergences_are_on_both_sides_of_the_true_one() -> None:
-    """On 100 rows with a label that is true in 1 of 20, over 1,000 samples."""
+    """On 100 rows with a label that is true in 1 of 20, over 1,000 samples; the second run has a divergence of 0."""
     draw = np.random.default_rng(3)
     frequencies, mean = np.array([0.55, 0.4, 0.05]), np.array([0.3, 0.5, 0.2])
     true_difference = float(mean @ np.log(mean / frequencies))
+    certain_of_label = np.eye(3)
+
     lowers, uppers = [], []
     for _ in range(1000):
-        truth = draw.choice(3, 100, p=frequencies)
-        if len(set(truth)) < 3:
+        true_labels = draw.choice(3, 100, p=frequencies)
+        if len(set(true_labels)) < 3:
             continue
-        certain = np.eye(3)[draw.choice(3, 100, p=mean)].tolist()
-        found = of_pair(
-            both(DIVERGENCE, Sample(truth.tolist(), range(100), 100, 3), certain, [frequencies.tolist()] * 100)
-        )
-        lowers.append(math.fsum(found.tested_steps))
-        uppers.append(-math.fsum(found.negated.tested_steps))
+        sample = Sample(true_labels.tolist(), range(100), 100, 3)
+        certain_run = certain_of_label[draw.choice(3, 100, p=mean)].tolist()
+        run_without_divergence = [frequencies.tolist()] * 100
+        difference = of_pair(both(DIVERGENCE, sample, certain_run, run_without_divergence))
+        lowers.append(math.fsum(difference.tested_steps))
+        uppers.append(-math.fsum(difference.negated.tested_steps))
+
     assert np.mean(lowers) < true_difference < np.mean(uppers)
 
 
@@ -202,20 +261,32 @@ def test_the_expected_estimates_of_a_difference_of_divergences_are_on_both_sides
 @pytest.mark.parametrize("key", ["expected_calibration_error_1", "entropy", "DL div."])
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), labels=st.integers(2, 4))
-def test_p_value_and_interval_agree_and_do_not_depend_on_the_order_of_the_runs(
-    key: str, seed: int, labels: int
-) -> None:
-    sample, runs = drawn(seed, labels)
-    found = of_pair(both(STATISTICS[key], sample, *runs))
-    swapped = of_pair(both(STATISTICS[key], sample, runs[1], runs[0]))
-    p_value = paired.p_value(found)
-    assert p_value == pytest.approx(paired.p_value(swapped), rel=1e-6)
-    assert p_value == pytest.approx(paired.p_value(found.negated), rel=1e-6)
-    interval = paired.difference_interval(found)
+def test_the_p_value_does_not_depend_on_the_order_of_the_runs(key: str, seed: int, labels: int) -> None:
+    sample, (first_run, second_run) = drawn(seed, labels)
+
+    difference = of_pair(both(STATISTICS[key], sample, first_run, second_run))
+    difference_of_swapped_runs = of_pair(both(STATISTICS[key], sample, second_run, first_run))
+
+    p_value = paired.p_value(difference)
+    assert p_value == pytest.approx(paired.p_value(difference_of_swapped_runs), rel=1e-6)
+    assert p_value == pytest.approx(paired.p_value(difference.negated), rel=1e-6)
+
+
+@pytest.mark.parametrize("key", ["expected_calibration_error_1", "entropy", "DL div."])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), labels=st.integers(2, 4))
+def test_the_interval_lacks_zero_if_the_difference_is_significant(key: str, seed: int, labels: int) -> None:
+    """Bounds within 1e-5 of zero are left out: there, rounding decides."""
+    sample, (first_run, second_run) = drawn(seed, labels)
+    difference = of_pair(both(STATISTICS[key], sample, first_run, second_run))
+
+    interval = paired.difference_interval(difference)
+
     assert interval is not None
-    assert interval.low <= found.difference <= interval.high
+    assert interval.low <= difference.difference <= interval.high
     if min(abs(interval.low), abs(interval.high)) > 1e-5:
-        assert (p_value <= 0.05) == (not interval.low < 0.0 < interval.high)
+        has_zero = interval.low < 0.0 < interval.high
+        assert (paired.p_value(difference) <= 0.05) is not has_zero
 
 
 @pytest.mark.parametrize("key", ["expected_calibration_error_1", "entropy", "DL div."])
@@ -249,18 +320,24 @@ def test_equal_calibration_errors_of_noise_are_called_different_in_at_most_one_o
     one with a sign of its own for each bin, from the other half of the rows, in more than one of twenty.
     """
     draw = np.random.default_rng(11)
-    called = 0
+    significant_samples = 0
     for _ in range(150):
+        # Ten labels: label 0 has the largest probability, and label 1 is true where label 0 is wrong.
         confidences = draw.choice([0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95], 400)
-        right = draw.random(400) < confidences
-        rest = (1 - confidences) / 9
-        # Ten labels; the confidence of label 0 is the largest probability, and another label is true if it is wrong.
-        run = np.column_stack([confidences, *[rest] * 9]).tolist()
-        sample = Sample(np.where(right, 0, 1).tolist(), range(400), 400, 10)
-        sure = np.eye(10)[sample.truth].tolist()
-        found = of_pair(both(ECE, sample, run, sure))
-        called += paired.too_few_rows(found) is None and paired.p_value(found) <= 0.05
-    assert called <= 14  # 0.05 has more with a probability of 0.01
+        is_right = draw.random(400) < confidences
+        sample = Sample(np.where(is_right, 0, 1).tolist(), range(400), 400, 10)
+        calibrated_run = np.repeat((1 - confidences)[:, np.newaxis] / 9, 10, axis=1)
+        calibrated_run[:, 0] = confidences
+        always_right_run = np.eye(10)[sample.truth]
+        if is_significant(ECE, sample, calibrated_run.tolist(), always_right_run.tolist()):
+            significant_samples += 1
+    assert significant_samples <= 14  # a test of size 0.05 has more with a probability of 0.01
+
+
+def is_significant(statistic: Any, sample: Sample, first_run: Any, second_run: Any) -> bool:
+    """Return whether two runs on one sample are called different at the level 0.05."""
+    difference = of_pair(both(statistic, sample, first_run, second_run))
+    return paired.too_few_rows(difference) is None and paired.p_value(difference) <= 0.05
 
 
 @pytest.mark.parametrize(("rows", "wrong"), [(100, 0.05), (128, 0.1), (100, 0.2), (256, 0.05)])
@@ -269,22 +346,22 @@ def test_equal_calibration_errors_of_rare_errors_are_called_different_in_at_most
 ) -> None:
     """The exact size: confidence 1 or 1 - 2 * wrong, so that both errors are the share of wrong rows.
 
-    What a sample says depends on the number of wrong rows in each half.
+    What a sample says depends on the number of wrong rows in each half, which are the even and the odd rows.
     """
-    half = rows // 2
-    likely = stats.binom.ppf([1e-5, 1 - 1e-5], half, wrong).astype(int)
+    rows_of_half = rows // 2
+    fewest, most = stats.binom.ppf([1e-5, 1 - 1e-5], rows_of_half, wrong).astype(int)
+    sure_run = [[1.0, 0.0]] * rows
+    unsure_run = [[1 - 2 * wrong, 2 * wrong]] * rows
     size = 0.0
-    for first, second in product(range(likely[0], likely[1] + 1), repeat=2):
-        if first > second:  # the same p-value as with the halves exchanged
-            continue
-        truth = [0] * rows
-        truth[0 : 2 * first : 2] = [1] * first
-        truth[1 : 2 * second : 2] = [1] * second
-        runs = [[[1.0, 0.0]] * rows, [[1 - 2 * wrong, 2 * wrong]] * rows]
-        found = of_pair(both(ECE, Sample(truth, range(rows), rows, 2), *runs))
-        if paired.too_few_rows(found) is None and paired.p_value(found) <= 0.05:
-            chance = stats.binom.pmf(first, half, wrong) * stats.binom.pmf(second, half, wrong)
-            size += float(chance if first == second else 2 * chance)
+    for wrong_in_first, wrong_in_second in combinations_with_replacement(range(fewest, most + 1), 2):
+        true_labels = [0] * rows
+        true_labels[0 : 2 * wrong_in_first : 2] = [1] * wrong_in_first
+        true_labels[1 : 2 * wrong_in_second : 2] = [1] * wrong_in_second
+        if is_significant(ECE, Sample(true_labels, range(rows), rows, 2), sure_run, unsure_run):
+            chances = stats.binom.pmf([wrong_in_first, wrong_in_second], rows_of_half, wrong)
+            size += math.prod(chances)
+            if wrong_in_first != wrong_in_second:
+                size += math.prod(chances)  # the halves exchanged, which have the same p-value
     assert 0.01 < size <= 0.055
 
 
@@ -298,44 +375,64 @@ def test_equal_entropies_near_the_uniform_distribution_are_called_different_in_a
 
     A mean that is by chance more even than the true one has a larger entropy and hardly any variance.
     """
-    likely = stats.binom.ppf([1e-4, 1 - 1e-4], rows, share).astype(int)
+    fewest, most = stats.binom.ppf([1e-4, 1 - 1e-4], rows, share).astype(int)
+    sample = Sample([0] * rows, range(rows), rows, 2)
+    constant_run = [[share, 1 - share]] * rows
     size = 0.0
-    for first in range(likely[0], likely[1] + 1):
-        runs = [[[share, 1 - share]] * rows, [[1.0, 0.0]] * first + [[0.0, 1.0]] * (rows - first)]
-        found = of_pair(both(ENTROPY, Sample([0] * rows, range(rows), rows, 2), *runs))
-        if paired.too_few_rows(found) is None and paired.p_value(found) <= 0.05:
-            size += float(stats.binom.pmf(first, rows, share))
+    for first_label_rows in range(fewest, most + 1):
+        certain_run = [[1.0, 0.0]] * first_label_rows + [[0.0, 1.0]] * (rows - first_label_rows)
+        if is_significant(ENTROPY, sample, constant_run, certain_run):
+            size += float(stats.binom.pmf(first_label_rows, rows, share))
     assert least <= size <= 0.045
 
 
 def test_a_mean_that_is_uniform_by_chance_does_not_show_a_larger_entropy() -> None:
     """All its code lengths are log(2), so that they have no variance."""
-    certain = [[1.0, 0.0], [0.0, 1.0]] * 64
     sample = Sample([0] * 128, range(128), 128, 2)
-    near = of_pair(both(ENTROPY, sample, certain, [[0.55, 0.45]] * 128))
-    far = of_pair(both(ENTROPY, sample, certain, [[0.65, 0.35]] * 128))
-    assert paired.upper_p_value(near) > 0.05
-    assert paired.upper_p_value(far) < 0.025
+    uniform_by_chance = [[1.0, 0.0], [0.0, 1.0]] * 64
+    nearly_uniform = [[0.55, 0.45]] * 128
+    less_uniform = [[0.65, 0.35]] * 128
+
+    from_nearly_uniform = of_pair(both(ENTROPY, sample, uniform_by_chance, nearly_uniform))
+    from_less_uniform = of_pair(both(ENTROPY, sample, uniform_by_chance, less_uniform))
+
+    assert paired.upper_p_value(from_nearly_uniform) > 0.05
+    assert paired.upper_p_value(from_less_uniform) < 0.025
 
 
 def test_the_alternatives_are_code_lengths_of_means_up_to_two_standard_errors_less_even() -> None:
     """For two labels and certain predictions, the standard error is that of a share."""
     sample = Sample([0] * 100, range(100), 100, 2)
-    found = ENTROPY.of_run(sample, [[1.0, 0.0]] * 60 + [[0.0, 1.0]] * 40)
-    means = [0.6 + errors * math.sqrt(0.6 * 0.4 / 100) for errors in (0.5, 1.0, 1.5, 2.0)]
-    expected = [[-math.log(mean) / 100] * 60 + [-math.log(1 - mean) / 100] * 40 for mean in means]
-    assert [list(rows) for rows in found.lower_alternatives] == [pytest.approx(rows) for rows in expected]
-    assert ENTROPY.of_run(sample, [[0.6, 0.4]] * 100).lower_alternatives == ()  # its mean has no error
+    standard_error = math.sqrt(0.6 * 0.4 / 100)
+    expected = []
+    for standard_errors in (0.5, 1.0, 1.5, 2.0):
+        mean = 0.6 + standard_errors * standard_error
+        expected.append([-math.log(mean) / 100] * 60 + [-math.log(1 - mean) / 100] * 40)
+
+    contributions = ENTROPY.of_run(sample, [[1.0, 0.0]] * 60 + [[0.0, 1.0]] * 40)
+
+    assert np.array(contributions.lower_alternatives) == pytest.approx(np.array(expected))
+
+
+def test_a_mean_without_error_has_no_alternatives() -> None:
+    sample = Sample([0] * 100, range(100), 100, 2)
+    equal_predictions = [[0.6, 0.4]] * 100
+
+    assert ENTROPY.of_run(sample, equal_predictions).lower_alternatives == ()
 
 
 @pytest.mark.parametrize("key", ["expected_calibration_error_1", "entropy", "DL div."])
 def test_a_run_with_each_query_twice_does_not_differ(key: str) -> None:
-    sample, (run, _) = drawn(4, 3, n_rows=40, repeats=1)
-    twice = Sample(np.repeat(sample.truth, 2).tolist(), np.repeat(sample.rows, 2).tolist(), 40, 3)
+    statistic = STATISTICS[key]
+    sample, (run, _) = drawn(seed=4, labels=3, n_rows=40, repeats=1)
+    sample_twice = Sample(np.repeat(sample.truth, 2).tolist(), np.repeat(sample.rows, 2).tolist(), 40, 3)
     run_twice = np.repeat(run, 2, axis=0).tolist()
-    first = STATISTICS[key].of_run(sample, run, OtherRun(twice, run_twice))
-    second = STATISTICS[key].of_run(twice, run_twice, OtherRun(sample, run))
-    found = of_pair((first, second))
-    assert found.difference == pytest.approx(0.0, abs=1e-12)
-    assert found.tested_steps == pytest.approx(of_pair(both(STATISTICS[key], sample, run, run)).tested_steps)
-    assert paired.p_value(found) == 1.0
+
+    once = statistic.of_run(sample, run, OtherRun(sample_twice, run_twice))
+    twice = statistic.of_run(sample_twice, run_twice, OtherRun(sample, run))
+    difference = of_pair((once, twice))
+
+    assert difference.difference == pytest.approx(0.0, abs=1e-12)
+    difference_from_itself = of_pair(both(statistic, sample, run, run))
+    assert difference.tested_steps == pytest.approx(difference_from_itself.tested_steps)
+    assert paired.p_value(difference) == 1.0

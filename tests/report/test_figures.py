@@ -39,37 +39,62 @@ PIXELS = [(0.0, 0.0), (1.0, 1.0)]
 
 
 class Drawn:
-    """What the SVG of a panel shows, in the units of its axes, read from its tick labels and its coordinates."""
+    """What the SVG of a panel shows, in the units of its axes, read from its tick labels and its coordinates.
+
+    Attributes:
+        title: The first text.
+        names: The names of rows, left of the panel.
+        points: Both coordinates and the tip of each mark.
+        lines: The ends of each line without dashes; only their first coordinates are in units of the axis.
+    """
 
     def __init__(self, panel: Panel) -> None:
         root = ElementTree.fromstring(panel_svg(panel))
-        texts = [(float(one.get("x", 0)), float(one.get("y", 0)), one.text or "", one) for one in root.iter("text")]
-        across = [(x, float(text)) for x, _, text, one in texts if one.get("text-anchor") == "middle" and number(text)]
-        up = [(y - 4, float(text)) for _, y, text, one in texts if one.get("text-anchor") == "end" and number(text)]
-        ends = [(x, y, 7.5 * len(text)) for x, y, text, one in texts if one.get("text-anchor") == "end"]
-        assert all(x >= width for x, _, width in ends), "a name is cut off"
-        assert all(abs(y - below) > 14 for (_, y, _), (_, below, _) in pairwise(ends)), "names overlap"
-        self.names = [text for _, _, text, one in texts if one.get("text-anchor") == "end" and not number(text)]
-        self.title = texts[0][2]
+        texts = list(root.iter("text"))
+        below = [text for text in texts if text.get("text-anchor") == "middle"]
+        left = [text for text in texts if text.get("text-anchor") == "end"]
+        assert_legible(left)
+        self.title = texts[0].text
+        self.names = [text.text for text in left if not is_number(text)]
+
+        # The baseline of a text is 4 pixels below the tick that it names.
+        x_ticks = [(coordinate(text, "x"), float(text.text or "")) for text in below if is_number(text)]
+        y_ticks = [(coordinate(text, "y") - 4, float(text.text or "")) for text in left if is_number(text)]
         self.points: list[tuple[float, float, str]] = []
-        self.lines: list[list[tuple[float, float]]] = []
-        for one in root.iter():
-            if one.get("class", "").startswith("fill-") and one.get("transform"):
-                x, y, _ = re.findall(r"[\d.-]+", one.get("transform", ""))
-                tip = one.find("title")
+        for mark in root.iterfind(".//*[@transform]"):
+            if mark.get("class", "").startswith("fill-"):
+                x, y, _ = re.findall(r"[\d.-]+", mark.get("transform", ""))
+                tip = mark.findtext("title")
                 assert tip is not None
-                self.points.append((scaled(float(x), across or PIXELS), scaled(float(y), up or PIXELS), tip.text or ""))
-            if re.fullmatch(r"stroke-series-\d", one.get("class", "")) and not one.get("stroke-dasharray"):
-                pairs = (pair.split() for pair in one.get("d", "")[1:].split("L"))
-                self.lines.append([(scaled(float(x), across or PIXELS), float(y)) for x, y in pairs])
+                self.points.append((scaled(float(x), x_ticks or PIXELS), scaled(float(y), y_ticks or PIXELS), tip))
+        self.lines: list[list[tuple[float, float]]] = []
+        for path in root.iter():
+            is_series = re.fullmatch(r"stroke-series-\d", path.get("class", "")) is not None
+            if is_series and not path.get("stroke-dasharray"):
+                ends = re.findall(r"([\d.-]+) ([\d.-]+)", path.get("d", ""))
+                self.lines.append([(scaled(float(x), x_ticks or PIXELS), float(y)) for x, y in ends])
 
     def tips(self) -> list[float]:
+        """Return the number at the end of each tip."""
         return [float(tip.rsplit(": ", 1)[1]) for _, _, tip in self.points]
 
 
-def number(text: str) -> bool:
+def coordinate(text: ElementTree.Element, axis: str) -> float:
+    """Return the pixel of a text on the axis ``x`` or ``y``."""
+    return float(text.get(axis, 0))
+
+
+def assert_legible(left: Sequence[ElementTree.Element]) -> None:
+    """Assert that no text left of a panel is cut off or overlaps the next one; a letter has at most 7.5 pixels."""
+    for text in left:
+        assert coordinate(text, "x") >= 7.5 * len(text.text or ""), f"{text.text} is cut off"
+    for text, next_text in pairwise(left):
+        assert abs(coordinate(text, "y") - coordinate(next_text, "y")) > 14, f"{text.text} overlaps {next_text.text}"
+
+
+def is_number(text: ElementTree.Element) -> bool:
     """Return whether a text is a number, as those of ticks."""
-    return re.fullmatch(r"[\d.]+", text) is not None
+    return re.fullmatch(r"[\d.]+", text.text or "") is not None
 
 
 def scaled(pixel: float, ticks: Sequence[tuple[float, float]]) -> float:

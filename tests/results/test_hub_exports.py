@@ -54,34 +54,50 @@ def test_all_ten_data_sets_have_an_id_of_the_hub() -> None:
 
 def test_the_library_of_the_hub_parses_the_evaluation_results(of_trec: Result) -> None:
     exported = eval_results([of_trec], source_url="https://example.org/report.html")
-    text = "".join(eval_results_yaml(exported.entries))
-    read = yaml.safe_load(text)
+    read = yaml.safe_load("".join(eval_results_yaml(exported.entries)))
+
     (entry,) = hub.parse_eval_result_entries(read)
+
     assert (entry.dataset_id, entry.task_id) == ("CogComp/trec", "default")
     assert entry.value == of_trec.divided["TREC"]["accuracy"]
     assert entry.date == of_trec.provenance.predictors[0].finished
     assert entry.source_url == "https://example.org/report.html"
+    assert hub.eval_result_entries_to_yaml([entry]) == read, "nothing is lost on the way"
+
+
+def test_the_notes_of_an_evaluation_result_have_its_interval_and_split(of_trec: Result) -> None:
+    (entry,) = eval_results([of_trec]).entries
+
     interval = of_trec.details["TREC"].intervals["accuracy"]
-    assert f"95 % interval {interval.low:.4f} to {interval.high:.4f}" in entry.notes
-    assert "split train+test" in entry.notes
-    assert "PARTIAL" not in entry.notes
-    assert hub.eval_result_entries_to_yaml([entry]) == read  # nothing is lost on the way
+    assert f"95 % interval {interval.low:.4f} to {interval.high:.4f}" in entry["notes"]
+    assert "split train+test" in entry["notes"]
+    assert "PARTIAL" not in entry["notes"]
 
 
 def test_the_library_of_the_hub_parses_the_model_index(of_trec: Result) -> None:
     (model,) = model_index([of_trec])
-    assert model["name"] == "org/model: 'a' # b"
+
     name, evaluations = repocard.model_index_to_eval_results([model])
-    assert name == model["name"]
-    accuracies = [item for item in evaluations if item.metric_type == "accuracy" and item.dataset_name == "TREC"]
-    assert len(accuracies) == 1
-    assert accuracies[0].dataset_type == "CogComp/trec"
-    assert accuracies[0].dataset_split == "train+test"
-    assert accuracies[0].dataset_args["identity"] == of_trec.model
-    rewritten = repocard.eval_results_to_model_index(name, evaluations)
-    scores = [metric["value"] for evaluation in rewritten[0]["results"] for metric in evaluation["metrics"]]
-    expected = [metric["value"] for evaluation in model["results"] for metric in evaluation["metrics"]]
-    assert sorted(scores) == sorted(expected)
+
+    assert name == model["name"] == "org/model: 'a' # b"
+    (accuracy,) = [item for item in evaluations if item.metric_type == "accuracy" and item.dataset_name == "TREC"]
+    assert accuracy.dataset_type == "CogComp/trec"
+    assert accuracy.dataset_split == "train+test"
+    assert accuracy.dataset_args["identity"] == of_trec.model
+
+
+def test_the_library_of_the_hub_keeps_all_scores_of_the_model_index(of_trec: Result) -> None:
+    (model,) = model_index([of_trec])
+
+    name, evaluations = repocard.model_index_to_eval_results([model])
+    (rewritten,) = repocard.eval_results_to_model_index(name, evaluations)
+
+    assert scores_in(rewritten) == scores_in(model)
+
+
+def scores_in(model: Any) -> list[float]:
+    """Return the sorted scores of all evaluations of a model in a model index."""
+    return sorted(metric["value"] for evaluation in model["results"] for metric in evaluation["metrics"])
 
 
 def test_two_models_of_one_name_have_an_entry_each() -> None:
