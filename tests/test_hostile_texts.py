@@ -175,12 +175,18 @@ def test_reports(results: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.posix  # the characters of the file name
 def test_representations(own: Dataset, benchmark: Benchmark, tmp_path: Path) -> None:
     experimentor = benchmark[0]
-    group = StaICC.TripletBias(datasets=[own])
-    path = tmp_path / WITHOUT_SURROGATE.replace("/", " ")
-    with PredictionStore(path) as store:
-        parts = experimentor.prompt_former, experimentor.calibration_set(), experimentor.test_set()
-        for thing in (benchmark, experimentor, group, own, *parts, store):
-            check(repr(thing))
+    check(repr(own))
+    check(repr(benchmark))
+    check(repr(experimentor))
+    check(repr(experimentor.prompt_former))
+    check(repr(experimentor.calibration_set()))
+    check(repr(experimentor.test_set()))
+    check(repr(StaICC.TripletBias(datasets=[own])))
+    with PredictionStore(tmp_path / WITHOUT_SURROGATE.replace("/", " ")) as store:
+        check(repr(store))
+
+
+def test_the_message_about_a_data_set_that_is_not_there(benchmark: Benchmark) -> None:
     with pytest.raises(IndexError, match="there is no data set 7; this benchmark has 1: ") as caught:
         benchmark[7]
     check(str(caught.value))
@@ -436,16 +442,21 @@ def test_numbers_stay_numbers(number: float) -> None:
 
 @given(st.lists(st.tuples(NASTY, NUMBERS, st.lists(NASTY)), min_size=1))
 @example([("a\rb", 1, []), ("\n", -0.5, ["\r"])])
-def test_csv_files_hold_no_formula(drawn: list[tuple[object, ...]]) -> None:
-    records = [dict(zip(("=key", "value", "list"), row, strict=True)) for row in drawn]
+def test_csv_files_hold_no_formula(drawn: list[tuple[str, float, list[str]]]) -> None:
+    """A cell that begins as a formula is a number, which stays as it is; the numbers of the records are kept."""
+    records = [{"=key": key, "value": value, "list": texts} for key, value, texts in drawn]
+
     text = "".join(csv_lines(iter(records)))
+
     assert text == visible(text)
-    rows = list(csv.reader(io.StringIO(text, newline="")))
-    assert rows[0] == ["'=key", "value", "list"]
-    for row, record in zip(rows[1:], records, strict=True):
-        value = record["value"]
-        assert (int if isinstance(value, int) else float)(row[1]) == value
-        assert not row[0].startswith(FORMULA) or row[0] == record["=key"]
+    headings, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert headings == ["'=key", "value", "list"]
+    for row, record in zip(rows, records, strict=True):
+        key_cell, value_cell, _ = row
+        type_of_value = type(record["value"])
+        assert type_of_value(value_cell) == record["value"]
+        if key_cell.startswith(FORMULA):
+            assert key_cell == record["=key"]
 
 
 def test_csv_files_hold_no_control_characters() -> None:

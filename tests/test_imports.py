@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FunctionType, GenericAlias
 from typing import NamedTuple
@@ -80,26 +80,30 @@ def name_of(path: Path) -> str:
 
 
 def imports_of(path: Path) -> Iterator[Import]:
-    """Walk the module and tell each import and when it happens."""
+    """Yield each import statement of a file, with when it is executed."""
+    module = ast.parse(path.read_text("utf-8"))
+    for statement in imports_of_nodes(module.body, "load"):
+        assert not statement.module.startswith("."), f"{path}:{statement.line}: a relative import"
+        yield statement
 
-    def walk(node: ast.AST, when: str) -> Iterator[Import]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Import):
-                yield from (Import(alias.name, (), when, child.lineno) for alias in child.names)
-            elif isinstance(child, ast.ImportFrom):
-                assert child.level == 0, f"{path}:{child.lineno}: a relative import"
-                yield Import(child.module or "", tuple(alias.name for alias in child.names), when, child.lineno)
-            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-                yield from walk(child, "call" if when == "load" else when)
-            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-                for part in child.body:
-                    yield from walk(ast.Module([part], []), "types")
-                for part in child.orelse:
-                    yield from walk(ast.Module([part], []), when)
-            elif not isinstance(child, ast.expr):
-                yield from walk(child, when)
 
-    yield from walk(ast.parse(path.read_text("utf-8")), "load")
+def imports_of_nodes(nodes: Iterable[ast.AST], when: str) -> Iterator[Import]:
+    """Yield the import statements of syntax trees which are executed at this time, or later within functions."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, (), when, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            yield Import("." * node.level + (node.module or ""), names, when, node.lineno)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            when_called = "call" if when == "load" else when
+            yield from imports_of_nodes(ast.iter_child_nodes(node), when_called)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from imports_of_nodes(node.body, "types")
+            yield from imports_of_nodes(node.orelse, when)
+        elif not isinstance(node, ast.expr):
+            yield from imports_of_nodes(ast.iter_child_nodes(node), when)
 
 
 def room_of(module: str) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -21,14 +22,24 @@ from StaICC.cli import main
 from StaICC.inference.store import PredictionStore
 
 PROGRAM = [sys.executable, str(HERE / "durability_run.py"), "cli"]
-WAYS = {
-    "one by one": ("durability_kernels:Deterministic:0.02", 1, ["--chunk-size", "32"]),
-    "two processes, in batches": ("durability_kernels:Batching:0.04", 32, ["--chunk-size", "16", "--workers", "2"]),
-}
-"""Ways to run: the model, how many predictions an interrupt may lose, and options.
 
-A model is a class with the seconds of each call. The file to which it writes its calls is appended: MODEL:FILE.
-"""
+
+class Way(NamedTuple):
+    """A way to run a model, which is a class with the seconds of each call."""
+
+    model: str
+    """The name of the file to which it writes its calls is appended, as in MODEL:FILE."""
+    options: list[str]
+    most_lost: int
+    """How many predictions an interrupt may lose."""
+
+
+WAYS = {
+    "one by one": Way("durability_kernels:Deterministic:0.02", ["--chunk-size", "32"], most_lost=1),
+    "two processes, in batches": Way(
+        "durability_kernels:Batching:0.04", ["--chunk-size", "16", "--workers", "2"], most_lost=32
+    ),
+}
 
 
 def wait_for_calls(path: Path, number: int) -> None:
@@ -37,6 +48,14 @@ def wait_for_calls(path: Path, number: int) -> None:
     while len(calls_of(path)) < number:
         assert time.monotonic() < end, "the run does not get going"
         time.sleep(0.01)
+
+
+def check_that_few_predictions_are_lost(store: Path, calls: Path, most_lost: int) -> None:
+    """Check that a store has the prediction of each call but the last ones."""
+    asked = len(calls_of(calls))
+    stored = predictions_in(store)
+    assert stored > 0
+    assert asked - most_lost <= stored <= asked
 
 
 def predictions_in(path: Path) -> int:
@@ -71,42 +90,48 @@ def with_option(words: list[str], option: str, value: object) -> list[str]:
     return [*words[:index], str(value), *words[index + 1 :]]
 
 
+def in_this_process_without_waiting(command: list[str], model: str, calls: Path) -> list[str]:
+    """Return a command without workers, which start from a program only, and with a model whose calls take no time."""
+    class_of_model, _, _ = model.rpartition(":")
+    words = [word for word in command if word not in ("--workers", "2")]
+    return with_option(words, "--model", f"{class_of_model}:0:{calls}")
+
+
 @pytest.mark.posix
 @pytest.mark.parametrize("way", WAYS)
 def test_an_interrupt_ends_soon_and_keeps_what_is_done(way, tmp_path):
-    model, most_lost, settings = WAYS[way]
+    model, options, most_lost = WAYS[way]
     store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *settings]
+    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *options]
     process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
     wait_for_calls(calls, 40)
+
     seconds = interrupt(process, group=way == "one by one")
+
     assert seconds < 2
     assert (tmp_path / "stdout").read_text() == ""
-    asked = len(calls_of(calls))
-    assert 0 < predictions_in(store) <= asked
-    assert predictions_in(store) >= asked - most_lost
+    check_that_few_predictions_are_lost(store, calls, most_lost)
 
 
 @pytest.mark.posix
 @pytest.mark.parametrize("way", WAYS)
 def test_the_command_that_an_interrupt_says_completes_the_run(way, tmp_path):
     """It evaluates only what is not stored, and its result is that of a run without an interrupt."""
-    model, _, settings = WAYS[way]
-    store, calls, result = (tmp_path / name for name in ("run.sqlite", "calls", "result.json"))
-    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--json", str(result), *settings]
+    model, options, _ = WAYS[way]
+    store, calls, result = tmp_path / "run.sqlite", tmp_path / "calls", tmp_path / "result.json"
+    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--json", str(result), *options]
     process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
     wait_for_calls(calls, 40)
     interrupt(process, group=way == "one by one")
-    asked, stored = len(calls_of(calls)), predictions_in(store)
+    asked_before, stored = len(calls_of(calls)), predictions_in(store)
 
-    words = command_to_continue((tmp_path / "stderr").read_text(), store)
-    words = [word for word in words if word not in ("--workers", "2")]  # workers start from a program only
-    class_of_model = model.rpartition(":")[0]
-    words = with_option(words, "--model", f"{class_of_model}:0:{calls}")  # the same model, without waiting
-    assert main([*words, "--no-recheck"]) == 0
-    assert len(calls_of(calls)) - asked == QUERIES - stored, "calls of the command that continues"
+    command = command_to_continue((tmp_path / "stderr").read_text(), store)
+    command = in_this_process_without_waiting(command, model, calls)
+    assert main([*command, "--no-recheck"]) == 0
 
-    uninterrupted = with_option(words, "--json", tmp_path / "whole.json")
+    asked = len(calls_of(calls)) - asked_before
+    assert asked == QUERIES - stored
+    uninterrupted = with_option(command, "--json", tmp_path / "whole.json")
     uninterrupted = with_option(uninterrupted, "--store", tmp_path / "other.sqlite")
     assert main(uninterrupted) == 0
     assert result_of(result) == result_of(tmp_path / "whole.json")
@@ -130,22 +155,21 @@ def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_scheduler_or_a_closed_terminal_ends_a_run_as_an_interrupt_does(way, name, status, tmp_path):
-    model, most_lost, settings = WAYS[way]
+    model, options, most_lost = WAYS[way]
     store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *settings]
+    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *options]
     arguments += ["--model", f"{model}:{calls}"]
     process = start([*PROGRAM, *arguments], tmp_path)
     wait_for_calls(calls, 40)
+
     os.killpg(process.pid, getattr(signal, name))  # all processes of a job, or of a terminal
     os.killpg(process.pid, getattr(signal, name))  # some schedulers send it twice
+
     assert process.wait(30) == status, (tmp_path / "stderr").read_text()
     wait_until_empty(process.pid)
-
     command = command_to_continue((tmp_path / "stderr").read_text(), store, reason=f"ended by {name}")
     assert command == arguments
-    asked = len(calls_of(calls))
-    assert 0 < predictions_in(store) <= asked
-    assert predictions_in(store) >= asked - most_lost
+    check_that_few_predictions_are_lost(store, calls, most_lost)
 
 
 @pytest.mark.posix

@@ -161,12 +161,8 @@ def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def main() -> None:
-    sys.path.append(str(Path(__file__).parents[2]))
-    given = json.load(sys.stdin)
-    release = given["release"] is not None
-    if release:
-        sys.path.insert(0, given["release"])
+def names_of_workflows(torch_is_needed: bool) -> dict[str, Any]:
+    """Return what code of a workflow may use without importing it."""
     helpers = (collections.Counter, sha, printed, probabilities, logits, last_label, many, FirstRows)
     names: dict[str, Any] = {helper.__name__: helper for helper in helpers}
     names |= {"json": json, "math": math, "functools": functools}
@@ -176,33 +172,52 @@ def main() -> None:
         import numpy
 
         names["np"] = numpy
-    if given["torch"]:
+    if torch_is_needed:
         import torch
 
         names["torch"] = torch
         names["model"], names["tokenizer"] = make_model()
+    return names
+
+
+def run_in_a_fork(code: str, names: dict[str, Any]) -> Any:
+    """Return what one workflow shows, or an error of its own where its process ends without a word."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        with os.fdopen(writing, "w") as stream:
+            json.dump(run(code, dict(names)), stream)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        text = stream.read()
+    os.waitpid(child, 0)
+    if text == "":
+        return {"raises": {"error": ["the process ended"], "message": ""}}
+    return json.loads(text)
+
+
+def main() -> None:
+    """Read workflows from standard input, and print what they show."""
+    sys.path.append(str(Path(__file__).parents[2]))
+    given = json.load(sys.stdin)
+    is_release = given["release"] is not None
+    if is_release:
+        sys.path.insert(0, given["release"])
+    names = names_of_workflows(given["torch"])
     with contextlib.redirect_stdout(io.StringIO()):
-        use_small_data(release)
-    found = {}
-    prepared: dict[str, dict[str, Any]] = {"": names}
+        use_small_data(is_release)
+
+    names_after: dict[str, dict[str, Any]] = {"": names}  # by the code of a setup, which is run once
+    shown = {}
     for name, setup, code in given["workflows"]:
-        if setup not in prepared:
-            prepared[setup] = dict(names)
+        if setup not in names_after:
+            names_after[setup] = dict(names)
             with contextlib.redirect_stdout(io.StringIO()):
-                exec(setup, prepared[setup])
-        reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(reading)
-            with os.fdopen(writing, "w") as stream:
-                json.dump(run(code, dict(prepared[setup])), stream)
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading) as stream:
-            text = stream.read()
-        os.waitpid(child, 0)
-        found[name] = json.loads(text) if text else {"raises": {"error": ["the process ended"], "message": ""}}
-    json.dump(found, sys.stdout)
+                exec(setup, names_after[setup])
+        shown[name] = run_in_a_fork(code, names_after[setup])
+    json.dump(shown, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -321,8 +321,6 @@ KINDS = {
 
 def _values(name: str, kind: Kind) -> list[Workflow]:
     """The scores of a kind of predictions, its outputs, and those that are given instead of a function."""
-    head = f"def f(prompt, label_space):\n    n = len(label_space)\n    return {kind.code}\n"
-    released = SETUP.replace("Normal()", "Normal(metrics='0.1.1')")
     scores = "show('scores', experimentor.auto_run(f)[0])"
     outputs = (
         "found = experimentor.auto_run(f, return_outputs=True)[2]\n"
@@ -332,19 +330,25 @@ def _values(name: str, kind: Kind) -> list[Workflow]:
         "rows = [f(prompt, experimentor.get_label_space()) for prompt in experimentor.prompt_set()]\n"
         "show('scores', experimentor.auto_run(preentered_prediction=rows)[0])"
     )
-    entries = (kind.scores, kind.outputs, kind.scores if kind.given is None else kind.given)
+    entry_of_given = kind.scores if kind.given is None else kind.given
     return [
-        Workflow(
-            f"{name}: {what}",
-            head + code,
-            entry,
-            "" if entry in ("fixed", "errors", "number-types") else released + head + code,
-            setup=SETUP,
-        )
-        for what, code, entry in zip(
-            ("scores", "outputs", "given predictions"), (scores, outputs, given), entries, strict=True
-        )
+        _with_predictions(kind, f"{name}: scores", scores, kind.scores),
+        _with_predictions(kind, f"{name}: outputs", outputs, kind.outputs),
+        _with_predictions(kind, f"{name}: given predictions", given, entry_of_given),
     ]
+
+
+def _with_predictions(kind: Kind, name: str, code: str, entry: str) -> Workflow:
+    """The workflow of code that calls ``f``, which returns this kind of predictions.
+
+    What to write instead has the metrics of the release; there is nothing to write for what was mended.
+    """
+    definition = f"def f(prompt, label_space):\n    n = len(label_space)\n    return {kind.code}\n"
+    with_metrics_of_release = SETUP.replace("Normal()", "Normal(metrics='0.1.1')")
+    new = with_metrics_of_release + definition + code
+    if entry in ("fixed", "errors", "number-types"):
+        new = ""
+    return Workflow(name, definition + code, entry, new, setup=SETUP)
 
 
 VALUES = [
