@@ -379,11 +379,11 @@ def own_data_under_the_name_of_a_built_in_data_set(documents: Documents) -> Any:
 
 
 def other_rows_under_the_name_of_a_built_in_data_set(documents: Documents) -> Any:
-    rows = [(f"food {n}", "food") for n in range(40)] + [("rain", "weather"), ("train", "travel")] * 20
+    rows = [(f"food {number}", "food") for number in range(40)]
+    rows += [("rain", "weather"), ("train", "travel")] * 20
     easy = Dataset.from_rows(rows, name="easy", label_space=["food", "travel", "weather"])
-    return saved_values(
-        StaICC.Normal(datasets=[Dataset(dataclasses.replace(easy.card, name="mini"), easy.table)])(label)
-    )
+    called_mini = Dataset(dataclasses.replace(easy.card, name="mini"), easy.table)
+    return saved_values(StaICC.Normal(datasets=[called_mini])(label))
 
 
 def benchmark_that_calls_itself_normal(documents: Documents) -> Any:
