@@ -198,8 +198,9 @@ def test_k_nn_may_share_the_demonstrations_of_the_first_query() -> None:
 
     assert result.timing["training_prompts"] == 3 * 5
     assert len(predictions_of(result)) == 6
+    shared = demonstrations_of_first_query()
     for prompt in kernel.ran:
-        assert prompt.startswith(demonstrations_of_first_query())
+        assert prompt.startswith(shared)
 
 
 def test_k_nn_by_default_has_the_demonstrations_of_each_query() -> None:
