@@ -15,7 +15,7 @@ import re
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -195,24 +195,40 @@ def test_the_message_about_a_data_set_that_is_not_there(benchmark: Benchmark) ->
 # -- errors, warnings and log
 
 
-def raised() -> Iterator[Any]:
-    """Yield the class of an error, and a call with a hostile name, label, prediction or path that raises it."""
-    benchmark = StaICC.Normal(datasets=["mini"], limit=2)
-    yield UnknownNameError, lambda: StaICC.Normal(datasets=[HOSTILE])
-    yield UnknownNameError, lambda: benchmark(lambda prompt, label_space: 0)[HOSTILE]
-    yield ArgumentError, lambda: StaICC.load_kernel(HOSTILE)
-    yield OutputError, lambda: benchmark(lambda prompt, label_space: HOSTILE)
-    yield OutputError, lambda: benchmark(lambda prompt, label_space: {}[HOSTILE])
-    yield (SchemaError, OSError, ValueError), lambda: StaICC.load(f"/tmp/{WITHOUT_SURROGATE}")
-    yield ArgumentError, lambda: benchmark(lambda prompt, label_space: 0, store=f"/nowhere/{WITHOUT_SURROGATE}")
-    yield StaICCError, lambda: Dataset.from_file(f"/nowhere/{WITHOUT_SURROGATE}.csv", texts="a", label="b")
-    yield ArgumentError, lambda: Dataset.from_rows([("a", HOSTILE)] * 9, name="a", label_space=["a", "b"])
-    yield ArgumentError, lambda: Dataset.from_rows([("a", 0)], name=HOSTILE, label_space=["a", "a"])
+def run_of(model: Any, **settings: Any) -> Any:
+    """Return the result of a model on two queries."""
+    return StaICC.Normal(datasets=["mini"], limit=2)(model, **settings)
 
 
-@pytest.mark.parametrize(("kind", "call"), list(raised()))
-def test_messages_of_errors(kind: Any, call: Any) -> None:
-    with pytest.raises(kind) as caught:
+def first_label(prompt: str, label_space: list[str]) -> int:
+    return 0
+
+
+PATH = f"/nowhere/{WITHOUT_SURROGATE}"
+CALLS: dict[str, tuple[Any, Callable[[], Any]]] = {
+    "name of a data set": (UnknownNameError, lambda: StaICC.Normal(datasets=[HOSTILE])),
+    "key of a result": (UnknownNameError, lambda: run_of(first_label)[HOSTILE]),
+    "name of a model": (ArgumentError, lambda: StaICC.load_kernel(HOSTILE)),
+    "prediction": (OutputError, lambda: run_of(lambda prompt, label_space: HOSTILE)),
+    "message of an error of a model": (OutputError, lambda: run_of(lambda prompt, label_space: {}[HOSTILE])),
+    "path of a result": ((SchemaError, OSError, ValueError), lambda: StaICC.load(PATH)),
+    "path of a store": (ArgumentError, lambda: run_of(first_label, store=PATH)),
+    "path of a data file": (StaICCError, lambda: Dataset.from_file(f"{PATH}.csv", texts="a", label="b")),
+    "label of a row": (
+        ArgumentError,
+        lambda: Dataset.from_rows([("a", HOSTILE)] * 9, name="a", label_space=["a", "b"]),
+    ),
+    "name of own data": (
+        ArgumentError,
+        lambda: Dataset.from_rows([("a", 0)], name=HOSTILE, label_space=["a", "a"]),
+    ),
+}
+"""Errors and the calls that raise them, by what is hostile in the call."""
+
+
+@pytest.mark.parametrize(("error", "call"), CALLS.values(), ids=CALLS)
+def test_messages_of_errors_are_escaped(error: Any, call: Callable[[], Any]) -> None:
+    with pytest.raises(error) as caught:
         call()
     assert not RAW.search(str(caught.value))
 
