@@ -153,13 +153,15 @@ def words_of(command: str) -> list[str] | None:
     lexer.whitespace_split = True
     lexer.commenters = ""
     words = list(lexer)
-    lost = [word for word in words if set(word) == {";"}]
-    assert not lost, f"a shell ends the command at ';': quote the name of the model in {command!r}"
-    while words and re.match(r"[A-Z_]+=", words[0]):
+    for word in words:
+        assert set(word) != {";"}, f"a shell ends the command at ';': quote the name of the model in {command!r}"
+    while words and re.match(r"[A-Z_]+=", words[0]):  # a variable of the environment
         del words[0]
     if words[:3] == ["python", "-m", "StaICC"]:
         return words[3:]
-    return words[1:] if words[:1] == ["staicc"] else None
+    if words[:1] == ["staicc"]:
+        return words[1:]
+    return None
 
 
 def program_of(block: Block) -> str:

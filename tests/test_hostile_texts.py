@@ -15,7 +15,7 @@ import re
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -175,12 +175,18 @@ def test_reports(results: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.posix  # the characters of the file name
 def test_representations(own: Dataset, benchmark: Benchmark, tmp_path: Path) -> None:
     experimentor = benchmark[0]
-    group = StaICC.TripletBias(datasets=[own])
-    path = tmp_path / WITHOUT_SURROGATE.replace("/", " ")
-    with PredictionStore(path) as store:
-        parts = experimentor.prompt_former, experimentor.calibration_set(), experimentor.test_set()
-        for thing in (benchmark, experimentor, group, own, *parts, store):
-            check(repr(thing))
+    check(repr(own))
+    check(repr(benchmark))
+    check(repr(experimentor))
+    check(repr(experimentor.prompt_former))
+    check(repr(experimentor.calibration_set()))
+    check(repr(experimentor.test_set()))
+    check(repr(StaICC.TripletBias(datasets=[own])))
+    with PredictionStore(tmp_path / WITHOUT_SURROGATE.replace("/", " ")) as store:
+        check(repr(store))
+
+
+def test_the_message_about_a_data_set_that_is_not_there(benchmark: Benchmark) -> None:
     with pytest.raises(IndexError, match="there is no data set 7; this benchmark has 1: ") as caught:
         benchmark[7]
     check(str(caught.value))
@@ -189,24 +195,40 @@ def test_representations(own: Dataset, benchmark: Benchmark, tmp_path: Path) -> 
 # -- errors, warnings and log
 
 
-def raised() -> Iterator[Any]:
-    """Yield the class of an error, and a call with a hostile name, label, prediction or path that raises it."""
-    benchmark = StaICC.Normal(datasets=["mini"], limit=2)
-    yield UnknownNameError, lambda: StaICC.Normal(datasets=[HOSTILE])
-    yield UnknownNameError, lambda: benchmark(lambda prompt, label_space: 0)[HOSTILE]
-    yield ArgumentError, lambda: StaICC.load_kernel(HOSTILE)
-    yield OutputError, lambda: benchmark(lambda prompt, label_space: HOSTILE)
-    yield OutputError, lambda: benchmark(lambda prompt, label_space: {}[HOSTILE])
-    yield (SchemaError, OSError, ValueError), lambda: StaICC.load(f"/tmp/{WITHOUT_SURROGATE}")
-    yield ArgumentError, lambda: benchmark(lambda prompt, label_space: 0, store=f"/nowhere/{WITHOUT_SURROGATE}")
-    yield StaICCError, lambda: Dataset.from_file(f"/nowhere/{WITHOUT_SURROGATE}.csv", texts="a", label="b")
-    yield ArgumentError, lambda: Dataset.from_rows([("a", HOSTILE)] * 9, name="a", label_space=["a", "b"])
-    yield ArgumentError, lambda: Dataset.from_rows([("a", 0)], name=HOSTILE, label_space=["a", "a"])
+def run_of(model: Any, **settings: Any) -> Any:
+    """Return the result of a model on two queries."""
+    return StaICC.Normal(datasets=["mini"], limit=2)(model, **settings)
 
 
-@pytest.mark.parametrize(("kind", "call"), list(raised()))
-def test_messages_of_errors(kind: Any, call: Any) -> None:
-    with pytest.raises(kind) as caught:
+def first_label(prompt: str, label_space: list[str]) -> int:
+    return 0
+
+
+PATH = f"/nowhere/{WITHOUT_SURROGATE}"
+CALLS: dict[str, tuple[Any, Callable[[], Any]]] = {
+    "name of a data set": (UnknownNameError, lambda: StaICC.Normal(datasets=[HOSTILE])),
+    "key of a result": (UnknownNameError, lambda: run_of(first_label)[HOSTILE]),
+    "name of a model": (ArgumentError, lambda: StaICC.load_kernel(HOSTILE)),
+    "prediction": (OutputError, lambda: run_of(lambda prompt, label_space: HOSTILE)),
+    "message of an error of a model": (OutputError, lambda: run_of(lambda prompt, label_space: {}[HOSTILE])),
+    "path of a result": ((SchemaError, OSError, ValueError), lambda: StaICC.load(PATH)),
+    "path of a store": (ArgumentError, lambda: run_of(first_label, store=PATH)),
+    "path of a data file": (StaICCError, lambda: Dataset.from_file(f"{PATH}.csv", texts="a", label="b")),
+    "label of a row": (
+        ArgumentError,
+        lambda: Dataset.from_rows([("a", HOSTILE)] * 9, name="a", label_space=["a", "b"]),
+    ),
+    "name of own data": (
+        ArgumentError,
+        lambda: Dataset.from_rows([("a", 0)], name=HOSTILE, label_space=["a", "a"]),
+    ),
+}
+"""Errors and the calls that raise them, by what is hostile in the call."""
+
+
+@pytest.mark.parametrize(("error", "call"), CALLS.values(), ids=CALLS)
+def test_messages_of_errors_are_escaped(error: Any, call: Callable[[], Any]) -> None:
+    with pytest.raises(error) as caught:
         call()
     assert not RAW.search(str(caught.value))
 
@@ -436,16 +458,21 @@ def test_numbers_stay_numbers(number: float) -> None:
 
 @given(st.lists(st.tuples(NASTY, NUMBERS, st.lists(NASTY)), min_size=1))
 @example([("a\rb", 1, []), ("\n", -0.5, ["\r"])])
-def test_csv_files_hold_no_formula(drawn: list[tuple[object, ...]]) -> None:
-    records = [dict(zip(("=key", "value", "list"), row, strict=True)) for row in drawn]
+def test_csv_files_hold_no_formula(drawn: list[tuple[str, float, list[str]]]) -> None:
+    """A cell that begins as a formula is a number, which stays as it is; the numbers of the records are kept."""
+    records = [{"=key": key, "value": value, "list": texts} for key, value, texts in drawn]
+
     text = "".join(csv_lines(iter(records)))
+
     assert text == visible(text)
-    rows = list(csv.reader(io.StringIO(text, newline="")))
-    assert rows[0] == ["'=key", "value", "list"]
-    for row, record in zip(rows[1:], records, strict=True):
-        value = record["value"]
-        assert (int if isinstance(value, int) else float)(row[1]) == value
-        assert not row[0].startswith(FORMULA) or row[0] == record["=key"]
+    headings, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert headings == ["'=key", "value", "list"]
+    for row, record in zip(rows, records, strict=True):
+        key_cell, value_cell, _ = row
+        type_of_value = type(record["value"])
+        assert type_of_value(value_cell) == record["value"]
+        if key_cell.startswith(FORMULA):
+            assert key_cell == record["=key"]
 
 
 def test_csv_files_hold_no_control_characters() -> None:

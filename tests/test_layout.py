@@ -88,22 +88,52 @@ class _Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
-def test_colour_and_wrapping_are_for_terminals(no_color: str, coloured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+TITLE, LONG_TEXT, SIGNATURE = Line("title", "title"), Line("word " * 20), Line("c" * 90, "code")
+
+
+@pytest.fixture
+def narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
+    """A terminal with 40 columns and colours."""
     monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("NO_COLOR", "")
     monkeypatch.setenv("TERM", "xterm")
-    blocks = [Line("title", "title"), Line("word " * 20 + "\x1b[31m"), Line("c" * 90, "code")]
-    terminal, file = _Terminal(), io.StringIO()
-    print_blocks(blocks, terminal)
-    print_blocks(blocks, file)
+    return _Terminal()
+
+
+def test_a_terminal_shows_a_title_in_bold(narrow_terminal: _Terminal) -> None:
+    print_blocks([TITLE], narrow_terminal)
+    assert "\x1b[1mtitle\x1b[0m" in narrow_terminal.getvalue()
+
+
+def test_no_color_is_obeyed(narrow_terminal: _Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_blocks([TITLE, LONG_TEXT, SIGNATURE], narrow_terminal)
+    assert "\x1b[1m" not in narrow_terminal.getvalue()
+
+
+def test_colours_within_a_text_are_escaped(narrow_terminal: _Terminal) -> None:
+    """A terminal obeys only the colours of this library."""
+    print_blocks([Line("red: \x1b[31m")], narrow_terminal)
+    assert r"red: \x1b[31m" in narrow_terminal.getvalue()
+    assert "\x1b[31m" not in narrow_terminal.getvalue()
+
+
+def test_a_text_is_wrapped_for_a_terminal_and_a_signature_is_not(narrow_terminal: _Terminal) -> None:
+    print_blocks([TITLE, LONG_TEXT, SIGNATURE], narrow_terminal)
+
+    without_colours = re.sub(r"\x1b\[\d*m", "", narrow_terminal.getvalue())
+    *wrapped, last = without_colours.splitlines()
+    for line in wrapped:
+        assert len(line) <= 40
+    assert last == "c" * 90
+
+
+@pytest.mark.usefixtures("narrow_terminal")
+def test_a_file_has_neither_colours_nor_wrapped_lines() -> None:
+    file = io.StringIO()
+    print_blocks([TITLE, Line("word " * 20 + "\x1b[31m"), SIGNATURE], file)
     assert "\x1b" not in file.getvalue()
     assert len(file.getvalue().splitlines()) == 3
-    assert ("\x1b[1mtitle\x1b[0m" in terminal.getvalue()) is coloured
-    assert r"\x1b[31m" in terminal.getvalue()  # only colours of this library are obeyed
-    plain = re.sub(r"\x1b\[\d*m", "", terminal.getvalue()).splitlines()
-    assert max(map(len, plain[:-1])) <= 40
-    assert plain[-1] == "c" * 90  # a signature is never broken
 
 
 def test_everything_that_prints_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,8 @@ from tests import result_edits
 from tests.benchmarks.test_verify_edits import model
 
 METHODS = ["vanilla", "contextual_calibration", "batch_calibration"]
-LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
+INTENTS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
+KERNEL = StaICC.load_kernel("ppm")
 FEW: dict[str, Any] = {"datasets": ["mini"], "limit": 4}
 
 
@@ -49,52 +50,92 @@ def text(prompt: str, label_space: list[str]) -> str:
     return label_space[number % 3] if number % 7 else ""
 
 
-def plain(result: Any) -> Any:
+def saved_values(result: Any) -> Any:
+    """Return the content of the file of a result."""
     return json.loads(json.dumps(result.to_dict()))
 
 
-def honest(folder: Path) -> dict[str, Any]:
-    """The saved results of every kind of run, by a name."""
-    rows = [(f"row {n}", "no" if n % 3 else "yes") for n in range(90)]
-    pairs = [(f"Text {turn} of {one}", one) for turn in range(16) for one in LABELS]
-    for name, table in (("own", rows), ("intents", pairs)):
-        with open(folder / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([("text", "label"), *table])
-    own, intents = (Dataset.from_file(folder / f"{name}.csv", "text", "label") for name in ("own", "intents"))
-    kernel = StaICC.load_kernel("ppm")
+def data_file(path: Path, rows: list[tuple[str, str]]) -> Dataset:
+    """Write rows of text and label to a file, and return the data set that is read from it."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *rows])
+    return Dataset.from_file(path, "text", "label")
+
+
+def runs_of_normal(own: Dataset) -> dict[str, Any]:
+    """Return results of the benchmark Normal: of each kind of predictions, data and settings, by a name."""
     normal = StaICC.Normal(**FEW)
-    vanilla = Method("vanilla", kernel)
-    results = {
-        "normal": normal(kernel),
+    return {
+        "normal": normal(KERNEL),
         "labels": normal(label),
         "partial": normal(unsure, on_error="collect"),
-        "given": normal(preentered_prediction=[[n % 3 for n in range(8)]]),
+        "given": normal(preentered_prediction=[[0, 1, 2, 0, 1, 2, 0, 1]]),
         "two": StaICC.Normal(datasets=["mini", own], limit=4)(model),
         "own": StaICC.Normal(datasets=[own], limit=4)(model),
+        "tried": StaICC.Normal(**FEW, statistics=StaICC.Statistics(level=0.9, tried=3))(model),
+        "stopped": StaICC.Normal(datasets=["mini"])(model, precision=0.3),
+    }
+
+
+def runs_of_other_benchmarks() -> dict[str, Any]:
+    """Return a result of each other benchmark whose result is no group, by a name."""
+    return {
         "bias": StaICC.PosteriorBias(**FEW)(model),
         "domain": StaICC.DomainBias(**FEW, domain_query_length=9)(model),
         "gler": StaICC.GLER(**FEW)(model),
         "template": StaICC.TemplateSensitivity(**FEW)(model),
         "generalisation": StaICC.Generalisation(**FEW)(model),
-        "tried": StaICC.Normal(**FEW, statistics=StaICC.Statistics(level=0.9, tried=3))(model),
-        "suite": StaICC.Suite(**FEW)(kernel),
+    }
+
+
+def groups() -> dict[str, Any]:
+    """Return results of benchmarks that are groups, by a name."""
+    return {
+        "suite": StaICC.Suite(**FEW)(KERNEL),
         "other": StaICC.Suite(**FEW)(other),
-        "small": StaICC.Suite(datasets=["mini"], limit=2)(kernel),
-        "k2": StaICC.Suite(k=2, **FEW)(kernel),
-        "released": StaICC.Suite(metrics="0.1.1", **FEW)(kernel),
-        "diagnosis": StaICC.Diagnosis(**FEW)(kernel),
-        "triplet": StaICC.TripletBias(**FEW, domain_query_length=9)(kernel),
-        "longicl": StaICC.LongICL(datasets=[intents], rounds=(1, 2), limit=20)(text),
-        "scored": StaICC.LongICL(datasets=[intents], rounds=[1], limit=20)(kernel),
-        "stopped": StaICC.Normal(datasets=["mini"])(model, precision=0.3),
+        "small": StaICC.Suite(datasets=["mini"], limit=2)(KERNEL),
+        "k2": StaICC.Suite(k=2, **FEW)(KERNEL),
+        "released": StaICC.Suite(metrics="0.1.1", **FEW)(KERNEL),
+        "diagnosis": StaICC.Diagnosis(**FEW)(KERNEL),
+        "triplet": StaICC.TripletBias(**FEW, domain_query_length=9)(KERNEL),
         "race": race(StaICC.Normal(datasets=["mini"]), model, other, margin=0.3),
-        "methods": run_all(kernel, normal, "staicc", 4, methods=METHODS),
+    }
+
+
+def runs_of_long_icl(intents: Dataset) -> dict[str, Any]:
+    """Return a result of LongICL with replies and one with scores, by a name."""
+    return {
+        "longicl": StaICC.LongICL(datasets=[intents], rounds=(1, 2), limit=20)(text),
+        "scored": StaICC.LongICL(datasets=[intents], rounds=[1], limit=20)(KERNEL),
+    }
+
+
+def groups_of_methods() -> dict[str, Any]:
+    """Return results of several methods, or of one method with several numbers of demonstrations, by a name."""
+    normal = StaICC.Normal(**FEW)
+    vanilla = Method("vanilla", KERNEL)
+    return {
+        "methods": run_all(KERNEL, normal, "staicc", 4, methods=METHODS),
         "others": run_all(other, normal, "staicc", 4, methods=METHODS),
-        "of_groups": run_all(kernel, StaICC.TripletBias(**FEW), "staicc", 4, methods=METHODS),
+        "of_groups": run_all(KERNEL, StaICC.TripletBias(**FEW), "staicc", 4, methods=METHODS),
         "shots": run_many_shot(vanilla, lambda k: StaICC.Normal(k, **FEW), [1, 2]),
         "fewer": run_many_shot(vanilla, lambda k: StaICC.Normal(k, datasets=["mini"], limit=2), [1, 2]),
     }
-    return {name: plain(result) for name, result in results.items()}
+
+
+def honest(folder: Path) -> dict[str, Any]:
+    """Return the saved results of every kind of run, by a name; the files of own data are in the folder."""
+    own = data_file(folder / "own.csv", [(f"row {row}", "no" if row % 3 else "yes") for row in range(90)])
+    texts_of_intents = [(f"Text {number} of {intent}", intent) for number in range(16) for intent in INTENTS]
+    intents = data_file(folder / "intents.csv", texts_of_intents)
+    results = {
+        **runs_of_normal(own),
+        **runs_of_other_benchmarks(),
+        **groups(),
+        **runs_of_long_icl(intents),
+        **groups_of_methods(),
+    }
+    return {name: saved_values(result) for name, result in results.items()}
 
 
 # -- forgeries: a document, and another value at some of its paths, one after the other
@@ -338,9 +379,11 @@ def own_data_under_the_name_of_a_built_in_data_set(documents: Documents) -> Any:
 
 
 def other_rows_under_the_name_of_a_built_in_data_set(documents: Documents) -> Any:
-    rows = [(f"food {n}", "food") for n in range(40)] + [("rain", "weather"), ("train", "travel")] * 20
+    rows = [(f"food {number}", "food") for number in range(40)]
+    rows += [("rain", "weather"), ("train", "travel")] * 20
     easy = Dataset.from_rows(rows, name="easy", label_space=["food", "travel", "weather"])
-    return plain(StaICC.Normal(datasets=[Dataset(dataclasses.replace(easy.card, name="mini"), easy.table)])(label))
+    called_mini = Dataset(dataclasses.replace(easy.card, name="mini"), easy.table)
+    return saved_values(StaICC.Normal(datasets=[called_mini])(label))
 
 
 def benchmark_that_calls_itself_normal(documents: Documents) -> Any:
@@ -350,18 +393,18 @@ def benchmark_that_calls_itself_normal(documents: Documents) -> Any:
             better = {**scores.values, "accuracy": 0.95}
             return dataclasses.replace(scores, values=better, averaged=better)
 
-    return plain(StaICC.Benchmark(Easy(), **FEW)(model))
+    return saved_values(StaICC.Benchmark(Easy(), **FEW)(model))
 
 
 def metric_under_the_name_of_a_standard_one(documents: Documents) -> Any:
-    return plain(StaICC.Normal(**FEW, metrics={"accuracy": lambda truth, rows: 0.95})(model))
+    return saved_values(StaICC.Normal(**FEW, metrics={"accuracy": lambda truth, rows: 0.95})(model))
 
 
 def metric_that_replaces_a_standard_one(documents: Documents) -> Any:
     benchmark = StaICC.Normal(**FEW)
     with pytest.warns(UserWarning, match="replaced"):
         benchmark[0].add_metric("accuracy", lambda truth, rows: 0.95)
-    return plain(benchmark(model))
+    return saved_values(benchmark(model))
 
 
 def rounds_renamed(documents: Documents) -> Any:
@@ -408,7 +451,7 @@ STATUSES = {
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The folder with all results, and the status of each on the leaderboard."""
+    """Return the folder with all results, and the status of each on the leaderboard."""
     folder = tmp_path_factory.mktemp("runs")
     documents = honest(folder)
     files = {f"honest {name}": document for name, document in documents.items()}
@@ -418,12 +461,13 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
         files[forger.__name__] = forger(copy.deepcopy(documents))
     for name, document in files.items():
         (folder / f"{name}.json").write_text(json.dumps(with_digests(document)), "utf-8")
-    site, reported = folder / "site", folder / "reported.txt"
-    with reported.open("w", encoding="utf-8") as file, pytest.MonkeyPatch.context() as patch:
+
+    output = folder / "reported.txt"
+    with output.open("w", encoding="utf-8") as file, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", file)
-        assert main(["leaderboard", str(folder), "-o", str(site), "--json"]) == 1
-    statuses = {Path(one["file"]).stem: one["status"] for one in json.loads(reported.read_text("utf-8"))}
-    return folder, statuses
+        assert main(["leaderboard", str(folder), "-o", str(folder / "site"), "--json"]) == 1
+    entries = json.loads(output.read_text("utf-8"))
+    return folder, {Path(entry["file"]).stem: entry["status"] for entry in entries}
 
 
 def test_no_forged_result_is_recomputed_or_ranked(board: tuple[Path, dict[str, str]]) -> None:

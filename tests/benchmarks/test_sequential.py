@@ -394,19 +394,49 @@ def test_an_exact_tie_is_no_win() -> None:
     assert stopping.reason == "the models are equivalent within the margin of 0.001"
 
 
-def test_the_decision_of_a_race_is_verified(data: list[Dataset], tmp_path: Path) -> None:
+@pytest.fixture
+def saved_race(data: list[Dataset], tmp_path: Path) -> ResultGroup:
+    """Return a race of a good and a bad model that was saved and read again."""
     race(normal(data), guesser(0.9), guesser(0.3)).save(tmp_path / "race.json")
     saved = load(tmp_path / "race.json")
     assert isinstance(saved, ResultGroup)
-    assert_recomputed(saved, normal(data))
-    for parts in ({"first": saved["second"], "second": saved["first"]}, {"first": saved["first"]}):
-        assert isinstance(status_of(verify(ResultGroup(saved.name, parts), normal(data))), Contradicted)
-    half = status_of(verify(saved["first"], normal(data)))
-    assert isinstance(half, Unchecked)
-    assert "this is one" in half.reason
-    unknown = verify(saved)
-    assert isinstance(status_of(unknown), Unchecked)
-    unchecked = [line for finding in unknown for line in finding.unchecked]
-    assert any("stopping" in line for line in unchecked), f"got {unchecked}"
+    return saved
+
+
+def test_the_decision_of_a_race_is_recomputed(saved_race: ResultGroup, data: list[Dataset]) -> None:
+    assert_recomputed(saved_race, normal(data))
+
+
+def test_a_race_whose_runs_are_exchanged_is_contradicted(saved_race: ResultGroup, data: list[Dataset]) -> None:
+    exchanged = {"first": saved_race["second"], "second": saved_race["first"]}
+
+    findings = verify(ResultGroup(saved_race.name, exchanged), normal(data))
+
+    assert isinstance(status_of(findings), Contradicted)
+
+
+def test_a_race_of_one_run_is_contradicted(saved_race: ResultGroup, data: list[Dataset]) -> None:
+    findings = verify(ResultGroup(saved_race.name, {"first": saved_race["first"]}), normal(data))
+
+    assert isinstance(status_of(findings), Contradicted)
+
+
+def test_a_run_of_a_race_is_unchecked_without_the_other(saved_race: ResultGroup, data: list[Dataset]) -> None:
+    status = status_of(verify(saved_race["first"], normal(data)))
+
+    assert isinstance(status, Unchecked)
+    assert "this is one" in status.reason
+
+
+def test_the_decision_of_a_race_is_unchecked_without_its_benchmark(saved_race: ResultGroup) -> None:
+    findings = verify(saved_race)
+
+    assert isinstance(status_of(findings), Unchecked)
+    unchecked = [line for finding in findings for line in finding.unchecked]
+    assert "stopping" in " ".join(unchecked)
+
+
+def test_the_runs_of_a_race_are_not_compared(saved_race: ResultGroup) -> None:
+    """The p-value of a comparison is not corrected for the looks of a race."""
     with pytest.raises(ArgumentError, match="stopped early"):
-        compare(saved["first"], saved["second"])
+        compare(saved_race["first"], saved_race["second"])

@@ -26,25 +26,32 @@ ROWS = [(f"text {row}", row * 7 % 11 % 2) for row in range(600)]
 METRICS = ("accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1")
 
 
+def dataset_of(name: str) -> Dataset:
+    """Return a data set with two labels, whose texts begin with its name."""
+    rows = [(f"{name} {text}", label) for text, label in ROWS]
+    return Dataset.from_rows(rows, name=name, label_space=["no", "yes"])
+
+
+def probabilities_for(label: int, confidence: float) -> list[float]:
+    """Return the probabilities of both labels, of which one has the confidence."""
+    return [confidence, 1 - confidence] if label == 0 else [1 - confidence, confidence]
+
+
 def predicted(
     name: str, skill: float, *, repeats: int = 2, limit: int = 40, sets: tuple[str, ...] = ("one", "two")
 ) -> Result:
     """Return a run that is right at the rate ``skill``, with ``repeats`` queries for each test row of its data sets."""
-    datasets = [
-        Dataset.from_rows([(f"{own} {text}", label) for text, label in ROWS], name=own, label_space=["no", "yes"])
-        for own in sets
-    ]
-    benchmark = StaICC.Normal(datasets=datasets, limit=limit, k=1)
+    benchmark = StaICC.Normal(datasets=[dataset_of(dataset) for dataset in sets], limit=limit, k=1)
     predictions = []
     for experimentor in benchmark.experimentor:
         experimentor._repeat_times = repeats
-        rows = []
+        probabilities = []
         for query in experimentor.all_queries():
             draw = random.Random(f"{name} {experimentor.name} {query.row} {query.repeat}")
-            label = query.label if draw.random() < skill else 1 - query.label
-            confidence = 0.5 + draw.random() / 2
-            rows.append([confidence if index == label else 1 - confidence for index in (0, 1)])
-        predictions.append(rows)
+            is_right = draw.random() < skill
+            label = query.label if is_right else 1 - query.label
+            probabilities.append(probabilities_for(label, confidence=0.5 + draw.random() / 2))
+        predictions.append(probabilities)
     result = benchmark(preentered_prediction=predictions)
     assert isinstance(result, Result)
     return result

@@ -264,12 +264,17 @@ def sentence_about(text: str, first: str, second: str) -> str:
     return sentence
 
 
-def test_each_pair_of_three_runs_has_its_own_figures() -> None:
-    runs = {"a": run_that_errs(0.1, "A"), "b": run_that_errs(0.13, "A"), "c": run_that_errs(0.5, "A")}
-    text = paper_text(runs)
-    compared = compare_runs(runs)
+@pytest.fixture(scope="module")
+def three_runs() -> dict[str, Result]:
+    """Return runs with 10, 13 and 50 % of errors, of which only the last one is shown to be worse."""
+    return {"a": run_that_errs(0.1, "A"), "b": run_that_errs(0.13, "A"), "c": run_that_errs(0.5, "A")}
+
+
+def test_each_pair_of_three_runs_has_its_own_figures(three_runs: dict[str, Result]) -> None:
+    text = paper_text(three_runs)
+
     p_values = set()
-    for pair in compared.comparisons:
+    for pair in compare_runs(three_runs).comparisons:
         line = pair.overall
         assert isinstance(line.outcome, Tested)
         p_values.add(line.holm)
@@ -277,10 +282,20 @@ def test_each_pair_of_three_runs_has_its_own_figures() -> None:
         assert f"{pair.first} minus {pair.second}: ${line.difference:+.3f}$" in sentence
         assert f"interval ${line.interval.low:+.3f}$ to ${line.interval.high:+.3f}$" in sentence
         assert f"${p_text(line.outcome.corrected_p_value)}$" in sentence
-        assert "where" not in sentence  # these are the means that the paragraph has
+        assert "where" not in sentence, "these are the means that the paragraph has"
     assert len(p_values) == 3
+
+
+def test_the_paragraph_says_which_of_three_runs_are_shown_to_be_better(three_runs: dict[str, Result]) -> None:
+    text = paper_text(three_runs)
+
     assert "a is better than c (" in text
     assert "Neither a nor b is shown to be better (" in text
+
+
+def test_the_paragraph_cites_the_test_and_its_correction(three_runs: dict[str, Result]) -> None:
+    text = paper_text(three_runs)
+
     assert r"paired over test rows~\cite{gaffke2005three}" in text
     assert r"their p-values are corrected for 3 pairs of runs~\cite{holm1979simple}." in text
 

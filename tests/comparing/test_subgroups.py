@@ -107,21 +107,27 @@ def test_the_test_of_a_subgroup_is_that_of_a_data_set_with_its_rows(runs: dict[s
         assert line.rows == len(rows)
 
 
-def test_the_values_are_recalls_and_their_shares_explain_the_whole(runs: dict[str, Result]) -> None:
-    (found,) = compare_subgroups(runs)
+def test_the_values_of_labels_are_recalls(runs: dict[str, Result]) -> None:
+    (comparison,) = compare_subgroups(runs)
     (record,) = runs["weak"].details["texts"].conditions
-    labels = runs["weak"].details["texts"].labels
-    for index, label in enumerate(labels):
-        hits = [guess == truth for guess, truth in zip(record.predictions, record.truth, strict=True) if truth == index]
-        subgroup = subgroup_of(found, label)
-        assert subgroup.line.values[0] == pytest.approx(sum(hits) / len(hits), abs=1e-12)
-        assert subgroup.share == pytest.approx(len(hits) / len(record.truth), abs=1e-12)
+
+    for index, label in enumerate(runs["weak"].details["texts"].labels):
+        rows_of_label = record.truth.count(index)
+        hits = list(zip(record.truth, record.predictions, strict=True)).count((index, index))
+        subgroup = subgroup_of(comparison, label)
+        assert subgroup.line.values[0] == pytest.approx(hits / rows_of_label, abs=1e-12)
+        assert subgroup.share == pytest.approx(rows_of_label / len(record.truth), abs=1e-12)
+
+
+def test_the_contributions_of_labels_sum_to_the_whole_difference(runs: dict[str, Result]) -> None:
+    (comparison,) = compare_subgroups(runs)
     whole = compare(runs["weak"], runs["strong"]).overall
-    (all_rows,) = found.all_rows
+
+    (all_rows,) = comparison.all_rows
     assert all_rows.line.difference == whole.difference
     assert all_rows.line.p_value == whole.p_value
-    contributions = [subgroup.contribution for subgroup in found.subgroups]
-    assert [contribution for contribution in contributions if contribution is None] == []
+    contributions = [subgroup.contribution for subgroup in comparison.subgroups]
+    assert None not in contributions
     assert math.fsum(filter(None, contributions)) == pytest.approx(whole.difference, abs=1e-12)
 
 

@@ -204,6 +204,7 @@ def test_a_list_that_has_no_rows_is_not_proposed(tmp_path: Path) -> None:
         (["TRUE", "false"], [True, False], ("False", "True")),
         (["1", "2"], [1, 2], ("1", "2")),
     ],
+    ids=["fractions", "whole fractions", "truth values", "integers"],
 )
 def test_labels_that_are_numbers_or_booleans_have_one_name_in_every_format(
     tmp_path: Path, in_csv: list[str], in_json: list[Any], names: tuple[str, ...]

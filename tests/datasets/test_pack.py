@@ -207,14 +207,15 @@ def test_the_tables_before_a_bad_one_are_kept(small_pack: SmallPack) -> None:
 
 
 class Writes(io.FileIO):
-    """A file that lets a fault write half of what it is given before it strikes."""
+    """A file on a full disk: of what does not fit any more, half is written before the error."""
 
-    faults: FullDisk
+    disk: FullDisk
 
     def write(self, data: Any, /) -> int:
-        if self.faults.count + 1 == self.faults.strike_at:
-            super().write(bytes(data)[: len(data) // 2])
-        self.faults.step()
+        if self.disk.strikes_next():
+            half = bytes(data)[: len(data) // 2]
+            super().write(half)
+        self.disk.count_operation()
         return super().write(data)
 
 
@@ -222,29 +223,37 @@ class FullDisk:
     """Strikes at the n-th operation that needs space: making a folder or file, writing, flushing, renaming."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, strike_at: int | None) -> None:
-        self.count, self.strike_at = 0, strike_at
+        self.count = 0
+        self.strike_at = strike_at
 
-        def opened(path: Any, mode: str, **keywords: Any) -> Any:
+        def open_counted(path: Any, mode: str, **keywords: Any) -> Any:
             if "r" in mode:
                 return open(path, mode, **keywords)
-            self.step()
+            self.count_operation()
             file = Writes(path, mode)
-            file.faults = self
+            file.disk = self
             return file
 
         def counted(original: Callable[..., Any]) -> Callable[..., Any]:
-            def stepped(*arguments: Any, **keywords: Any) -> Any:
-                self.step()
+            """Return a function that is counted as an operation before it does what the original does."""
+
+            def count_and_call(*arguments: Any, **keywords: Any) -> Any:
+                self.count_operation()
                 return original(*arguments, **keywords)
 
-            return stepped
+            return count_and_call
 
-        monkeypatch.setattr(output, "open", opened, raising=False)
+        monkeypatch.setattr(output, "open", open_counted, raising=False)
         monkeypatch.setattr(output.os, "fsync", counted(os.fsync))
         monkeypatch.setattr(output.os, "replace", counted(os.replace))
         monkeypatch.setattr(Path, "mkdir", counted(Path.mkdir))
 
-    def step(self) -> None:
+    def strikes_next(self) -> bool:
+        """Return whether the next operation fails."""
+        return self.count + 1 == self.strike_at
+
+    def count_operation(self) -> None:
+        """Count an operation that needs space, which fails if it is the n-th one."""
         self.count += 1
         if self.count == self.strike_at:
             self.strike()

@@ -6,14 +6,15 @@ Run it from the repository: ``python tests/inference/durability_shared.py [--run
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
@@ -27,7 +28,7 @@ WAYS = {
     "plain": ("Deterministic", []),
     "processes": ("Deterministic", ["--workers", "2"]),
     "batches": ("Batching", ["--chunk-size", "16"]),
-    "served": ("served", []),
+    "served": ("served", ["--unparsed", "wrong"]),
 }
 
 
@@ -45,41 +46,51 @@ class SharedRuns:
     """Whether all results are equal."""
 
 
+@contextmanager
+def model_of(way: str, calls: Path) -> Iterator[str]:
+    """Give the specification of a model that writes a line to a file at each call; its server runs meanwhile."""
+    kernel, _ = WAYS[way]
+    if kernel != "served":
+        yield f"durability_kernels:{kernel}:{SECONDS}:{calls}"
+        return
+    program = [sys.executable, str(HERE / "durability_server.py"), str(calls), str(SERVED_SECONDS), "0"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        yield f"openai:{url}#{MODEL};scoring=text"
+        server.kill()
+
+
+def run_at_once(commands: list[list[str]], folder: Path) -> float:
+    """Start commands at the same time, and return the seconds until the last one ended; all must succeed."""
+    began = time.monotonic()
+    settings: dict[str, Any] = {"env": {**environment(), "NO_PROXY": "127.0.0.1"}, "stdout": subprocess.DEVNULL}
+    processes = []
+    for number, command in enumerate(commands):
+        with (folder / f"stderr{number}").open("wb") as errors:
+            processes.append(subprocess.Popen(command, stderr=errors, **settings))
+    for number, process in enumerate(processes):
+        assert process.wait(300) == 0, (folder / f"stderr{number}").read_text()
+    return time.monotonic() - began
+
+
 def share(way: str, runs: int, folder: Path) -> SharedRuns:
     """Start so many equal runs at once on one store, and let them end."""
     kernel, settings = WAYS[way]
-    calls = folder / "calls"
-    server = None
-    model = f"durability_kernels:{kernel}:{SECONDS}:{calls}"
-    if kernel == "served":
-        program = [sys.executable, str(HERE / "durability_server.py"), str(calls), str(SERVED_SECONDS), "0"]
-        server = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
-        assert server.stdout is not None
-        model = f"openai:{server.stdout.readline().strip()}#{MODEL};scoring=text"
-        settings = ["--unparsed", "wrong"]
-    command = [sys.executable, "-m", "StaICC", "run", "normal", "--datasets", "mini", "--no-recheck", "--model", model]
-    command += ["--store", str(folder / "run.sqlite"), *settings]
-    began = time.monotonic()
-    processes = []
-    for number in range(runs):
-        errors = (folder / f"stderr{number}").open("wb")
-        result = ["--json", str(folder / f"result{number}.json")]
-        environ = {**environment(), "NO_PROXY": "127.0.0.1"}
-        processes.append(subprocess.Popen([*command, *result], env=environ, stdout=subprocess.DEVNULL, stderr=errors))
-    for number, process in enumerate(processes):
-        assert process.wait(300) == 0, (folder / f"stderr{number}").read_text()
-    seconds = time.monotonic() - began
-    if server is not None:
-        server.kill()
-        server.wait()
-    marks = Counter(line.split()[-1] for line in calls.read_text().splitlines())
-    if server is not None:
-        marks.subtract([marks.most_common(1)[0][0]] * runs)  # each run asks for the edition
+    calls, store = folder / "calls", folder / "run.sqlite"
+    result_files = [folder / f"result{number}.json" for number in range(runs)]
+    with model_of(way, calls) as model:
+        command = [sys.executable, "-m", "StaICC", "run", "normal", "--datasets", "mini", "--no-recheck"]
+        command += ["--model", model, "--store", str(store), *settings]
+        seconds = run_at_once([[*command, "--json", str(file)] for file in result_files], folder)
     assert stored(folder) == QUERIES
-    assert not os.path.exists(folder / "run.sqlite-claims")
-    results = {result_of(folder / f"result{number}.json") for number in range(runs)}
-    evaluated = sum(marks.values())
-    return SharedRuns(evaluated, evaluated - QUERIES, seconds, len(results) == 1)
+    assert not Path(f"{store}-claims").exists()
+
+    evaluated = len(calls.read_text().splitlines())
+    if kernel == "served":
+        evaluated -= runs  # each run begins with a request that asks which edition is served
+    results = {result_of(file) for file in result_files}
+    return SharedRuns(evaluated, repeated=evaluated - QUERIES, seconds=seconds, equal=len(results) == 1)
 
 
 if __name__ == "__main__":

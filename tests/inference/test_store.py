@@ -286,29 +286,34 @@ def test_several_processes_create_and_write_one_store(path):
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("rounds", [6, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_kill_at_any_moment_leaves_whole_chunks(path, rounds):
-    draw = random.Random(rounds)
-    size, done = 25, []
-    for worker in range(rounds):
-        process = writer(path, worker, 100000, size)
-        said = [process.stdout.readline() for _ in range(1 + worker % 4)][1:]  # after "open"
-        time.sleep(draw.uniform(0, 0.08))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        said += process.stdout.readlines()
-        process.stdout.close()
-        done.append(len(said))
+@pytest.mark.parametrize("kills", [6, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_kill_at_any_moment_leaves_whole_chunks(path, kills):
+    """One process after the other writes chunks of 25 predictions, and is killed after a random time."""
+    draw = random.Random(kills)
+    written_by_worker = []
+    for worker in range(kills):
+        written = chunks_until_killed(path, worker, least=worker % 4, seconds=draw.uniform(0, 0.08))
+        written_by_worker.append(written)
         with PredictionStore(path) as store:
-            for chunk in range(len(said)):
-                assert present(store, worker, chunk, size) == size  # what was promised is there
-            assert present(store, worker, len(said), size) in (0, size)  # the last one: all of it or nothing
-            assert present(store, worker, len(said) + 1, size) == 0
+            assert present(store, worker, chunk=written, size=25) in (0, 25), "a part of the chunk in work"
+            assert present(store, worker, chunk=written + 1, size=25) == 0
+
+    assert sum(written_by_worker) > kills
     with PredictionStore(path) as store:
-        for worker, chunk_count in enumerate(done):
-            for chunk in range(chunk_count):
-                assert present(store, worker, chunk, size) == size, f"chunk {chunk} of worker {worker}"
-    assert sum(done) > rounds
+        for worker, written in enumerate(written_by_worker):
+            for chunk in range(written):
+                assert present(store, worker, chunk, size=25) == 25, f"chunk {chunk} of worker {worker}"
+
+
+def chunks_until_killed(path: Path, worker: int, least: int, seconds: float) -> int:
+    """Kill a writer some time after its least number of chunks, and return how many chunks it said were written."""
+    with writer(path, worker, chunks=100_000, size=25) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        first_chunks = [process.stdout.readline() for _ in range(least)]
+        time.sleep(seconds)
+        process.kill()
+        return len(first_chunks) + len(process.stdout.readlines())
 
 
 @pytest.mark.posix

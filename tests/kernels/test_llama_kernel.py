@@ -99,6 +99,18 @@ def test_the_identity_of_a_model_is_of_the_bytes_of_its_file(tmp_path: Path) -> 
     assert digest_of_file(path) != before
 
 
+def test_a_kernel_that_is_not_loaded_yet_has_the_identity_of_its_changed_file(tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp")
+    path = tmp_path / "single.gguf"
+    path.write_text("abc")
+    kernel = load_kernel(f"llama:{path}")
+    before = identity_of(kernel).digest
+
+    path.write_text("abx")
+
+    assert identity_of(kernel).digest != before
+
+
 @pytest.fixture(params=["model", "model [Q4] *"])
 def files_of_a_model(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
     """Return the three files of a model, with the contents "a", "b" and "c"; its name may have any characters."""
@@ -118,6 +130,16 @@ def test_the_identity_of_a_model_in_several_files_is_of_the_bytes_of_all(
     for path, content in zip(files_of_a_model, contents, strict=True):
         path.write_text(content)
     assert digest_of_file(files_of_a_model[0]) != before
+
+
+def test_models_of_several_files_whose_contents_differ_are_different_models(files_of_a_model: list[Path]) -> None:
+    digests = []
+    for contents in ("abc", "xbc", "axc", "abx", "acb", "bac"):
+        for path, content in zip(files_of_a_model, contents, strict=True):
+            path.write_text(content)
+        digests.append(digest_of_file(files_of_a_model[0]))
+
+    assert len(set(digests)) == 6
 
 
 @pytest.mark.parametrize("name", ["{model}-other-00001-of-00003.gguf", "{model}-00001-of-00004.gguf"])

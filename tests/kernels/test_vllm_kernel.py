@@ -347,6 +347,32 @@ def test_the_identity_follows_the_attention_backend_and_the_device(
     assert len({before, with_backend, with_backend_and_device}) == 3
 
 
+def test_no_two_of_these_kernels_have_the_same_identity(
+    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other options, other weights, another version of the engine, another backend and another device."""
+    make_model("Llama", seed=5, **SHAPE).save_pretrained(tmp_path / "other")
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "other")
+    digests = [
+        identity(folder).digest,
+        identity(folder, label_scoring="full").digest,
+        identity(folder, dtype="bfloat16").digest,
+        identity(folder, tensor_parallel_size=2).digest,
+        identity(folder, max_length=100).digest,
+        identity(tmp_path / "other").digest,
+    ]
+
+    fake_vllm.__version__ = "0.1-test"
+    digests.append(identity(folder).digest)
+    fake_vllm.__version__ = "0.0-test"
+    monkeypatch.setenv("VLLM_ATTENTION_BACKEND", "XFORMERS")
+    digests.append(identity(folder).digest)
+    monkeypatch.setattr(sys.modules["vllm.platforms"].current_platform, "device_type", "cuda")
+    digests.append(identity(folder).digest)
+
+    assert len(set(digests)) == 9
+
+
 @pytest.mark.parametrize(
     "overrides",
     [

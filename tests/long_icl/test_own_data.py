@@ -227,7 +227,6 @@ UNFIT: dict[str, tuple[Callable[[], Any], str]] = {
     ),
 }
 """By what is wrong: a function that makes the data set, and the error message."""
-"""By what is wrong: makes the data set, and the error message."""
 
 
 @pytest.mark.parametrize(("make_dataset", "message"), UNFIT.values(), ids=UNFIT.keys())
@@ -236,20 +235,28 @@ def test_unfit_data_sets_are_refused(make_dataset: Callable[[], Any], message: s
         LongICL(datasets=[make_dataset()])
 
 
+SPECIAL_NAME = "a|b+c"
+
+
+def write_csv_with_spaces(path: Path) -> Path:
+    """Write the rows as CSV, with a blank before each label."""
+    return write_csv(path, [(text, f" {label}") for text, label in rows()])
+
+
 def benchmark_of_file(path: Path) -> LongICL:
     return LongICL(datasets=[Dataset.from_file(path, "query", "intent")], rounds=(1, 2), limit=30)
 
 
 def test_a_data_set_is_named_by_its_file_with_special_characters_escaped_in_signatures(tmp_path: Path) -> None:
-    result = benchmark_of_file(write_csv(tmp_path / "a|b+c.csv"))(right)
+    result = benchmark_of_file(write_csv(tmp_path / f"{SPECIAL_NAME}.csv"))(right)
 
-    assert result.divided["a|b+c"]["2R"] == 1.0
+    assert result.divided[SPECIAL_NAME]["2R"] == 1.0
     assert result.signature.fields["datasets"] == "a%7Cb%2Bc"
     assert result.signature.fields["limit"] == "30"
 
 
 def test_spaces_around_labels_are_no_part_of_them_and_a_warning(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "own.csv", [(text, f" {label}") for text, label in rows()])
+    path = write_csv_with_spaces(tmp_path / "own.csv")
 
     result = benchmark_of_file(path)(right)
 
@@ -263,37 +270,52 @@ def test_own_data_are_not_compared_with_published_files(tmp_path: Path) -> None:
     assert "not known to be" not in str(result)
 
 
-def test_a_saved_result_on_own_data_is_loaded_recomputed_and_compared(tmp_path: Path) -> None:
-    result = benchmark_of_file(write_csv(tmp_path / "own.csv"))(right)
+@pytest.mark.parametrize("name", ["own", SPECIAL_NAME])
+@pytest.mark.parametrize("write", [write_csv, write_csv_with_spaces], ids=["labels", "labels with spaces"])
+def test_a_saved_result_on_own_data_is_loaded_recomputed_and_compared(
+    name: str, write: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    result = benchmark_of_file(write(tmp_path / f"{name}.csv"))(right)
     result.save(tmp_path / "result.json")
 
     saved = load(tmp_path / "result.json")
 
     assert saved == result
-    assert list(saved.files) == ["own"]
+    assert list(saved.files) == [name]
     assert status_of(verify_file(tmp_path / "result.json")) == Recomputed()
     assert compare(result, saved)
 
 
-def test_a_result_is_unchecked_without_its_data_file_and_recomputed_where_it_is_found(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "own.csv")
-    result = benchmark_of_file(path)(right)
+def saved_and_loaded(path: Path, folder: Path) -> Any:
+    """Return a result on the data of a file, saved in the folder and loaded again."""
+    benchmark_of_file(path)(right).save(folder / "result.json")
+    return load(folder / "result.json")
+
+
+@pytest.mark.parametrize("name", ["own", SPECIAL_NAME])
+@pytest.mark.parametrize("write", [write_csv, write_csv_with_spaces], ids=["labels", "labels with spaces"])
+def test_a_loaded_result_is_unchecked_without_its_data_file_and_recomputed_where_it_is_found(
+    name: str, write: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    path = write(tmp_path / f"{name}.csv")
+    loaded = saved_and_loaded(path, tmp_path)
     moved = path.rename(tmp_path / "elsewhere.csv")
 
-    (without_file,) = verify(result)
-    with_file = verify(result, data_files=[moved])
+    (without_file,) = verify(loaded)
+    with_file = verify(loaded, data_files=[moved])
 
     assert isinstance(without_file.status, Unchecked)
     assert "is not here" in without_file.status.reason
     assert status_of(with_file) == Recomputed()
 
 
-def test_a_changed_data_file_is_said_to_have_changed(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "own.csv")
-    result = benchmark_of_file(path)(right)
+@pytest.mark.parametrize("name", ["own", SPECIAL_NAME])
+def test_a_loaded_result_says_that_its_data_file_has_changed(name: str, tmp_path: Path) -> None:
+    path = write_csv(tmp_path / f"{name}.csv")
+    loaded = saved_and_loaded(path, tmp_path)
     write_csv(path, rows()[::-1])
 
-    (finding,) = verify(result, data_files=[tmp_path])[:1]
+    finding = verify(loaded, data_files=[tmp_path])[0]
 
     assert "has changed" in finding.unchecked[0]
 
@@ -345,19 +367,27 @@ def test_other_runs_do_not_say_that_they_have_one_parser(
     assert ONE_PARSER not in benchmark(lambda prompt, label_space: 0).warnings
 
 
-@pytest.mark.parametrize(
-    "changed_fact",
-    [
-        {"given_rows": [("Another text", LABELS[0]), *rows()[1:]]},
-        {"split": SplitSizes(19, 230, 115)},
-        {"template": Template("", ("in: ",), (" ",), "label: ", "\n")},
-        {"label_space": LABELS[::-1]},
-        {"name": "other"},
-    ],
-    ids=["a text", "split", "template", "order of labels", "name"],
-)
+CHANGED_FACTS: dict[str, dict[str, Any]] = {
+    "a text": {"given_rows": [("Another text", LABELS[0]), *rows()[1:]]},
+    "split": {"split": SplitSizes(19, 230, 115)},
+    "template": {"template": Template("", ("in: ",), (" ",), "label: ", "\n")},
+    "order of labels": {"label_space": LABELS[::-1]},
+    "name": {"name": "other"},
+}
+
+
+@pytest.mark.parametrize("changed_fact", CHANGED_FACTS.values(), ids=CHANGED_FACTS.keys())
 def test_everything_that_changes_prompts_changes_the_signature(changed_fact: dict[str, Any]) -> None:
     plain = LongICL(datasets=[dataset()], rounds=[1], limit=30)
     changed = LongICL(datasets=[dataset(**changed_fact)], rounds=[1], limit=30)
 
     assert changed.signature() != plain.signature()
+
+
+def test_no_two_data_sets_with_other_prompts_have_the_same_signature() -> None:
+    signatures = set()
+    for changed_fact in CHANGED_FACTS.values():
+        benchmark = LongICL(datasets=[dataset(**changed_fact)], rounds=[1], limit=30)
+        signatures.add(str(benchmark.signature()))
+
+    assert len(signatures) == len(CHANGED_FACTS)

@@ -336,7 +336,7 @@ def test_the_score_is_micro_f1() -> None:
     experimentor = LongICL(datasets=[dataset()], rounds=[1], parsing="library", limit=30)["cases"]
     first, *others = experimentor.test_items
     right_label = first.gold[0]
-    (wrong_label, *_) = set(LABELS) - set(first.gold)
+    wrong_label = next(label for label in LABELS if label not in first.gold)
     replies = [f"{right_label}, {wrong_label}", *["no idea"] * len(others)]
 
     run = scored(experimentor, replies)
@@ -404,12 +404,16 @@ def test_runs_on_items_with_several_labels_are_compared(benchmark_of_file: LongI
 
 
 def test_a_result_with_another_order_of_labels_is_not_recomputed(benchmark_of_file: LongICL, tmp_path: Path) -> None:
-    record = json.loads(json.dumps(benchmark_of_file(right).to_dict()))
+    path = tmp_path / "result.json"
+    benchmark_of_file(right).save(path)
+    record = json.loads(path.read_text("utf-8"))
     record["files"]["cases"]["card"]["labels_in_lists"] = LABELS[::-1]
 
-    (tmp_path / "forged.json").write_text(json.dumps(record), "utf-8")
+    path.write_text(json.dumps(record), "utf-8")
 
-    assert status_of(verify_file(tmp_path / "forged.json")) != Recomputed()
+    _changed_file, of_benchmark = verify_file(path)
+    (reason,) = of_benchmark.contradicted
+    assert "no list of the labels in 'labels_in_lists'" in reason
 
 
 def test_missing_records_of_queries_are_explained(caplog: pytest.LogCaptureFixture) -> None:

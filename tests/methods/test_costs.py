@@ -310,6 +310,17 @@ def test_other_requests_have_another_digest_in_the_provenance(other_request: dic
     assert digest_of_requests(**other_request) != digest_of_requests("one")
 
 
+def test_no_two_of_these_requests_have_the_same_digest() -> None:
+    digests = {
+        digest_of_requests("one"),
+        digest_of_requests("two"),
+        digest_of_requests("one", feature="hidden"),
+        digest_of_requests("one", role="test"),
+    }
+
+    assert len(digests) == 4
+
+
 def test_vanilla_inference_has_the_provenance_of_a_plain_run() -> None:
     assert Method("vanilla", Kernel()).run(benchmark_on_mini()).provenance == benchmark_on_mini()(Kernel()).provenance  # type: ignore[union-attr]
 

@@ -30,30 +30,55 @@ LABELS = ["good one", "bad one", "neither"]
 
 
 def token_logs(parts: tuple[Any, Any], prompt: str) -> Any:
+    """Return the log-probability of each token after a prompt, from one call of the model."""
     model, tokenizer = parts
     with torch.no_grad():
         return model(**tokenizer(prompt, return_tensors="pt")).logits[0, -1].double().log_softmax(-1)
 
 
-@pytest.mark.parametrize("scoring", ["last", "first"])
-@pytest.mark.parametrize("mass", [True, False])
-def test_all_features_of_one_run(parts: tuple[Any, Any], scoring: str, mass: bool) -> None:
-    kernel = kernel_of(parts, label_scoring=scoring, label_mass=mass)
-    wanted = kernel.joint_features
-    assert wanted == {"probabilities", "log_probabilities", "hidden", "vocabulary"}
-    result = kernel.features(PROMPTS, LABELS, wanted)
-    tokens = kernel.format.scoring_tokens(LABELS)[0]
+ALL_FEATURES = {"probabilities", "log_probabilities", "hidden", "vocabulary"}
+
+
+@pytest.fixture(params=["last", "first"])
+def scoring(request: pytest.FixtureRequest) -> str:
+    """Which token of a label is scored."""
+    return str(request.param)
+
+
+@pytest.fixture(params=[True, False], ids=["label mass", "no label mass"])
+def kernel(parts: tuple[Any, Any], scoring: str, request: pytest.FixtureRequest) -> Any:
+    return kernel_of(parts, label_scoring=scoring, label_mass=request.param)
+
+
+def test_a_model_computes_all_features_in_one_run(kernel: Any) -> None:
+    assert kernel.joint_features == ALL_FEATURES
+
+
+def test_features_are_those_of_the_next_token_in_a_single_call(kernel: Any, parts: tuple[Any, Any]) -> None:
+    features = kernel.features(PROMPTS, LABELS, ALL_FEATURES)
+
+    tokens = kernel.format.scoring_tokens(LABELS)[0]  # one of each label
     for number, prompt in enumerate(PROMPTS):
         logs = token_logs(parts, prompt)
-        assert result["log_probabilities"][number] == pytest.approx(logs[tokens].tolist(), abs=1e-5)
-        assert result["probabilities"][number] == pytest.approx(logs[tokens].softmax(-1).tolist(), abs=1e-6)
-        assert torch.tensor(result["vocabulary"][number]).log_softmax(-1).tolist() == pytest.approx(
-            logs.tolist(), abs=1e-4
-        )
-    assert numpy.allclose(result["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
-    assert numpy.allclose(result["probabilities"], kernel.batch(PROMPTS, LABELS), atol=1e-7)
-    for only in wanted:
-        assert numpy.allclose(kernel.features(PROMPTS, LABELS, {only})[only], result[only], atol=1e-5)
+        probabilities = logs[tokens].softmax(-1)
+        vocabulary = torch.tensor(features["vocabulary"][number]).log_softmax(-1)
+        assert features["log_probabilities"][number] == pytest.approx(logs[tokens].tolist(), abs=1e-5), prompt
+        assert features["probabilities"][number] == pytest.approx(probabilities.tolist(), abs=1e-6), prompt
+        assert vocabulary.tolist() == pytest.approx(logs.tolist(), abs=1e-4), prompt
+
+
+def test_features_are_those_of_the_methods_of_the_kernel(kernel: Any) -> None:
+    features = kernel.features(PROMPTS, LABELS, ALL_FEATURES)
+
+    assert numpy.allclose(features["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
+    assert numpy.allclose(features["probabilities"], kernel.batch(PROMPTS, LABELS), atol=1e-7)
+
+
+@pytest.mark.parametrize("feature", sorted(ALL_FEATURES))
+def test_a_feature_is_the_same_alone_and_with_the_others(kernel: Any, feature: str) -> None:
+    with_others = kernel.features(PROMPTS, LABELS, ALL_FEATURES)[feature]
+    alone = kernel.features(PROMPTS, LABELS, {feature})[feature]
+    assert numpy.allclose(alone, with_others, atol=1e-5)
 
 
 @pytest.mark.slow

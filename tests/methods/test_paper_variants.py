@@ -181,21 +181,37 @@ def test_k_nn_has_equally_many_anchors_of_each_label() -> None:
     assert result.timing["training_prompts"] == 3 * 4
 
 
-@pytest.mark.parametrize(("shared", "query_count"), [(False, 12), (True, 6)], ids=["own", "shared"])
-def test_k_nn_may_share_the_demonstrations_of_the_first_query(shared: bool, query_count: int) -> None:
-    """Shared demonstrations are set by hand, so that each of six test rows is evaluated once, not twice."""
-    kernel, experimentor = Kernel(), bench(6)[0]
+def demonstrations_of_first_query() -> str:
+    """Return the text of the first prompt before the text of its query."""
+    experimentor = bench(6)[0]
     first_prompt = experimentor.prompt_set()[0]
-    first_text = experimentor.test_set().texts(0)[0]
-    shared_context = first_prompt[: first_prompt.index(first_text)]
-    options = {"shared_demonstrations": True} if shared else {}
+    (text_before_query, _query) = first_prompt.split(experimentor.test_set().texts(0)[0])
+    return text_before_query
 
-    result: Any = ms.Method("knn_prompt", kernel, samples_per_label=5, **options).run(bench(6), return_outputs=True)
+
+def test_k_nn_may_share_the_demonstrations_of_the_first_query() -> None:
+    """Shared demonstrations are set by hand, so that each of six test rows is evaluated once, not twice."""
+    kernel = Kernel()
+    method = ms.Method("knn_prompt", kernel, samples_per_label=5, shared_demonstrations=True)
+
+    result: Any = method.run(bench(6), return_outputs=True)
 
     assert result.timing["training_prompts"] == 3 * 5
-    assert len(predictions_of(result)) == query_count
-    prompts_with_own_context = [prompt for prompt in kernel.ran if not prompt.startswith(shared_context)]
-    assert (prompts_with_own_context == []) is shared
+    assert len(predictions_of(result)) == 6
+    shared = demonstrations_of_first_query()
+    for prompt in kernel.ran:
+        assert prompt.startswith(shared)
+
+
+def test_k_nn_by_default_has_the_demonstrations_of_each_query() -> None:
+    kernel = Kernel()
+
+    result: Any = ms.Method("knn_prompt", kernel, samples_per_label=5).run(bench(6), return_outputs=True)
+
+    assert result.timing["training_prompts"] == 3 * 5
+    assert len(predictions_of(result)) == 6 * 2
+    shared = demonstrations_of_first_query()
+    assert not all(prompt.startswith(shared) for prompt in kernel.ran)
 
 
 def test_k_nn_has_the_distance_and_the_vote_of_the_authors() -> None:
@@ -218,29 +234,52 @@ def test_k_nn_has_the_distance_and_the_vote_of_the_authors() -> None:
         assert row == pytest.approx([votes.count(label) / 3 for label in range(3)])
 
 
-def test_sa_icl_draws_orders_of_the_candidates_and_adds_the_order_of_topk_last() -> None:
-    n_queries, n_candidates, k, n_orders = 4, 30, 4, 10
-    orders_of_queries = random_orders(n_queries, n_candidates, k, n_orders, nearest_last=True)
-    for query, orders in enumerate(orders_of_queries):
-        assert len(set(orders)) == n_orders, f"query {query}: {orders}"
-        assert orders[-1] == (3, 2, 1, 0), f"query {query}"  # the authors' build_instruction writes the nearest last
-    drawn = {candidate for orders in orders_of_queries for order in orders for candidate in order}
-    assert drawn <= set(range(n_candidates))
+def sa_icl_orders(queries: int) -> list[list[tuple[int, ...]]]:
+    """Return, for each query, ten orders of four of its thirty nearest candidates (0: the nearest one)."""
+    return random_orders(queries, 30, 4, 10, nearest_last=True)
+
+
+def test_sa_icl_draws_different_orders_and_adds_the_order_of_topk_last() -> None:
+    """The authors' build_instruction writes the nearest candidate last."""
+    for orders in sa_icl_orders(queries=4):
+        assert len(set(orders)) == 10
+        assert orders[-1] == (3, 2, 1, 0)
+
+
+def test_sa_icl_draws_from_all_candidates() -> None:
+    drawn = set()
+    for orders in sa_icl_orders(queries=4):
+        for order in orders:
+            drawn.update(order)
+    assert drawn <= set(range(30))
     assert max(drawn) > 10, "only the nearest candidates are drawn"
-    of_first_two = random_orders(2, n_candidates, k, n_orders, nearest_last=True)
-    assert of_first_two == orders_of_queries[:2], "the orders of a query depend on how many queries follow"
 
 
-def test_sa_icl_needs_as_many_demonstrations_as_candidates() -> None:
+def test_the_orders_of_sa_icl_for_a_query_do_not_depend_on_the_queries_after_it() -> None:
+    assert sa_icl_orders(queries=2) == sa_icl_orders(queries=4)[:2]
+
+
+@pytest.fixture
+def few_rows() -> Normal:
+    """Return a benchmark on a data set of sixty rows."""
     rows = [((f"text {number}",), number % 2) for number in range(60)]
     data = Dataset.from_rows(rows, name="few", label_space=["a", "b"])
-    benchmark = Normal(datasets=[data], limit=2, k=2)
-    size = len(benchmark[0].demonstration_set())
-    assert ms.Method("sa_icl", Kernel()).run(benchmark).complete
+    return Normal(datasets=[data], limit=2, k=2)
+
+
+def test_sa_icl_has_by_default_no_more_candidates_than_demonstrations(few_rows: Normal) -> None:
+    assert ms.Method("sa_icl", Kernel()).run(few_rows).complete
+
+
+def test_sa_icl_needs_as_many_demonstrations_as_candidates(few_rows: Normal) -> None:
+    size = len(few_rows[0].demonstration_set())
     with pytest.raises(ArgumentError, match=f"got {size} demonstrations with text, expected at least {size + 1}"):
-        ms.Method("sa_icl", Kernel(), candidates=size + 1).run(benchmark)
+        ms.Method("sa_icl", Kernel(), candidates=size + 1).run(few_rows)
+
+
+def test_sa_icl_needs_two_candidates(few_rows: Normal) -> None:
     with pytest.raises(ArgumentError, match="candidates must be an integer of at least 2"):
-        ms.Method("sa_icl", Kernel(), candidates=1).run(benchmark)
+        ms.Method("sa_icl", Kernel(), candidates=1).run(few_rows)
 
 
 def test_a_calibration_is_trained_for_each_of_nine_templates() -> None:

@@ -18,7 +18,7 @@ from StaICC.metrics import paired_tests
 from StaICC.metrics.balanced_accuracy import balanced_accuracy
 from StaICC.metrics.confidence_auroc import auroc_confidence
 from StaICC.metrics.debiased_calibration_error import debiased_calibration_error
-from StaICC.metrics.intervals import Interval, NoInterval
+from StaICC.metrics.intervals import Interval, NoInterval, share_of_rows_part
 from StaICC.metrics.matthews import matthews
 from StaICC.metrics.risk_coverage import aurc
 from StaICC.metrics.scores import SCORES, STATISTICS
@@ -253,6 +253,31 @@ def test_with_two_equally_common_labels_the_matthews_correlation_has_the_interva
     assert isinstance(of_accuracy, Interval)
     assert interval.low == pytest.approx(2 * of_accuracy.low - 1)
     assert interval.high == pytest.approx(2 * of_accuracy.high - 1)
+
+
+EQUALLY_COMMON = [0] * 20 + [1] * 20
+"""The variance is 1 - (1/2)^2 - (1/2)^2 = 1/2."""
+UNEQUALLY_COMMON = [0] * 18 + [1] * 10 + [0] * 12
+"""The variance is 1 - (3/4)^2 - (1/4)^2 = 3/8."""
+
+
+@pytest.mark.parametrize(
+    ("truth", "predictions"),
+    [(EQUALLY_COMMON, UNEQUALLY_COMMON), (UNEQUALLY_COMMON, EQUALLY_COMMON)],
+    ids=["predicted labels", "true labels"],
+)
+def test_the_interval_of_the_matthews_correlation_is_that_of_as_many_rows_as_the_smaller_variance_says(
+    truth: list[int], predictions: list[int]
+) -> None:
+    """It is a share of 2 n T = 2 * 40 * 3/8 = 30 rows, whether the true or the predicted labels vary less."""
+    statistic, sample = STATISTICS["matthews"], Sample(truth, range(40), 40, 2)
+    half_influences = [influence / 2 for influence in statistic.of_run(sample, predictions).rows]
+    half_value = (1 + matthews_by_scikit_learn(truth, predictions)) / 2
+
+    found = statistic.part(sample, predictions, 0.95)
+
+    expected = share_of_rows_part(half_value, half_influences, 30, 0.95).scaled(2)
+    assert (found.below, found.above) == pytest.approx((expected.below, expected.above))
 
 
 def test_the_interval_of_a_negative_matthews_correlation_is_that_of_the_opposite_predictions() -> None:

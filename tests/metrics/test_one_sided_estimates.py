@@ -78,7 +78,7 @@ def test_the_divergence_has_the_code_length_or_the_entropy_and_the_frequencies_o
     """The divergence of predictions p from frequencies f is the cross entropy -p log f minus the entropy -p log p.
 
     The lower estimate has the code length in place of the entropy, the upper one the entropy itself. Both have the
-    frequencies of the other rows, and what one more row of the label would change in the difference of two runs.
+    frequencies of the other rows, and the influence that the true label of the row has by way of the frequencies.
     """
     sample, (run, other_run) = drawn(seed=labels, labels=labels)
 
@@ -97,9 +97,9 @@ def test_the_divergence_has_the_code_length_or_the_entropy_and_the_frequencies_o
         entropy = -(probabilities[row] @ np.log(mean)).sum()
         cross_entropy = -(probabilities[row] @ np.log(smoothed_shares(labels_of_others))).sum()
         label = true_labels[row, 0]
-        change_of_the_label = (mean_of_other_run - mean)[label] / frequencies[label]
-        expected_lower.append((cross_entropy - code_length + change_of_the_label) / 60)
-        expected_upper.append((cross_entropy - entropy + change_of_the_label) / 60)
+        influence_of_the_label = (mean_of_other_run - mean)[label] / frequencies[label]
+        expected_lower.append((cross_entropy - code_length + influence_of_the_label) / 60)
+        expected_upper.append((cross_entropy - entropy + influence_of_the_label) / 60)
     assert contributions.lower_rows == pytest.approx(expected_lower)
     assert contributions.upper_rows == pytest.approx(expected_upper)
 

@@ -20,21 +20,33 @@ def facts_of(runs: dict[str, Result]) -> dict[str, str]:
     return {unescape(name): unescape(text) for name, text in facts}
 
 
+def dataset_of(name: str, n_labels: int) -> Dataset:
+    """Return a data set with 20 test rows, whose texts have the number and the label of the row."""
+    rows = []
+    for row in range(60):
+        label = row % n_labels
+        rows.append((f"{name} {row} is {label}", label))
+    label_space = [f"l{label}" for label in range(n_labels)]
+    sizes = SplitSizes(calibration=0, demonstration=40, test=20)
+    return Dataset.from_rows(rows, name=name, label_space=label_space, split=sizes)
+
+
 def run(right: dict[str, float], fails: bool = False, k: int = 4) -> Result:
-    """A run that is right on a share of the 20 test rows of each data set; on the others it is wrong, or fails."""
-    sets = []
-    for name, size in (("few", 2), ("many", 4)):
-        rows = [(f"{name} {row} is {row % size}", row % size) for row in range(60)]
-        sizes = SplitSizes(calibration=0, demonstration=40, test=20)
-        sets.append(Dataset.from_rows(rows, name=name, label_space=[f"l{n}" for n in range(size)], split=sizes))
+    """Return a run that is right on a share of the test rows of each data set; on the others it is wrong, or fails.
 
-    def knows(prompt: str, label_space: list[str]) -> int | None:
-        name, row, truth = re.findall(r"(few|many) (\d+) is (\d)", prompt)[-1]
+    The data set ``few`` has two labels, ``many`` has four.
+    """
+
+    def predict(prompt: str, label_space: list[str]) -> int | None:
+        name, row, label = re.findall(r"(few|many) (\d+) is (\d)", prompt)[-1]
         if int(row) % 20 < 20 * right[name]:
-            return int(truth)
-        return None if fails else (int(truth) + 1) % len(label_space)
+            return int(label)
+        if fails:
+            return None
+        return (int(label) + 1) % len(label_space)
 
-    return StaICC.Normal(k, datasets=sets)(knows, on_error="collect", model_name="m")
+    datasets = [dataset_of("few", n_labels=2), dataset_of("many", n_labels=4)]
+    return StaICC.Normal(k, datasets=datasets)(predict, on_error="collect", model_name="m")
 
 
 def test_data_are_counted() -> None:
@@ -67,62 +79,88 @@ def test_the_hardest_data_set_has_the_lowest_mean_of_the_runs() -> None:
     runs = {"a": run({"few": 0.5, "many": 0.6}), "b": run({"few": 1.0, "many": 0.2})}
     few, many = fmean(accuracies(runs, "few")), fmean(accuracies(runs, "many"))
     assert many < few
+
     assert facts_of(runs)["Hardest data set"] == (
         f"many, accuracy {many:.4f} (random 0.2500), mean of 2 runs. Easiest: few, {few:.4f}"
     )
-    first = {"a": runs["a"]}
-    (few,), (many,) = accuracies(first, "few"), accuracies(first, "many")
+
+
+def test_the_hardest_data_set_of_one_run_has_its_lowest_accuracy() -> None:
+    runs = {"a": run({"few": 0.5, "many": 0.6})}
+    (few,), (many,) = accuracies(runs, "few"), accuracies(runs, "many")
     assert few < many
-    assert facts_of(first)["Hardest data set"] == f"few, accuracy {few:.4f} (random 0.5000). Easiest: many, {many:.4f}"
+
+    assert facts_of(runs)["Hardest data set"] == f"few, accuracy {few:.4f} (random 0.5000). Easiest: many, {many:.4f}"
 
 
 def test_a_partial_run_does_not_make_a_data_set_easy() -> None:
-    """Without its failed queries, it is right on all."""
-    runs = {"whole": run({"few": 0.6, "many": 0.2}), "partial": run({"few": 0.2, "many": 1.0}, fails=True)}
-    (few,), (many,) = (accuracies({"whole": runs["whole"]}, name) for name in ("few", "many"))
+    """Without its failed queries, the partial run is right on all."""
+    whole = run({"few": 0.6, "many": 0.2})
+    partial = run({"few": 0.2, "many": 1.0}, fails=True)
+    few, many = whole.divided["few"]["accuracy"], whole.divided["many"]["accuracy"]
     assert many < few
-    facts = facts_of(runs)
+
     counted = "mean of 1 of 2 runs (without partial ones)"
-    assert facts["Hardest data set"] == f"many, accuracy {many:.4f} (random 0.2500), {counted}. Easiest: few, {few:.4f}"
-    failed = runs["partial"].details["few"].failed
+    assert facts_of({"whole": whole, "partial": partial})["Hardest data set"] == (
+        f"many, accuracy {many:.4f} (random 0.2500), {counted}. Easiest: few, {few:.4f}"
+    )
+    assert "Hardest data set" not in facts_of({"partial": partial}), "no run has all queries"
+
+
+def test_partial_runs_are_named_with_their_failed_queries() -> None:
+    whole = run({"few": 0.6, "many": 0.2})
+    partial = run({"few": 0.2, "many": 1.0}, fails=True)
+    failed = partial.details["few"].failed
     assert failed > 0
-    assert facts["Partial runs"] == f"partial ({failed} of 80 queries failed)"
-    assert facts_of({"whole": runs["whole"]})["Partial runs"] == "none"
-    assert "Hardest data set" not in facts_of({"partial": runs["partial"]}), "no run has all queries"
+
+    assert facts_of({"whole": whole, "partial": partial})["Partial runs"] == f"partial ({failed} of 80 queries failed)"
+    assert facts_of({"whole": whole})["Partial runs"] == "none"
 
 
 def test_of_a_bias_the_hardest_data_set_has_the_highest_value() -> None:
-    sets = [
-        Dataset.from_rows(
-            [(f"{name} {row}", row % 2) for row in range(60)],
-            name=name,
-            label_space=[f"{name} yes", f"{name} no"],
-            split=SplitSizes(calibration=0, demonstration=40, test=20),
-        )
-        for name in ("fair", "biased")
+    """With the label names of the second data set, the model is surer."""
+    fair = [(f"fair {row}", row % 2) for row in range(60)]
+    biased = [(f"biased {row}", row % 2) for row in range(60)]
+    sizes = SplitSizes(calibration=0, demonstration=40, test=20)
+    datasets = [
+        Dataset.from_rows(fair, name="fair", label_space=["yes", "no"], split=sizes),
+        Dataset.from_rows(biased, name="biased", label_space=["biased yes", "biased no"], split=sizes),
     ]
-    bias = StaICC.Domain_bias(datasets=sets, limit=6)
-    result = bias(lambda prompt, label_space: [0.9, 0.1] if label_space[0].startswith("biased") else [0.6, 0.4])
-    values = {name: scores["domain_bias"] for name, scores in result.divided.items()}
-    assert values["biased"] > values["fair"]
+
+    def biased_model(prompt: str, label_space: list[str]) -> list[float]:
+        return [0.9, 0.1] if label_space[0] == "biased yes" else [0.6, 0.4]
+
+    result = StaICC.Domain_bias(datasets=datasets, limit=6)(biased_model)
+
+    high, low = result.divided["biased"]["domain_bias"], result.divided["fair"]["domain_bias"]
+    assert high > low
     facts = facts_of({"a": result})
-    assert facts["Hardest data set"] == (
-        f"biased, domain bias {values['biased']:.4f}. Easiest: fair, {values['fair']:.4f}"
-    )
+    assert facts["Hardest data set"] == f"biased, domain bias {high:.4f}. Easiest: fair, {low:.4f}"
     assert "Baselines" not in facts
 
 
+ALL_HALF_RIGHT = {"few": 0.5, "many": 0.5}
+
+
 def test_settings_that_differ_are_named_and_the_others_have_their_value() -> None:
-    right = {"few": 0.5, "many": 0.5}
-    facts = facts_of({"a": run(right), "b": run(right, k=1)})
+    facts = facts_of({"a": run(ALL_HALF_RIGHT, k=4), "b": run(ALL_HALF_RIGHT, k=1)})
+
     assert facts["The runs differ in"] == "k"
     assert facts["Prompts"].endswith("repeats 2, template of each data set")
-    assert ", k 4 / 1, " in f", {facts['Prompts']}", "the values in the order of the runs"
-    many = {f"k {k}": run(right, k=k) for k in range(10, 19)}
-    assert ", k differs, " in f", {facts_of(many)['Prompts']}", "nine values are too long for a line"
-    facts = facts_of({"a": run(right), "b": run(right)})
+    assert "k 4 / 1" in facts["Prompts"].split(", "), "the values in the order of the runs"
+
+
+def test_values_that_are_too_many_for_a_line_are_said_to_differ() -> None:
+    facts = facts_of({f"k {k}": run(ALL_HALF_RIGHT, k=k) for k in range(10, 19)})
+
+    assert "k differs" in facts["Prompts"].split(", ")
+
+
+def test_runs_of_equal_settings_differ_in_none() -> None:
+    facts = facts_of({"a": run(ALL_HALF_RIGHT), "b": run(ALL_HALF_RIGHT)})
+
     assert facts["The runs differ in"] == "no setting"
-    assert facts["Prompts"].startswith("k 4, ") or ", k 4, " in facts["Prompts"]
+    assert "k 4" in facts["Prompts"].split(", ")
 
 
 def test_models_that_are_the_names_of_the_runs_differ() -> None:

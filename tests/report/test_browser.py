@@ -32,11 +32,11 @@ FLAGS = ("--disable-gpu", "--no-first-run", "--disable-background-networking")
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     skip_without_chromium()
-    found = chromium(*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    found.set_window_size(1200, 900)
-    found.set_script_timeout(600)  # axe-core takes more than the 30 s of selenium on a busy machine
-    yield found
-    found.quit()
+    opened = chromium(*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    opened.set_window_size(1200, 900)
+    opened.set_script_timeout(600)  # axe-core takes more than the 30 s of selenium on a busy machine
+    yield opened
+    opened.quit()
 
 
 Open = Callable[..., Any]
@@ -44,11 +44,12 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Open:
-    """Open a report; forget what the browser logged and blocked before."""
+    """Return a function that opens a report, after the browser has forgotten what it logged and blocked."""
 
-    def open_(results: Any, mark: str = "", queries: bool = False) -> Any:
+    def open_report(results: Any, mark: str = "", queries: bool = False, prompts_of: Any = written_prompts) -> Any:
+        """Open the report of results, with a view of their queries if wanted; ``mark`` ends the address."""
         path = tmp_path / "report.html"
-        write_report(results, path, more=query_section(results, written_prompts) if queries else None)
+        write_report(results, path, more=query_section(results, prompts_of) if queries else None)
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
         browser.get("about:blank")
         browser.get_log("browser")
@@ -56,32 +57,48 @@ def show(browser: Any, tmp_path: Path) -> Open:
         browser.get(path.as_uri() + mark)
         return browser
 
-    return open_
+    return open_report
 
 
 def test_no_errors_and_no_requests(show: Open, suite: ResultGroup) -> None:
     browser = show(suite)
-    browser.execute_script("document.querySelectorAll('button').forEach(one => one.click())")
+
+    browser.execute_script("document.querySelectorAll('button').forEach(button => button.click())")
+
     assert browser.get_log("browser") == []
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    sent = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
-    assert {url.split(":")[0] for url in sent} == {"file"}
+    requests = [message["params"]["request"] for message in messages if message["method"] == REQUEST]
+    assert {request["url"].partition(":")[0] for request in requests} == {"file"}
+
+
+REQUEST = "Network.requestWillBeSent"
+"""The message of the browser before each request."""
+
+
+SORT = """
+    const tables = [...document.querySelectorAll('table')];
+    const table = tables.find(table => table.caption.textContent.startsWith('Normal: all scores'));
+    const head = table.tHead.rows[0].cells[1];
+    if (arguments[0] === 'click') head.querySelector('button').click();
+    return [head.getAttribute('aria-sort'),
+            [...table.tBodies[0].rows].map(row => parseFloat(row.cells[1].textContent)),
+            table.tFoot.rows[0].cells[0].textContent];
+"""
+"""Sort the table of all scores by its first score if told to ``click``.
+
+Returns the order that the head of the column states, the scores, and the first cell of the last row.
+"""
 
 
 def test_tables_sort_by_number_and_back(show: Open, normal: Result) -> None:
+    """The row of means stays the last one."""
     browser = show(normal)
-    script = """
-        const tables = [...document.querySelectorAll('table')];
-        const table = tables.find(t => t.caption.textContent.startsWith('Normal: all scores'));
-        const head = table.tHead.rows[0].cells[1];
-        if (arguments[0]) head.querySelector('button').click();
-        return [head.getAttribute('aria-sort'), [...table.tBodies[0].rows].map(r => parseFloat(r.cells[1].textContent)),
-                table.tFoot.rows[0].cells[0].textContent];
-    """
-    state, before, foot = browser.execute_script(script, False)
-    assert (state, foot) == ("none", "mean")
-    assert browser.execute_script(script, True) == ["ascending", sorted(before), "mean"]
-    assert browser.execute_script(script, True) == ["descending", sorted(before, reverse=True), "mean"]
+
+    order, scores, last_row = browser.execute_script(SORT, "read")
+    assert (order, last_row) == ("none", "mean")
+
+    assert browser.execute_script(SORT, "click") == ["ascending", sorted(scores), "mean"]
+    assert browser.execute_script(SORT, "click") == ["descending", sorted(scores, reverse=True), "mean"]
 
 
 def test_markup_in_the_data_stays_text(show: Open, nasty: Result) -> None:
@@ -92,24 +109,37 @@ def test_markup_in_the_data_stays_text(show: Open, nasty: Result) -> None:
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize("name", ["light", "dark"])
-def test_no_violations_of_accessibility_rules(name: str, show: Open, suite: ResultGroup, nasty: Result) -> None:
-    """By axe-core: ``npm install axe-core`` in the root of the repository or a folder above."""
-    script = next(
-        (one for up in Path(__file__).parents if (one := up / "node_modules/axe-core/axe.min.js").exists()), None
-    )
-    if script is None:
-        pytest.skip("axe-core is not installed: npm install axe-core")
-    browser = show({"suite": suite, "other": suite, "nasty": nasty}, "#run=suite&show=wrong", queries=True)
-    browser.execute_script("document.querySelector('.query-controls button').click()")
-    browser.execute_script("document.querySelector('.query-row').click()")
-    features = [{"name": "prefers-color-scheme", "value": name}]
+def axe_core() -> str:
+    """Return the script of axe-core: ``npm install axe-core`` in the root of the repository or a folder above."""
+    for folder in Path(__file__).parents:
+        script = folder / "node_modules/axe-core/axe.min.js"
+        if script.exists():
+            return script.read_text("utf-8")
+    pytest.skip("axe-core is not installed: npm install axe-core")
+
+
+def emulate(browser: Any, theme: str) -> None:
+    """Set the theme of the browser: ``light`` or ``dark``."""
+    features = [{"name": "prefers-color-scheme", "value": theme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen", "features": features})
-    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
-    browser.execute_script(script.read_text("utf-8"))
-    rules = "axe.run(document, {resultTypes: ['violations']}).then(found => arguments[0](found.violations))"
-    found = browser.execute_async_script(rules)
-    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_violations_of_accessibility_rules(theme: str, show: Open, suite: ResultGroup, nasty: Result) -> None:
+    """By axe-core, with the texts of one query shown and all details open."""
+    script = axe_core()
+    browser = show({"suite": suite, "other": suite, "nasty": nasty}, "#run=suite&show=wrong", queries=True)
+    emulate(browser, theme)
+    browser.execute_script(SHOW_TEXTS)
+    browser.execute_script(OPEN_QUERY, 0)
+    browser.execute_script("document.querySelectorAll('details').forEach(details => details.open = true)")
+
+    browser.execute_script(script)
+    violations = browser.execute_async_script(
+        "axe.run(document, {resultTypes: ['violations']}).then(result => arguments[0](result.violations))"
+    )
+
+    assert [(violation["id"], violation["nodes"][0]["html"]) for violation in violations] == []
 
 
 def test_names_of_rows_are_inside_their_figure(show: Open, normal: Result) -> None:
@@ -122,75 +152,121 @@ def test_names_of_rows_are_inside_their_figure(show: Open, normal: Result) -> No
         "meta-llama/Llama-3.1-8B-Instruct",
     ]
     browser = show(dict.fromkeys(names, normal))
-    script = (
-        "return [...document.querySelectorAll('.overview svg text')].map(one => [one.textContent, one.getBBox().x])"
+    left_edges = browser.execute_script(
+        "return [...document.querySelectorAll('.overview svg text')].map(text => [text.textContent, text.getBBox().x])"
     )
-    starts = browser.execute_script(script)
-    assert len(starts) > len(names)
-    assert [(name, x) for name, x in starts if x < 0] == []
+    assert len(left_edges) > len(names)
+    assert [(name, x) for name, x in left_edges if x < 0] == []
 
 
 # -- single queries
 
 COUNT = "return document.querySelector('#query-view > p').textContent"
 DETAIL = "return document.querySelector('.query-detail').textContent"
+VISIBLE_TEXT = "return document.getElementById('query-view').innerText"
+SHOW_TEXTS = "document.querySelector('.query-controls button').click()"
+END_SELECTION = "document.querySelectorAll('.query-controls button')[1].click()"
+CELLS = "[...document.querySelectorAll('td[data-queries] a')]"
+"""The links in the cells of confusion matrices."""
+OPEN_QUERY = "document.querySelectorAll('.query-row')[arguments[0]].click()"
 SET = """
-    const one = document.getElementById('query-' + arguments[0]);
-    one.value = arguments[1];
-    one.dispatchEvent(new Event(one.tagName === 'INPUT' ? 'input' : 'change'));
+    const control = document.getElementById('query-' + arguments[0]);
+    control.value = arguments[1];
+    control.dispatchEvent(new Event(control.tagName === 'INPUT' ? 'input' : 'change'));
 """
+"""Set a control of the view of queries, such as ``show`` or ``other``, to a value."""
+
+
+def benchmark_of_60_queries() -> StaICC.Normal:
+    """Return a benchmark of 30 rows with two queries each."""
+    return StaICC.Normal(datasets=["mini"], limit=30)
 
 
 def two_runs() -> dict[str, Result]:
-    def model(prompt: str, label_space: list[str]) -> list[float]:
+    """Return two runs: one is sure of label 0 or leans to label 2, and the other is always sure of label 0."""
+
+    def by_length(prompt: str, label_space: list[str]) -> list[float]:
         return [0.95, 0.03, 0.02] if len(prompt) % 2 else [0.3, 0.3, 0.4]
 
-    benchmark = StaICC.Normal(datasets=["mini"], limit=30)
-    return {"one": benchmark(model), "two": benchmark(lambda prompt, label_space: [0.95, 0.03, 0.02])}
+    def always_first(prompt: str, label_space: list[str]) -> list[float]:
+        return [0.95, 0.03, 0.02]
+
+    benchmark = benchmark_of_60_queries()
+    return {"one": benchmark(by_length), "two": benchmark(always_first)}
 
 
-def test_filters_select_the_queries_of_the_result(show: Open) -> None:
+def labels_of(result: Result) -> list[tuple[int, int | None]]:
+    """Return the true and the predicted label of each query."""
+    (record,) = result.details["mini"].conditions
+    return list(zip(record.truth, record.predictions, strict=True))
+
+
+def test_a_filter_selects_the_queries_of_the_result(show: Open) -> None:
     runs = two_runs()
     browser = show(runs, queries=True)
-    (own,) = runs["one"].details["mini"].conditions
-    (other,) = runs["two"].details["mini"].conditions
-    pairs = list(zip(own.truth, own.predictions, strict=True))
-    expected = {
-        "wrong": sum(truth != found for truth, found in pairs),
-        "confident": sum(truth != found and found == 0 for truth, found in pairs),
-        "failed": 0,
-        "unparsed": 0,
-        "all": 60,
-    }
-    assert 0 < expected["confident"] < expected["wrong"] < 60
-    for name, number in expected.items():
+    wrong = sum(truth != predicted for truth, predicted in labels_of(runs["one"]))
+    confident_wrong = sum(truth != 0 and predicted == 0 for truth, predicted in labels_of(runs["one"]))
+    assert 0 < confident_wrong < wrong < 60
+
+    queries_of_filter = {"wrong": wrong, "confident": confident_wrong, "failed": 0, "unparsed": 0, "all": 60}
+    for name, queries in queries_of_filter.items():
         browser.execute_script(SET, "show", name)
-        assert browser.execute_script(COUNT) == f"{number} of 60 queries."
-    browser.execute_script(SET, "show", "differs")
-    assert browser.execute_script(COUNT) == "0 of 60 queries. Choose the other run."
-    browser.execute_script(SET, "other", "two")
-    differs = sum(a != b for a, b in zip(own.predictions, other.predictions, strict=True))
-    assert browser.execute_script(COUNT) == f"{differs} of 60 queries."
-    browser.execute_script(SET, "show", "all")
-    browser.execute_script(SET, "text", "RAIN")
-    questions = [prompt.splitlines()[-1] for prompt in StaICC.Normal(datasets=["mini"], limit=30)[0].prompt_set()]
-    assert browser.execute_script(COUNT) == f"{sum('rain' in one.lower() for one in questions)} of 60 queries."
+        assert browser.execute_script(COUNT) == f"{queries} of 60 queries."
     assert browser.get_log("browser") == []
 
 
-def test_a_cell_of_a_confusion_matrix_selects_its_queries(show: Open) -> None:
+def test_queries_in_which_two_runs_differ_are_selected(show: Open) -> None:
     runs = two_runs()
     browser = show(runs, queries=True)
-    (record,) = runs["two"].details["mini"].conditions
-    pairs = list(zip(record.truth, record.predictions, strict=True))
-    links = "[...document.querySelectorAll('td[data-queries] a')]"
-    assert browser.execute_script(f"return {links}.length") == 18
-    for place, (truth, label) in ((9, (0, 0)), (12, (1, 0)), (13, (1, 1))):
-        assert int(browser.execute_script(f"return {links}[{place}].textContent")) == pairs.count((truth, label))
-        browser.execute_script(f"{links}[{place}].click()")
-        assert wait_for(browser, COUNT, f"{pairs.count((truth, label))} of 60 queries.")
-        assert browser.execute_script("return document.getElementById('query-run').value") == "two"
-    browser.execute_script("document.querySelectorAll('.query-controls button')[1].click()")
+    pairs = zip(labels_of(runs["one"]), labels_of(runs["two"]), strict=True)
+    different = sum(first != second for first, second in pairs)
+    assert 0 < different < 60
+
+    browser.execute_script(SET, "show", "differs")
+    assert browser.execute_script(COUNT) == "0 of 60 queries. Choose the other run."
+
+    browser.execute_script(SET, "other", "two")
+    assert browser.execute_script(COUNT) == f"{different} of 60 queries."
+    assert browser.get_log("browser") == []
+
+
+def test_queries_with_a_text_are_selected(show: Open) -> None:
+    browser = show(two_runs(), queries=True)
+    last_lines = [prompt.splitlines()[-1] for prompt in benchmark_of_60_queries()[0].prompt_set()]
+    with_rain = sum("rain" in line.lower() for line in last_lines)
+
+    browser.execute_script(SET, "text", "RAIN")
+
+    assert browser.execute_script(COUNT) == f"{with_rain} of 60 queries."
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize(("link", "truth", "predicted"), [(9, 0, 0), (12, 1, 0), (13, 1, 1)])
+def test_a_cell_of_a_confusion_matrix_selects_its_queries(show: Open, link: int, truth: int, predicted: int) -> None:
+    """Two matrices with nine cells each; those of the second run begin with link 9, a row for each true label."""
+    runs = two_runs()
+    queries = labels_of(runs["two"]).count((truth, predicted))
+    browser = show(runs, queries=True)
+    texts_of_links = browser.execute_script(f"return {CELLS}.map(cell => cell.textContent)")
+    assert len(texts_of_links) == 18
+    assert texts_of_links[link] == str(queries)
+
+    browser.execute_script(f"{CELLS}[{link}].click()")
+
+    assert wait_for(browser, COUNT, f"{queries} of 60 queries.")
+    assert browser.execute_script("return document.getElementById('query-run').value") == "two"
+    assert browser.get_log("browser") == []
+
+
+def test_a_button_ends_the_selection_of_a_cell(show: Open) -> None:
+    browser = show(two_runs(), queries=True)
+    queries = browser.execute_script(f"return {CELLS}[9].textContent")
+    browser.execute_script(f"{CELLS}[9].click()")
+    assert wait_for(browser, COUNT, f"{queries} of 60 queries.")
+    assert queries != "60"
+
+    browser.execute_script(END_SELECTION)
+
     assert browser.execute_script(COUNT) == "60 of 60 queries."
     assert browser.get_log("browser") == []
 
@@ -204,16 +280,23 @@ def wait_for(browser: Any, script: str, expected: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("width", [390, 1280, 1920])
-def test_the_page_fits_every_screen_and_its_first_one_answers(show: Open, suite: ResultGroup, width: int) -> None:
-    browser = show({"one": suite, "two": suite})
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+@pytest.fixture(params=[390, 1280, 1920])
+def width(browser: Any, request: pytest.FixtureRequest) -> Iterator[int]:
+    """Set the width of the screen: of a phone, a laptop and a monitor."""
+    metrics = {"width": request.param, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    for part in (".answer", ".overview svg"):
-        bottom = f"return document.querySelector('{part}').getBoundingClientRect().bottom"
-        assert 0 < browser.execute_script(bottom) <= 900
+    yield request.param
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_page_fits_every_screen_and_its_first_one_answers(show: Open, suite: ResultGroup, width: int) -> None:
+    """The screen is 900 pixels high."""
+    browser = show({"one": suite, "two": suite})
+
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    bottom = "return document.querySelector(arguments[0]).getBoundingClientRect().bottom"
+    assert 0 < browser.execute_script(bottom, ".answer") <= 900
+    assert 0 < browser.execute_script(bottom, ".overview svg") <= 900
 
 
 SMALL_TEXTS = """
@@ -229,70 +312,103 @@ SMALL_TEXTS = """
 """
 
 
-@pytest.mark.parametrize("width", [390, 1280, 1920])
-def test_texts_are_legible_and_the_fixed_column_leaves_room(show: Open, suite: ResultGroup, width: int) -> None:
-    """No text below 12 pixels, also in figures and folded parts; names take less than half of a phone."""
-    browser = show({"a run with a name that is long and has no place to break_it_well": suite, "two": suite})
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+def test_texts_are_legible(show: Open, suite: ResultGroup, width: int) -> None:
+    """No text is below 12 pixels, also in figures and folded parts."""
+    browser = show({"one": suite, "two": suite})
+
     assert browser.execute_script(SMALL_TEXTS) == []
-    widths = "return [...document.querySelectorAll('.board tbody th')].map(head => head.getBoundingClientRect().width)"
-    assert max(browser.execute_script(widths)) < (195 if width == 390 else width / 4)
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-@pytest.mark.parametrize("name", ["light", "dark"])
-def test_figures_have_the_colours_of_the_theme(show: Open, suite: ResultGroup, name: str) -> None:
-    browser = show(suite)
-    features = [{"name": "prefers-color-scheme", "value": name}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen", "features": features})
-    colour = "return getComputedStyle(document.querySelector('.overview .fill-series-1')).fill"
-    expected = {"light": LIGHT, "dark": DARK}[name]["series-1"]
-    red, green, blue = (int(expected[place : place + 2], 16) for place in (1, 3, 5))
-    assert browser.execute_script(colour) == f"rgb({red}, {green}, {blue})"
+def test_names_of_runs_take_less_than_half_of_a_phone_and_a_quarter_of_other_screens(
+    show: Open, suite: ResultGroup, width: int
+) -> None:
+    browser = show({"a run with a name that is long and has no place to break_it_well": suite, "two": suite})
 
-
-def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:
-    browser = show(two_runs(), queries=True)
-    text = StaICC.Normal(datasets=["mini"], limit=30)[0].prompt_set()[7]
-    query = text.splitlines()[-1]
-    visible = "return document.getElementById('query-view').innerText"
-    browser.execute_script(SET, "other", "two")
-    browser.execute_script("document.querySelectorAll('.query-row')[7].click()")
-    assert query not in browser.execute_script(visible)
-    assert "Texts are hidden" in browser.execute_script(DETAIL)
-    browser.execute_script("document.querySelector('.query-controls button').click()")
-    parts = browser.execute_script(
-        "return [...document.querySelectorAll('.query-part')].map(one => [...one.children].map(two => two.textContent))"
+    widths_of_names = browser.execute_script(
+        "return [...document.querySelectorAll('.board tbody th')].map(name => name.getBoundingClientRect().width)"
     )
-    assert [kind for kind, *_ in parts] == [*(f"demonstration {number}" for number in range(1, 5)), "query"]
-    assert "".join(shown for _, shown, *_ in parts) == text
+
+    is_phone = width == 390
+    assert max(widths_of_names) < (width / 2 if is_phone else width / 4)
+
+
+@pytest.mark.parametrize(("theme", "colours"), [("light", LIGHT), ("dark", DARK)], ids=["light", "dark"])
+def test_figures_have_the_colours_of_the_theme(
+    show: Open, suite: ResultGroup, theme: str, colours: dict[str, str]
+) -> None:
+    browser = show(suite)
+
+    emulate(browser, theme)
+
+    fill = browser.execute_script("return getComputedStyle(document.querySelector('.overview .fill-series-1')).fill")
+    red, green, blue = bytes.fromhex(colours["series-1"].removeprefix("#"))
+    assert fill == f"rgb({red}, {green}, {blue})"
+
+
+def test_texts_are_hidden_until_requested(show: Open) -> None:
+    browser = show(two_runs(), queries=True)
+    prompt = benchmark_of_60_queries()[0].prompt_set()[7]
+    query = prompt.splitlines()[-1]
+
+    browser.execute_script(OPEN_QUERY, 7)
+    assert query not in browser.execute_script(VISIBLE_TEXT)
+    assert "Texts are hidden" in browser.execute_script(DETAIL)
+
+    browser.execute_script(SHOW_TEXTS)
+    assert query in browser.execute_script(DETAIL)
+
+
+def test_a_prompt_is_shown_in_its_parts(show: Open) -> None:
+    """Each part of a prompt is an element with its kind and its text."""
+    browser = show(two_runs(), queries=True)
+    browser.execute_script(OPEN_QUERY, 7)
+    browser.execute_script(SHOW_TEXTS)
+
+    parts = browser.execute_script(
+        "return [...document.querySelectorAll('.query-part')].map("
+        "part => [part.children[0].textContent, part.children[1].textContent])"
+    )
+
+    kinds = [kind for kind, _ in parts]
+    assert kinds == ["demonstration 1", "demonstration 2", "demonstration 3", "demonstration 4", "query"]
+    assert "".join(text for _, text in parts) == benchmark_of_60_queries()[0].prompt_set()[7]
+
+
+def test_a_link_restores_the_view_without_its_texts(show: Open) -> None:
+    browser = show(two_runs(), queries=True)
+    query = benchmark_of_60_queries()[0].prompt_set()[7].splitlines()[-1]
+    browser.execute_script(SET, "other", "two")
+    browser.execute_script(OPEN_QUERY, 7)
+    browser.execute_script(SHOW_TEXTS)
     link = browser.current_url
+
     browser.get("about:blank")
     browser.get(link)
-    assert query not in browser.execute_script(visible)  # a link does not show texts
-    chosen = "return document.querySelector('.query-row[aria-selected=true]').textContent"
-    assert "Normal/mini/normal/7/0" in browser.execute_script(chosen)
+
+    assert query not in browser.execute_script(VISIBLE_TEXT)
+    selected_row = "return document.querySelector('.query-row[aria-selected=true]').textContent"
+    assert "Normal/mini/normal/7/0" in browser.execute_script(selected_row)
     assert browser.execute_script("return document.getElementById('query-other').value") == "two"
 
 
+HOSTILE = "</script><script>document.title = 'owned'</script><img src=x onerror='document.title=1'>\u2028\u202e"
+"""A text that would run a script if it were markup, with a character that ends lines and one that turns the text."""
+
+
 def test_texts_of_queries_stay_text(show: Open) -> None:
-    wild = "</script><script>document.title = 'owned'</script><img src=x onerror='document.title=1'>\u2028\u202e"
-    rows = [(f"{wild} {row}", row % 2) for row in range(60)]
-    own = Dataset.from_rows(rows, name=wild, label_space=["<b>no</b>", "</script>"])
-    run = {"<i>run": StaICC.Normal(datasets=[own], limit=5)(lambda prompt, label_space: [0.4, 0.6])}
-    prompts = [("", f"{wild}\x00 {number}") for number in range(10)]
-    browser = show({"<i>run": run["<i>run"]})
-    path = browser.current_url.removeprefix("file://")
-    write_report(run, path, more=query_section(run, lambda result: {wild: prompts}))
-    browser.get("about:blank")
-    browser.get(f"file://{path}")
-    browser.execute_script("document.querySelector('.query-controls button').click()")
-    browser.execute_script("document.querySelector('.query-row').click()")
+    rows = [(f"{HOSTILE} {row}", row % 2) for row in range(60)]
+    dataset = Dataset.from_rows(rows, name=HOSTILE, label_space=["<b>no</b>", "</script>"])
+    result = StaICC.Normal(datasets=[dataset], limit=5)(lambda prompt, label_space: [0.4, 0.6])
+    prompts = [("", f"{HOSTILE}\x00 {number}") for number in range(10)]
+    browser = show({"<i>run": result}, prompts_of=lambda result: {HOSTILE: prompts}, queries=True)
+
+    browser.execute_script(SHOW_TEXTS)
+    browser.execute_script(OPEN_QUERY, 0)
+
     assert browser.title == "StaICC report"
     assert browser.execute_script("return document.querySelectorAll('#query-view :is(script, img, b, i)').length") == 0
-    assert wild[:60] in browser.execute_script(DETAIL)
-    assert not {"\u202e", "\x00"} & set(
-        browser.execute_script("return document.getElementById('query-view').innerText")
-    )
+    assert HOSTILE[:60] in browser.execute_script(DETAIL)
+    visible_text = browser.execute_script(VISIBLE_TEXT)
+    assert "\u202e" not in visible_text
+    assert "\x00" not in visible_text
     assert browser.get_log("browser") == []

@@ -183,27 +183,35 @@ def headings(page: str) -> list[str]:
     return re.findall("<h3>(.*?)</h3>", page[:end].replace("<wbr>", ""))
 
 
+def easy_and_hard_data() -> list[Dataset]:
+    """Return two data sets with 40 test rows each; the text of a row has its number and its label."""
+    datasets = []
+    for name in ("easy", "hard"):
+        rows = []
+        for row in range(80):
+            label = row % 2
+            label_name = "no" if label == 1 else "yes"
+            rows.append((f"{name} {row} {label_name}", label))
+        sizes = SplitSizes(calibration=0, demonstration=40, test=40)
+        datasets.append(Dataset.from_rows(rows, name=name, label_space=["yes", "no"], split=sizes))
+    return datasets
+
+
 def known(share: float, shift: int = 0, fails: bool = False) -> Result:
-    """A run that is right on a share of the rows of two data sets; it is wrong on the others, or fails on them."""
-    sets = [
-        Dataset.from_rows(
-            [(f"{name} {row} {'no' if row % 2 else 'yes'}", row % 2) for row in range(80)],
-            name=name,
-            label_space=["yes", "no"],
-            split=SplitSizes(calibration=0, demonstration=40, test=40),
-        )
-        for name in ("easy", "hard")
-    ]
+    """Return a run that is right on a share of the rows of two data sets; it is wrong on the others, or fails on them.
 
-    def knows(prompt: str, label_space: list[str]) -> list[float] | None:
-        query = prompt.rsplit(": ", 2)[-2]
-        right = "no" in query.split("\n")[0]
-        wrong = (int(re.findall(r"\d+", query)[0]) + shift) % 10 >= 10 * share
-        if wrong and fails:
+    Which rows these are depends on the last digit of the number of the row, to which ``shift`` is added.
+    """
+
+    def predict(prompt: str, label_space: list[str]) -> list[float] | None:
+        _, row, label_name = re.findall(r"(easy|hard) (\d+) (yes|no)", prompt)[-1]
+        is_known = (int(row) + shift) % 10 < 10 * share
+        if fails and not is_known:
             return None
-        return [0.2, 0.8] if right != wrong else [0.8, 0.2]
+        predicts_yes = (label_name == "yes") == is_known
+        return [0.8, 0.2] if predicts_yes else [0.2, 0.8]
 
-    return StaICC.Normal(datasets=sets)(knows, on_error="collect")
+    return StaICC.Normal(datasets=easy_and_hard_data())(predict, on_error="collect")
 
 
 def first_words(cells: list[str]) -> list[str]:
@@ -509,35 +517,48 @@ def numbers_in(value: Any) -> Iterator[float]:
         yield from numbers_in(member)
 
 
+def visible_text(page: str) -> str:
+    """Return the text of a page, with the tips of its figures, without scripts and styles."""
+    without_scripts = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    with_tips_only = re.sub(r"<svg.*?(?=<title>|</svg>)", " ", without_scripts, flags=re.DOTALL)
+    return unescape(re.sub(r"<[^>]*>", " ", with_tips_only))
+
+
+def is_rounded(text: str, numbers: set[float]) -> bool:
+    """Return whether a text is one of the numbers, rounded to the decimals of the text."""
+    half_of_last_decimal = 0.5 * 10 ** -len(text.partition(".")[2])
+    return any(abs(float(text) - number) <= 1.0000002 * half_of_last_decimal for number in numbers)
+
+
 def test_every_number_with_decimals_is_one_of_the_saved_results() -> None:
     """Or of the comparison of two of them, or a number of the text of this page. Figures are read by their tips."""
     runs = {"half": known(0.5), "all": known(1.0), "partial": known(0.6, fails=True)}
-    page = report_html(runs)
-    allowed = {"1.0", "0.05", "0.95", "0.8", "0.0001"}  # version, levels, power, the smallest p-value that is printed
-    documents: list[Any] = [json.loads(json.dumps(run.to_dict())) for run in runs.values()]
-    compared, _ = compare_all(runs)
-    documents += json.loads(format_comparisons(list(compared), "json"))
-    known_numbers = {number for document in documents for number in numbers_in(document)}
+    comparisons, _ = compare_all(runs)
+    known_numbers = set(numbers_in(json.loads(format_comparisons(list(comparisons), "json"))))
+    for result in runs.values():
+        known_numbers.update(numbers_in(json.loads(json.dumps(result.to_dict()))))
+    for dataset in ("easy", "hard"):  # the page has the mean of the complete runs
+        scores = [runs[name].divided[dataset]["accuracy"] for name in ("half", "all")]
+        known_numbers.add(fmean(scores))
     known_numbers |= {-number for number in known_numbers}
-    for dataset in runs["half"].divided:  # the mean of the complete runs, of the hardest and the easiest data set
-        known_numbers.add(fmean(runs[name].divided[dataset]["accuracy"] for name in ("half", "all")))
-    written = re.sub(r"<(script|style)\b.*?</\1>|<svg.*?(?=<title>|</svg>)|<[^>]*>", " ", page, flags=re.DOTALL)
-    found = set(re.findall(r"(?<![\w.])[+-]?\d+\.\d+(?![\w.])", unescape(written)))
-    assert len(found) > 50
-    unknown = []
-    for text in found - allowed:
-        decimals = len(text.partition(".")[2])
-        if not any(abs(float(text) - number) <= 0.5000001 * 10**-decimals for number in known_numbers):
-            unknown.append(text)
-    assert unknown == []
+    version, alpha, level, power, smallest_p_value = "1.0", "0.05", "0.95", "0.8", "0.0001"
+
+    numbers = set(re.findall(r"(?<![\w.])[+-]?\d+\.\d+(?![\w.])", visible_text(report_html(runs))))
+
+    assert len(numbers) > 50
+    numbers_of_results = numbers - {version, alpha, level, power, smallest_p_value}
+    assert [text for text in numbers_of_results if not is_rounded(text, known_numbers)] == []
 
 
 def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
+    """A cell without value is a dash with the number of a remark, such as -[1]."""
     for page in (text, wild):
         cells = [unescape(re.sub("<[^>]*>", "", cell)).strip() for cell in re.findall(r"<td.*?</td>", page, re.DOTALL)]
         assert len(cells) > 100
-        assert not {"", "-", "None", "nan"} & set(cells)
-        if "<li>[1] " not in page:
+        for empty in ("", "-", "None", "nan"):
+            assert empty not in cells
+        page_has_remarks = "<li>[1] " in page
+        if not page_has_remarks:
             assert [cell for cell in cells if cell.startswith("-[")] == []
 
 
@@ -558,13 +579,18 @@ def test_heat_maps_have_the_numbers_of_the_results(text: str, suite: ResultGroup
     assert {0, 10} <= shades <= set(range(11))
 
 
+def counts_of_confusion_matrix(page: str, caption: str) -> list[list[int]]:
+    """Return the counts of a confusion matrix: a row for each true label, a column for each predicted one."""
+    _, *rows = rows_of(page, caption)
+    return [[int(cell) for cell in cells] for _, *cells in rows]
+
+
 def test_confusions_count_every_query(normal: Result) -> None:
     page = report_html({"run": normal})
     for dataset, details in normal.details.items():
-        _, *rows = rows_of(page, f"{dataset}, run")
-        counts = [[int(cell) for cell in row[1:]] for row in rows]  # a row for each true label
-        assert sum(map(sum, counts)) == details.scored
+        counts = counts_of_confusion_matrix(page, f"{dataset}, run")
         correct = sum(counts[label][label] for label in range(len(counts)))
+        assert sum(map(sum, counts)) == details.scored
         assert correct / details.scored == normal.divided[dataset]["accuracy"]
 
 
@@ -572,27 +598,40 @@ def test_the_shades_of_a_confusion_matrix_are_the_shares_of_its_rows(normal: Res
     """In ten steps."""
     page = report_html({"run": normal})
     for dataset in normal.details:
-        _, *rows = rows_of(page, f"{dataset}, run")
-        counts = [[int(cell) for cell in row[1:]] for row in rows]
-        expected = [round(10 * count / sum(row)) for row in counts for count in row]
-        matrix = page[page.index(f"<caption>{dataset}, run") :]
+        expected = []
+        for row in counts_of_confusion_matrix(page, f"{dataset}, run"):
+            expected += [round(10 * count / sum(row)) for count in row]
+
+        _, _, matrix_and_rest = page.partition(f"<caption>{dataset}, run")
+        matrix, _, _ = matrix_and_rest.partition("</table>")
         shades = [int(shade) for shade in re.findall(r'class="[he](\d+)"', matrix)]
-        assert shades[: len(expected)] == expected
+        assert shades == expected
 
 
 # -- self-contained
 
 
-def test_nothing_is_fetched(text: str, page: Page) -> None:
-    assert not {"link", "img", "iframe", "object", "embed", "base", "audio", "video", "source"} & {
-        tag for tag, _ in page.elements
-    }
+def test_no_element_fetches_a_file(page: Page) -> None:
+    tags = {tag for tag, _ in page.elements}
+    assert tags.isdisjoint({"link", "img", "iframe", "object", "embed", "base", "audio", "video", "source"})
     assert page.count("script") == page.count("style") == 1
     for tag, attributes in page.elements:
         assert "src" not in attributes, tag
+
+
+def test_links_lead_to_places_of_the_page(page: Page) -> None:
+    for tag, attributes in page.elements:
         for name in ("href", "xlink:href"):
-            assert (attributes.get(name) or "#").startswith("#"), tag
-        assert not any(name.startswith("on") for name in attributes), tag
+            target = attributes.get(name) or "#"
+            assert target.startswith("#"), f"{tag}: {name}={target}"
+
+
+def test_no_element_has_a_script_of_its_own(page: Page) -> None:
+    for tag, attributes in page.elements:
+        assert [name for name in attributes if name.startswith("on")] == [], tag
+
+
+def test_texts_and_styles_have_no_address(text: str) -> None:
     assert re.findall(r"url\((?!#)", text) == []
     assert "@import" not in text
     assert re.findall(r"https?://", text) == []
@@ -613,25 +652,43 @@ def test_the_policy_forbids_the_rest(page: Page) -> None:
 EVIL = '</script></style></title><evil onload="evil()">\'" evil=1 &lt;evil&gt;\x00'
 
 
-def texts_in(data: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the place of every text of a saved result: keys of dictionaries too, marked by ``None``."""
+TextPath = tuple[Any, ...]
+"""Keys and indexes that lead to a text of a saved result; ``(..., None, key)`` is the text of the key itself."""
+
+
+def paths_of_texts(data: Any, path: TextPath = ()) -> Iterator[TextPath]:
+    """Yield the path of every text of a saved result, keys of dictionaries included."""
     if isinstance(data, str):
-        yield place
-    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
-        if isinstance(key, str):
-            yield (*place, None, key)
-        yield from texts_in(value, (*place, key))
+        yield path
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield (*path, None, key)
+            yield from paths_of_texts(value, (*path, key))
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from paths_of_texts(value, (*path, index))
 
 
-def with_text(data: Any, place: tuple[Any, ...], text: str) -> Any:
+def with_text(data: Any, path: TextPath, text: str) -> Any:
     """Return a copy with one text, or one key, replaced."""
-    if not place:
+    if path == ():
         return text
-    if place[0] is None:
-        return {text if key == place[1] else key: value for key, value in data.items()}
-    copy = dict(data) if isinstance(data, dict) else list(data)
-    copy[place[0]] = with_text(data[place[0]], place[1:], text)
+    first, *rest = path
+    if first is None:
+        (old_key,) = rest
+        return {text if key == old_key else key: value for key, value in data.items()}
+    copy = data.copy()
+    copy[first] = with_text(data[first], tuple(rest), text)
     return copy
+
+
+def one_path_of_each_field(data: Any) -> list[TextPath]:
+    """Return paths of texts, but of members of lists and of data sets one only, since they have the same fields."""
+    path_of_field = {}
+    for path in paths_of_texts(data):
+        field = tuple("*" if isinstance(key, int) or key in ("own", "mini") else key for key in path)
+        path_of_field[field] = path
+    return list(path_of_field.values())
 
 
 def unescaped(page: str) -> list[str]:
@@ -642,37 +699,47 @@ def unescaped(page: str) -> list[str]:
     return found + ["</script>"] * script
 
 
-@pytest.mark.slow
-def test_hostile_texts_in_every_field_of_a_result_stay_text() -> None:
-    """One field after the other, so that a text that is refused hides no other; of lists and data sets the first."""
-
-    def failing(prompt: str, label_space: list[str]) -> Any:
-        return None if len(prompt) % 7 == 0 else model(prompt, label_space)
-
+def own_and_mini() -> dict[str, Any]:
+    """Return the settings of a benchmark on two rows of a data set of the user and of ``mini``."""
     rows = [(f"row {row}", row % 2) for row in range(40)]
     own = Dataset.from_rows(rows, name="own", label_space=["no", "yes"])
-    settings: dict[str, Any] = {"datasets": [own, "mini"], "limit": 2}
-    results = [
-        StaICC.Normal(**settings)(failing, on_error="collect"),
-        StaICC.ContextualBias(**settings)(model, model_name="named"),
-    ]
-    others = [{"b": StaICC.Normal(**settings)(model)}, {}]
-    shown = 0
-    for result, other in zip(results, others, strict=True):
-        plain = result.to_dict()
-        kinds = {
-            tuple("*" if part in (*range(10**4), "own", "mini") else part for part in place): place
-            for place in texts_in(plain)
-        }
-        for place in kinds.values():
-            try:
-                changed = Result.from_dict(with_text(plain, place, EVIL))
-                page = report_html({"a": changed, **other}, more=query_section({"a": changed}, lambda result: {}))
-            except (StaICCError, KeyError, ValueError, TypeError, AttributeError, IndexError):
-                continue  # refused: there is no page
-            shown += "evil" in page
-            assert unescaped(page) == [], place
-    assert shown > 60
+    return {"datasets": [own, "mini"], "limit": 2}
+
+
+def failing_model(prompt: str, label_space: list[str]) -> Any:
+    """Return no probabilities for about a seventh of the prompts."""
+    return None if len(prompt) % 7 == 0 else model(prompt, label_space)
+
+
+def number_of_hostile_pages(result: Result, other_runs: dict[str, Result]) -> int:
+    """Put a hostile text into one field of a result after the other, and return how many pages show it.
+
+    Asserts that it is text on each of them. A result that is refused has no page.
+    """
+    saved = result.to_dict()
+    pages = 0
+    for path in one_path_of_each_field(saved):
+        try:
+            changed = Result.from_dict(with_text(saved, path, EVIL))
+            page = report_html({"a": changed, **other_runs}, more=query_section({"a": changed}, lambda result: {}))
+        except (StaICCError, KeyError, ValueError, TypeError, AttributeError, IndexError):
+            continue
+        assert unescaped(page) == [], path
+        if "evil" in page:
+            pages += 1
+    return pages
+
+
+@pytest.mark.slow
+def test_hostile_texts_in_every_field_of_a_result_stay_text() -> None:
+    settings = own_and_mini()
+    partial = StaICC.Normal(**settings)(failing_model, on_error="collect")
+    complete = StaICC.Normal(**settings)(model)
+    bias = StaICC.ContextualBias(**settings)(model, model_name="named")
+
+    pages = number_of_hostile_pages(partial, {"b": complete}) + number_of_hostile_pages(bias, {})
+
+    assert pages > 60
 
 
 def test_every_text_parameter_of_the_page_is_escaped(normal: Result) -> None:

@@ -196,23 +196,40 @@ def test_data_frames_have_valid_texts(tmp_path: Path) -> None:
     )
 
 
+def run_with_store(text: str, path: Path) -> Result:
+    """Return a run with a store of a model that has the text in its name and replies with it to every prompt."""
+    benchmark = Normal(datasets=["mini"], unparsed="wrong")
+    result = benchmark(lambda prompt, label_space: text, model_name=f"m{text}", store=path)
+    assert isinstance(result, Result)
+    return result
+
+
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_store_keeps_the_model_and_its_replies(text: str, tmp_path: Path) -> None:
+    """The second run has the replies of the store."""
     path = tmp_path / "store.sqlite"
-    for _ in range(2):
-        result = Normal(datasets=["mini"], unparsed="wrong")(
-            lambda prompt, label_space: text, model_name=f"m{text}", store=path
-        )
-    assert len(result.details["mini"].unparsed) == 192
+    run_with_store(text, path)
+
+    again = run_with_store(text, path)
+
+    assert len(again.details["mini"].unparsed) == 192
     with PredictionStore(path) as store:
-        assert [name for name in store.info().models if f"m{text}" in name]
-    for command in (["store", "info", path], ["store", "export", path, "-o", tmp_path / "answers.jsonl"]):
-        assert main(list(map(str, command))) == 0
-    lines = (tmp_path / "answers.jsonl").read_text("utf-8").splitlines()
-    assert lines
-    assert any(text in str(json.loads(line)) or repr(text)[1:-1] in str(json.loads(line)) for line in lines), (
-        f"got {lines}"
-    )
+        assert f"m{text}" in " ".join(store.info().models)
+    assert main(["store", "info", str(path)]) == 0
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_the_exported_replies_of_a_store_have_the_text(text: str, tmp_path: Path) -> None:
+    """Verbatim, or escaped as by ``repr``."""
+    path = tmp_path / "store.sqlite"
+    run_with_store(text, path)
+
+    assert main(["store", "export", str(path), "-o", str(tmp_path / "replies.jsonl")]) == 0
+
+    lines = (tmp_path / "replies.jsonl").read_text("utf-8").splitlines()
+    exported = [str(json.loads(line)) for line in lines]
+    escaped = repr(text)[1:-1]
+    assert [entry for entry in exported if text in entry or escaped in entry] != [], exported
 
 
 # -- any text in any field

@@ -93,7 +93,11 @@ def test_equal_scores_in_all_conditions_but_one_are_no_copy(differing_condition:
     def surer_in_one_condition(prompt: str, label_space: list[str]) -> list[float]:
         return [0.9, 0.05, 0.05] if prompt in prompts_of_condition else [0.6, 0.2, 0.2]
 
-    places = places_of({"first": {"GLER": benchmark(unsure)}, "second": {"GLER": benchmark(surer_in_one_condition)}})
+    first, second = benchmark(unsure), benchmark(surer_in_one_condition)
+    first_conditions, second_conditions = first.details["mini"].conditions, second.details["mini"].conditions
+    for first_condition, second_condition in zip(first_conditions, second_conditions, strict=True):
+        assert first_condition.predictions == second_condition.predictions
+    places = places_of({"first": {"GLER": first}, "second": {"GLER": second}})
     assert {place.shown: place.other_scores for place in places} == {"first": ["second"], "second": ["first"]}
 
 

@@ -154,9 +154,9 @@ def test_lists_of_demonstrations_have_no_name_where_it_is_not_known_who_shares_t
 
 
 def test_clusters_and_subgroups_are_columns() -> None:
-    pairs = [(f"text {number}", ("no", "yes")[number % 2]) for number in range(200)]
+    """The cluster of a row is its number without the last digit, and its subgroup is that digit."""
     data = Dataset.from_rows(
-        pairs,
+        [(f"text {number}", "no" if number % 2 == 0 else "yes") for number in range(200)],
         name="rows",
         cluster=lambda row: int(row.texts[0].split()[1]) // 10,
         subgroups={"last": lambda row: row.texts[0][-1]},
@@ -165,6 +165,7 @@ def test_clusters_and_subgroups_are_columns() -> None:
     details = result.details["rows"]
     assert details.clusters is not None
     assert details.subgroups is not None
+
     for row in row_scores(result):
         assert row["cluster"] == details.clusters[row["row"]]
         assert row["subgroup last"] == details.subgroups["last"][row["row"]]

@@ -429,31 +429,80 @@ def test_a_model_that_its_user_compiled_needs_a_name_for_a_store(compiled_kernel
 # -- adapters, quantised weights, models that look at the batch
 
 
-def test_adapters_are_part_of_the_identity(make_model, tokenizer, plain):
+@pytest.fixture
+def adapted_kernel(make_model, tokenizer):
+    """Return the kernel of a model with two random LoRA adapters, "one" and "two", of which the first is active."""
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
     config = peft.LoraConfig(r=2, target_modules=["q_proj", "down_proj"], init_lora_weights=False)
     model = peft.get_peft_model(make_model("Llama"), config, "one").eval()
     model.add_adapter("two", config)
-    kernel, found = CausalLMKernel(model, tokenizer), {}
-    scaling = model.get_base_model().model.layers[0].self_attn.q_proj.scaling
-    for name, change in {
-        "one": lambda: None,
-        "two": lambda: model.set_adapter("two"),
-        "disabled": lambda: model.base_model.disable_adapter_layers(),
-        "enabled": lambda: model.base_model.enable_adapter_layers(),
-        "scaled": lambda: scaling.update(two=7.0),
-        "merged": lambda: model.merge_adapter(["two"]),
-    }.items():
-        change()
-        found[name] = digest(kernel)
-        expected = (plain.labels(model, tokenizer, prompt, LABELS) for prompt in PROMPTS)
-        assert kernel.batch(PROMPTS, LABELS) == close(expected, 1e-4)
-    assert found.pop("enabled") == found["two"]
-    assert len(set(found.values())) == 5
-    assert kernel.identity().who["adapters"] == "two"
-    assert not kernel.identity().unidentified
-    assert kernel.runner().forward.capabilities.sharing
+    return CausalLMKernel(model, tokenizer)
+
+
+def use_second(model):
+    model.set_adapter("two")
+
+
+def disable_adapters(model):
+    model.base_model.disable_adapter_layers()
+
+
+def scale_one_layer_of_second(model):
+    use_second(model)
+    model.get_base_model().model.layers[0].self_attn.q_proj.scaling["two"] = 7.0
+
+
+def merge_second(model):
+    use_second(model)
+    model.merge_adapter(["two"])
+
+
+ADAPTER_CHANGES = [use_second, disable_adapters, scale_one_layer_of_second, merge_second]
+
+
+@pytest.mark.parametrize("change", ADAPTER_CHANGES)
+def test_a_change_of_the_adapters_is_predicted_with_and_is_another_identity(
+    adapted_kernel, tokenizer, rows_of_plain_calls, change
+):
+    before = digest(adapted_kernel)
+    rows_before = adapted_kernel.batch(PROMPTS, LABELS)
+
+    change(adapted_kernel.model)
+
+    assert digest(adapted_kernel) != before
+    assert not adapted_kernel.identity().unidentified
+    rows = adapted_kernel.batch(PROMPTS, LABELS)
+    assert rows == close(rows_of_plain_calls(adapted_kernel.model, tokenizer, PROMPTS), 1e-4)
+    assert rows != close(rows_before, 1e-6)
+
+
+def test_different_adapters_have_different_identities(adapted_kernel):
+    model = adapted_kernel.model
+    digests = [digest(adapted_kernel)]
+    for change in ADAPTER_CHANGES:
+        change(model)
+        digests.append(digest(adapted_kernel))
+        model.base_model.enable_adapter_layers()
+    assert len(set(digests)) == 5
+
+
+def test_adapters_that_are_disabled_and_enabled_again_have_the_same_identity(adapted_kernel):
+    before = digest(adapted_kernel)
+    adapted_kernel.model.base_model.disable_adapter_layers()
+    adapted_kernel.model.base_model.enable_adapter_layers()
+    assert digest(adapted_kernel) == before
+
+
+def test_the_identity_names_the_active_adapter(adapted_kernel):
+    assert adapted_kernel.identity().who["adapters"] == "one"
+    adapted_kernel.model.set_adapter("two")
+    assert adapted_kernel.identity().who["adapters"] == "two"
+
+
+def test_a_model_with_adapters_shares_the_beginnings_of_prompts(adapted_kernel):
+    adapted_kernel.batch(PROMPTS, LABELS)
+    assert adapted_kernel.runner().forward.capabilities.sharing
 
 
 def lora_model(make_model):

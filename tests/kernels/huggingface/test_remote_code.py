@@ -85,10 +85,26 @@ def calls_of_from_pretrained(path: Path) -> list[ast.Call]:
     ]
 
 
+def says_whether_code_is_trusted(call: ast.Call) -> bool:
+    """Whether the call itself has the keyword, or passes ``**arguments``, a dictionary that has it."""
+    for keyword in call.keywords:
+        if keyword.arg == "trust_remote_code":
+            return True
+        if keyword.arg is None and ast.unparse(keyword.value) == "arguments":
+            return True
+    return False
+
+
 def test_every_call_says_whether_code_is_trusted() -> None:
     """So a new call of ``from_pretrained`` in the package cannot forget it."""
     for path in Path(StaICC.__file__).parent.rglob("*.py"):
         for call in calls_of_from_pretrained(path):
-            arguments = ast.unparse(call)
-            passed = "trust_remote_code=" in arguments or "**arguments" in arguments
-            assert passed, f"{path}:{call.lineno}: {arguments}"
+            assert says_whether_code_is_trusted(call), f"{path}:{call.lineno}: {ast.unparse(call)}"
+
+
+def test_a_call_inside_another_does_not_say_it_for_the_outer_one() -> None:
+    text = "AutoModel.from_pretrained(folder, config=AutoConfig.from_pretrained(folder, trust_remote_code=False))"
+    outer = ast.parse(text, mode="eval").body
+
+    assert isinstance(outer, ast.Call)
+    assert not says_whether_code_is_trusted(outer)

@@ -29,6 +29,16 @@ def count_tokens(text: str) -> int:
     return len(split(text))
 
 
+def read_words(body: dict[str, Any]) -> list[str]:
+    """Return the tokens of a request: those of its prompt, or of its messages with what a chat template adds."""
+    if "prompt" in body:
+        return split(body["prompt"])
+    words = []
+    for message in body["messages"]:
+        words += ["<template>"] * 4 + split(message["content"])
+    return words + ["<template>"] * 3  # the beginning of the reply
+
+
 class Provider:
     """Replies to requests of :class:`~tests.kernels.server.endpoint_server.Server`: give it as ``always``.
 
@@ -47,45 +57,43 @@ class Provider:
         self._reply = reply
         self._output_tokens = output_tokens
         self._seconds = seconds
-        self._read_beginnings: set[int] = set()
+        self._read_beginnings: set[tuple[str, ...]] = set()
         self._lock = threading.Lock()
 
     def __call__(self, handler: Any, answer: dict[str, Any]) -> None:
-        body = handler.body
-        if "messages" in body:
-            words = []
-            for message in body["messages"]:
-                words += [*["<template>"] * 4, *split(message["content"])]
-            words += ["<template>"] * 3
-            choice: dict[str, Any] = {"message": {"role": "assistant", "content": self._reply}}
-        else:
-            words = split(body["prompt"])
-            choice = {"text": self._reply}
-
-        beginnings = []
-        for end in range(BLOCK, len(words) + 1, BLOCK):
-            previous = beginnings[-1] if beginnings else 0
-            beginnings.append(hash((previous, *words[end - BLOCK : end])))
+        """Answer a request with the reply, and with the usage that the bill is made of."""
+        words = read_words(handler.body)
+        cached = self._read(words)
         with self._lock:
-            cached = 0
-            for number, beginning in enumerate(beginnings, start=1):
-                if beginning not in self._read_beginnings:
-                    break
-                cached = number * BLOCK
-            if cached < LEAST:
-                cached = 0
-        time.sleep(self._seconds)
-        with self._lock:
-            self._read_beginnings.update(beginnings)
             self.prompt_tokens += len(words)
             self.cached_tokens += cached
             self.output_tokens += self._output_tokens
+
+        choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+        if "messages" in handler.body:
+            choice["message"] = {"role": "assistant", "content": self._reply}
+        else:
+            choice["text"] = self._reply
         usage = {
             "prompt_tokens": len(words),
             "completion_tokens": self._output_tokens,
             **self._form(cached),
         }
-        send(handler, {**answer, "choices": [{"index": 0, "finish_reason": "stop", **choice}], "usage": usage})
+        send(handler, {**answer, "choices": [choice], "usage": usage})
+
+    def _read(self, words: list[str]) -> int:
+        """Read a prompt, keep its beginnings in the cache, and return how many of its tokens were there before."""
+        cached = 0
+        beginnings = [tuple(words[:end]) for end in range(BLOCK, len(words) + 1, BLOCK)]
+        with self._lock:
+            for beginning in beginnings:
+                if beginning not in self._read_beginnings:
+                    break
+                cached = len(beginning)
+        time.sleep(self._seconds)
+        with self._lock:
+            self._read_beginnings.update(beginnings)
+        return cached if cached >= LEAST else 0
 
     def bill(self, read: float, generated: float, cached: float) -> float:
         """What all requests cost, for prices of a million tokens."""

@@ -24,6 +24,7 @@ MODEL = "words"
 
 
 def split(text: str) -> list[str]:
+    """Return the words of a text, each with the space before it: the tokens of the model."""
     return re.findall(r" ?[^\s.,]+|[.,]|\s", text)
 
 
@@ -35,21 +36,32 @@ def distribution(before: str) -> dict[str, float]:
 
 
 def log_probability(before: str, word: str) -> float:
+    """Return the log-probability of a word after a text; words that are not in the table have at most -10."""
     digest = hashlib.sha256(f"{before}|{word}|rare".encode()).digest()
     return distribution(before).get(word, -10 - digest[0] / 50)
 
 
 def best(before: str, n: int) -> dict[str, float]:
+    """Return the most probable next words with their log-probabilities, best first."""
     return dict(sorted(distribution(before).items(), key=lambda item: -item[1])[:n])
 
 
 def joint(prompt: str, labels: list[str]) -> list[float]:
     """The oracle: for each label, the log-probability of its words after those that all labels have as prompt."""
     rows = [split(prompt + label) for label in labels]
-    common = 0
-    while len({row[common] for row in rows}) == 1 and len("".join(rows[0][: common + 1])) <= len(prompt):
-        common += 1
-    return [math.fsum(log_probability("".join(row[:i]), row[i]) for i in range(common, len(row))) for row in rows]
+    prompt_words = 0
+    while all_begin_alike(rows, prompt_words + 1) and len("".join(rows[0][: prompt_words + 1])) <= len(prompt):
+        prompt_words += 1
+    sums = []
+    for words in rows:
+        terms = [log_probability("".join(words[:i]), words[i]) for i in range(prompt_words, len(words))]
+        sums.append(math.fsum(terms))
+    return sums
+
+
+def all_begin_alike(rows: list[list[str]], count: int) -> bool:
+    """Return whether all rows of words have the same first words."""
+    return len({tuple(words[:count]) for words in rows}) == 1
 
 
 class Server:
@@ -57,64 +69,69 @@ class Server:
 
     def __init__(self) -> None:
         self.requests: list[dict] = []
-        self.times: list[float] = []
         self.headers: list[dict[str, str]] = []
         self.wrong: list = []
         self.always: Any = None
-        self.now = self.most = 0
         self.delay = 0.0
-        self.lock = threading.Lock()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = -1  # headers and body in one piece
-            disable_nagle_algorithm = True
-
-            def log_message(self, *arguments):
-                pass
-
-            def do_POST(self):
-                with server.lock:
-                    server.now += 1
-                    server.most = max(server.most, server.now)
-                    server.times.append(time.monotonic())
-                try:
-                    body = self.body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                    with server.lock:
-                        server.requests.append({**body, "path": self.path})
-                        server.headers.append({name.lower(): value for name, value in self.headers.items()})
-                        wrong = server.wrong.pop(0) if server.wrong else server.always
-                    if server.delay:
-                        time.sleep(server.delay)
-                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                        answer = chat(body) if "chat" in self.path else completion(body)
-                        if wrong is None:
-                            send(self, answer)
-                        else:
-                            wrong(self, answer)
-                finally:
-                    with server.lock:
-                        server.now -= 1
-
-        class Quiet(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 128
-
-            def handle_error(self, request, client_address):
-                pass
-
-        self._server = Quiet(("127.0.0.1", 0), Handler)
+        """Seconds before each answer."""
+        self._lock = threading.Lock()
+        self._server = QuietServer(("127.0.0.1", 0), Handler)
+        self._server.endpoint = self
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
+
+    def note(self, path: str, headers: dict[str, str], body: dict) -> Any:
+        """Note a request, and return what is to be done wrong with it, if anything."""
+        with self._lock:
+            self.requests.append({**body, "path": path})
+            self.headers.append(headers)
+            return self.wrong.pop(0) if self.wrong else self.always
 
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
 
 
+class QuietServer(ThreadingHTTPServer):
+    """Answers each request in a thread, and prints nothing when a client goes away."""
+
+    daemon_threads = True
+    request_queue_size = 128
+    endpoint: Server
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests as the endpoint of its server."""
+
+    server: QuietServer
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # headers and body in one piece
+    disable_nagle_algorithm = True
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_POST(self):
+        endpoint = self.server.endpoint
+        self.body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        wrong = endpoint.note(self.path, headers, self.body)
+        if endpoint.delay:
+            time.sleep(endpoint.delay)
+        right_answer = chat(self.body) if "chat" in self.path else completion(self.body)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            if wrong is None:
+                send(self, right_answer)
+            else:
+                wrong(self, right_answer)
+
+
 def send(handler, answer, status=200, headers=(), kind="application/json"):
+    """Send an answer: bytes as they are, all else as JSON."""
     data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
     handler.send_response(status)
     handler.send_header("content-type", kind)
@@ -125,51 +142,72 @@ def send(handler, answer, status=200, headers=(), kind="application/json"):
     handler.wfile.write(data)
 
 
-def whole(kind: str, body: dict, prompt: str, **choice: object) -> dict:
-    read = len(split(prompt))
-    usage = {"prompt_tokens": read, "completion_tokens": 1, "total_tokens": read + 1}
-    names = {"id": "c", "object": kind, "created": 0, "model": body["model"]}
-    return {**names, "choices": [{"index": 0, **choice}], "usage": usage}
+def answer_with(kind: str, body: dict, prompt: str, **choice: object) -> dict:
+    """Return an answer of OpenAI's protocol with one choice, and the words of the prompt as its usage."""
+    words_read = len(split(prompt))
+    return {
+        "id": "c",
+        "object": kind,
+        "created": 0,
+        "model": body["model"],
+        "choices": [{"index": 0, **choice}],
+        "usage": {"prompt_tokens": words_read, "completion_tokens": 1, "total_tokens": words_read + 1},
+    }
 
 
 def completion(body: dict) -> dict:
-    prompt, n = body["prompt"], body.get("logprobs")
-    text = next(iter(best(prompt, 1)))
-    words = [*split(prompt), text] if body.get("echo") else [text]
-    offset = 0 if body.get("echo") else len(prompt)
+    """Answer a request of completions: the most probable next word, and with ``echo`` the prompt before it."""
+    prompt = body["prompt"]
+    (next_word,) = best(prompt, 1)
+    if body.get("echo"):
+        words = [*split(prompt), next_word]
+        texts_before = ["".join(words[:i]) for i in range(len(words))]
+    else:
+        words = [next_word]
+        texts_before = [prompt]
+
     logprobs = None
-    if n is not None:
-        befores = ["".join(words[:i]) if body.get("echo") else prompt for i in range(len(words))]
-        values = [log_probability(before, word) for before, word in zip(befores, words, strict=True)]
+    if body.get("logprobs") is not None:
+        values: list[float | None] = [
+            log_probability(before, word) for before, word in zip(texts_before, words, strict=True)
+        ]
+        if body.get("echo"):
+            values[0] = None  # the first word has nothing before it
         logprobs = {
             "tokens": words,
-            "token_logprobs": [None, *values[1:]] if body.get("echo") else values,
-            "text_offset": [offset + len("".join(words[:i])) for i in range(len(words))],
-            "top_logprobs": [best(before, n) for before in befores],
+            "token_logprobs": values,
+            "text_offset": [len(before) for before in texts_before],
+            "top_logprobs": [best(before, body["logprobs"]) for before in texts_before],
         }
     reason = "length" if body.get("max_tokens") == 1 else "stop"
-    return whole("text_completion", body, prompt, text="".join(words), finish_reason=reason, logprobs=logprobs)
+    return answer_with("text_completion", body, prompt, text="".join(words), finish_reason=reason, logprobs=logprobs)
 
 
 def chat(body: dict) -> dict:
+    """Answer a request of the chat: the most probable next word after all messages."""
     prompt = "\n".join(message["content"] for message in body["messages"])
-    listed = [{"token": word, "logprob": value, "bytes": None} for word, value in best(prompt, 20).items()]
-    content = [{**listed[0], "top_logprobs": listed[: body.get("top_logprobs", 0)]}]
-    logprobs = {"content": content, "refusal": None} if body.get("logprobs") else None
-    message = {"role": "assistant", "content": listed[0]["token"]}
-    return whole("chat.completion", body, prompt, message=message, finish_reason="stop", logprobs=logprobs)
+    next_words = [{"token": word, "logprob": value, "bytes": None} for word, value in best(prompt, 20).items()]
+    reply = next_words[0]
+    logprobs = None
+    if body.get("logprobs"):
+        token = {**reply, "top_logprobs": next_words[: body.get("top_logprobs", 0)]}
+        logprobs = {"content": [token], "refusal": None}
+    message = {"role": "assistant", "content": reply["token"]}
+    return answer_with("chat.completion", body, prompt, message=message, finish_reason="stop", logprobs=logprobs)
 
 
 # -- things to do wrong ---------------------------------------------------------------------------------------------
 
 
 def status(code, headers=(), body=None, kind="application/json"):
-    body = {"error": {"message": "failed on request", "code": None}} if body is None else body
+    """Answer with a status and a body, by default that of an error."""
+    if body is None:
+        body = {"error": {"message": "failed on request", "code": None}}
     return lambda handler, answer: send(handler, body, code, headers, kind)
 
 
 def changed(change):
-    """Answer as always, but with a change to the body."""
+    """Answer as always, but with a change to the body: made in place, or a new body that ``change`` returns."""
 
     def wrong(handler, answer):
         replacement = change(answer)
@@ -184,18 +222,23 @@ def answering(words, reason="stop"):
     def answer(handler, right):
         text = words(handler.body)
         choice = {"index": 0, "finish_reason": reason, "logprobs": None}
-        choice |= {"message": {"role": "assistant", "content": text}} if "messages" in handler.body else {"text": text}
+        if "messages" in handler.body:
+            choice["message"] = {"role": "assistant", "content": text}
+        else:
+            choice["text"] = text
         send(handler, {**right, "choices": [choice]})
 
     return answer
 
 
 def drop(handler, answer):
+    """Close the connection without an answer."""
     handler.close_connection = True
     handler.connection.shutdown(2)
 
 
 def drop_in_body(handler, answer):
+    """Close the connection after half of the body."""
     data = json.dumps(answer).encode()
     handler.send_response(200)
     handler.send_header("content-type", "application/json")
