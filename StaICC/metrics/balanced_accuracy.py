@@ -72,8 +72,9 @@ class BalancedAccuracy(Statistic):
         """Return the balanced accuracy of one run, and the contribution of each test row.
 
         A query of a label with n queries and the recall r contributes ``(1 - r) / n / labels`` if it is correct, and
-        ``-r / n / labels`` if it is wrong: the derivative. The recall in this formula is that of both runs together, as
-        for macro F1. So in the difference of two runs a row with the same predictions has the step 0.
+        ``-r / n / labels`` if it is wrong: the derivative. The recall in this formula is that of both runs together.
+        Both have the same true labels, so the recall makes no difference to the difference of the runs. With the pooled
+        one, a row with the same predictions has the step 0.
         """
         if other is None:
             other = OtherRun(sample, predictions)

@@ -210,9 +210,9 @@ class Matthews(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the coefficient of one run, and the contribution of each test row, its influence.
 
-        The influences are those at the shares of the run itself. Those at the shares of both runs together, as for
-        macro F1, would be too small if the runs predict the labels with different frequencies: the standard deviation
-        of a difference was 0.031 in the place of 0.033 in a simulation.
+        The influences are those at the shares of the run itself. Those at the shares of both runs together would be too
+        small if the runs predict the labels with different frequencies: the standard deviation of a difference was
+        0.031 in the place of 0.033 in a simulation.
         """
         counts = _Counts.of(sample.truth, predictions)
         values_after_row = list(_values_after_row(sample, counts))

@@ -833,13 +833,14 @@ class MacroF1(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the macro F1 of one run, and the contribution of each test row.
 
-        The macro F1 is the mean of the F1 of all labels. The contributions are derivatives at the pooled F1 of both
-        runs (:func:`_f1_contributions`). The bias is estimated by the jackknife.
+        The macro F1 is the mean of the F1 of all labels. The contributions are its derivatives
+        (:func:`_f1_contributions`). The bias is estimated by the jackknife.
 
         Args:
             sample: The queries.
             predictions: The predicted label of each query.
-            other: The run with which this one is compared; ``None`` if there is none, so that its own F1 is taken.
+            other: The run with which this one is compared; ``None`` if there is none. If the number of labels is not
+                known, its labels count, too.
         """
         if other is None:
             other = OtherRun(sample, predictions)
@@ -847,14 +848,9 @@ class MacroF1(Statistic):
         if not n_labels:  # unknown, so it is taken from the labels that occur
             n_labels = 1 + max(*sample.truth, *predictions, *other.sample.truth, *other.predictions)
         counts = _label_counts(sample.truth, predictions, n_labels)
-        other_counts = _label_counts(other.sample.truth, other.predictions, n_labels)
-        other_weight = other.weight(sample)
-        pooled_f1 = []
-        for own_count, other_count in zip(counts, other_counts, strict=True):
-            pooled_f1.append(_pooled_f1(own_count, other_count, other_weight))
 
         new_queries = sample.most_queries_per_row
-        scores = _f1_contributions(sample.truth, predictions, counts, pooled_f1, new_queries)
+        scores = _f1_contributions(sample.truth, predictions, counts, new_queries)
         value = math.fsum(label_count.f1 for label_count in counts) / n_labels
         bias = _jackknife_bias(sample, predictions, counts) / n_labels
         return Contributions(
@@ -904,7 +900,6 @@ def _f1_contributions(
     truth: Sequence[int],
     predictions: Sequence[int],
     counts: Sequence[_LabelCount],
-    pooled_f1: Sequence[float],
     row_queries: int,
 ) -> list[float]:
     """Return the contribution of each query to the macro F1 of a run: its derivative by the weight of the query.
@@ -916,24 +911,23 @@ def _f1_contributions(
         -F1 / s / L   for its true label, and the same for its predicted label (penalties)
         2 / s / L     if the two labels are the same (reward)
 
-    Two cautious choices keep the variance of the contributions from being too small:
+    F1 is that of the run itself. The F1 of both runs together would be wrong if a label has another F1 in one run than
+    in the other, which runs of equal macro F1 can have: the frequency of such a label in a sample then changes their
+    difference, and this would be missed (``docs/error_rates.md``).
 
-    - F1 is that of both runs together (pooled). With its own F1 of 0, a run that never predicts a rare label would seem
-      to have no sampling error.
-    - s is the size without the largest test row. A row of a rare label moves the F1 of this label itself (leverage),
-      which makes its contribution too small.
+    s is the size without the largest test row, which is cautious. A row of a rare label moves the F1 of this label
+    itself (leverage), which makes its contribution too small.
 
     Args:
         truth: True label of each query.
         predictions: Predicted label of each query.
         counts: The counts of each label in this run.
-        pooled_f1: The F1 of each label in both runs together.
         row_queries: Number of queries of the largest test row. Each has one true and one predicted label.
     """
     n_labels = len(counts)
     penalties = []
     rewards = []
-    for label_count, label_f1 in zip(counts, pooled_f1, strict=True):
+    for label_count in counts:
         size = label_count.size
         if not size:
             penalties.append(0.0)
@@ -941,7 +935,7 @@ def _f1_contributions(
             continue
         if size > 2 * row_queries:
             size -= 2 * row_queries
-        penalties.append(label_f1 / size / n_labels)
+        penalties.append(label_count.f1 / size / n_labels)
         rewards.append(2.0 / size / n_labels)
 
     contributions = []
@@ -1003,7 +997,7 @@ class MicroF1(Statistic):
         """Return the micro F1 of one run, and the contribution of each test row.
 
         A query with h hits and the size d contributes ``(2 h - F1 d) / size``, the derivative of F1 = 2 hits / size. F1
-        in this formula is that of both runs together, as for macro F1 (:func:`_f1_contributions`).
+        in this formula is that of both runs together. For runs of equal micro F1 it is their own.
         """
         if other is None:
             other = OtherRun(sample, predictions)
