@@ -26,14 +26,19 @@ Model = Callable[[str, list[str]], str]
 
 
 def read(prompt: str) -> list[tuple[str, str]]:
-    return demonstrations_in(prompt, "banking77" if prompt.count("service query: ") else "goemotions")
+    """Return text and label of each demonstration in a prompt, and the query as the last pair, with an empty label."""
+    dataset = "banking77" if "service query: " in prompt else "goemotions"
+    return demonstrations_in(prompt, dataset)
 
 
 def query_of(prompt: str) -> str:
-    return read(prompt)[-1][0]
+    """Return the text of the query."""
+    text, _ = read(prompt)[-1]
+    return text
 
 
 def demonstrations_of(prompt: str) -> list[tuple[str, str]]:
+    """Return text and label of each demonstration."""
     return read(prompt)[:-1]
 
 
@@ -118,6 +123,7 @@ def run(folder: Path, experiment: Experiment, model: Model, name: str = "goemoti
 
 
 def record_of(result: Result) -> dict[str, Any]:
+    """Return what a run of one data set saved of its experiment."""
     (scores,) = result.divided.values()
     record: dict[str, Any] = scores["experiment"]
     return record
@@ -236,6 +242,7 @@ def half_right_after_rotation(prompt: str, label_space: list[str]) -> str:
 
 
 def hash_below(text: str, limit: int) -> bool:
+    """Return whether a text is one of about ``limit`` in 256 that are chosen by their hash."""
     return hashlib.sha256(text.encode()).digest()[0] < limit
 
 
