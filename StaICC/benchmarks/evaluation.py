@@ -705,8 +705,8 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
     """
     first_run = next(iter(runs.values()))
     statistic = first_run.statistics.get(key)
-    if statistic is not None and statistic.range_is_fixed:
-        low, high = statistic.range(0)  # the number of labels makes no difference
+    if statistic is not None and statistic.has_fixed_range():
+        low, high = statistic.range(2)  # the number of labels makes no difference
         return mean_interval_in_range(values, intervals, low=low, high=high)
     highest = 1.0
     if len(intervals) > 1:

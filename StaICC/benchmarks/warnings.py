@@ -347,23 +347,39 @@ def _ambiguous_numbers(outcome: Outcome) -> Finding | None:
     )
 
 
+_ROUNDING = 0.005
+"""The largest error of a probability that was rounded to two decimals."""
+
+_LEAST_PERCENTAGE = 50
+"""Scores are taken for percentages if their largest sum is above this number, and at most 100."""
+
+
 def _unequal_sums_above_one(outcome: Outcome) -> Finding | None:
     """Return a finding if stated probabilities sum to more than 1, and not all to the same number.
 
     Each row is divided by its sum. That is right for the probabilities of labels among other words, which sum to less
-    than 1; for percentages and shares of a fixed number of votes, whose sums are equal; and for counts, which are whole
-    numbers. Other scores that sum to more than 1 may be logits, or probabilities of each label on its own.
+    than 1, or as percentages to less than 100; for shares of a fixed number of votes, whose sums are equal; and for
+    counts, which are whole numbers. Probabilities that were rounded may sum to a little more than 1. Other scores that
+    sum to more than 1 may be logits, or probabilities of each label on its own.
 
     ``None`` is returned for these, for labels, and for numbers that are no probabilities.
     """
     if outcome.hard or outcome.kind != "probabilities":
         return None
-    sums = [math.fsum(row) for row in outcome.rows]
-    large_sums = [total for total in sums if total > 1 + SUM_TOLERANCE]
+    sums = []
+    large_sums = []
+    for row in outcome.rows:
+        total = math.fsum(row)
+        sums.append(total)
+        if total > 1 + _ROUNDING * len(row) + SUM_TOLERANCE:
+            large_sums.append(total)
     if not large_sums or _are_whole(outcome.rows):
         return None
     highest = max(sums)
     if highest - min(sums) <= SUM_TOLERANCE * highest:
+        return None
+    are_percentages = _LEAST_PERCENTAGE < highest <= 100 * (1 + SUM_TOLERANCE)
+    if are_percentages:
         return None
     return Finding(
         len(large_sums),

@@ -34,7 +34,7 @@ from StaICC.datasets.catalogue import catalogue, find, get_card, names
 from StaICC.datasets.source import ReleasedWheel
 from StaICC.datasets.table import Row, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
-from StaICC.files.output import file_digest, passing_folder
+from StaICC.files.output import file_digest, temporary_folder_in
 from StaICC.progress import INSTALLING, Progress, ProgressCallback, drawn_progress
 from StaICC.safe_text import logger
 
@@ -399,7 +399,7 @@ def install(
             if wheel is not None:
                 _write_tables(Path(wheel), wanted, report)
             else:
-                with passing_folder(home) as folder:
+                with temporary_folder_in(home) as folder:
                     _write_tables(_fetch(folder, report), wanted, report)
     except OSError as error:
         raise DataMissingError(

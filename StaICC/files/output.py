@@ -25,7 +25,7 @@ from typing import BinaryIO, TypeAlias
 
 from StaICC.errors import ArgumentError
 
-PASSING = ".part"
+UNFINISHED = ".part"
 """How the temporary names of unfinished files and folders end. A killed process leaves one behind."""
 
 _CHUNK = 1 << 20
@@ -70,7 +70,7 @@ def replacing(path: Path, fresh: bool = False) -> Iterator[BinaryIO]:
     if not path.parent.is_dir():  # else the message would show the temporary name
         raise FileNotFoundError(errno.ENOENT, "the folder is not there; make it first", str(path.parent))
     # Not tempfile: its files are readable by their owner alone, and a folder of frozen data may be shared.
-    temporary_path = path.with_name(f".{path.name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}")
+    temporary_path = path.with_name(f".{path.name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{UNFINISHED}")
     try:
         with open(temporary_path, "xb") as file:
             with contextlib.suppress(FileNotFoundError):  # no file is replaced
@@ -108,7 +108,7 @@ def _rename_without_replacing(temporary_path: Path, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def passing_folder(parent: Path) -> Iterator[Path]:
+def temporary_folder_in(parent: Path) -> Iterator[Path]:
     """Make a temporary folder, which is removed with all its content when the block ends.
 
     Args:
@@ -122,7 +122,7 @@ def passing_folder(parent: Path) -> Iterator[Path]:
     """
     import tempfile  # with many modules, which few runs need
 
-    with tempfile.TemporaryDirectory(PASSING, ".", parent, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(UNFINISHED, ".", parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 

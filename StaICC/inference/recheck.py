@@ -273,8 +273,9 @@ class RunCounter:
         """Return the reused predictions that are computed again in this part, for comparison with the stored ones.
 
         They are candidates of :meth:`count_reused`, those of this part first. Their number is limited
-        (:meth:`_most_rechecks`), and so are the characters of their prompts (:attr:`budget`); but a part with reused
-        predictions has one rechecked in any case.
+        (:meth:`_most_rechecks`), and so are the characters of their prompts (:attr:`budget`); but of a part with
+        candidates, one is chosen whatever the limits are. None is chosen if nothing is to be rechecked, or if the
+        predictions may change from call to call, and all of this part are stored.
 
         Args:
             parts_left: How many parts of the run are left, this one included.
@@ -312,8 +313,7 @@ class RunCounter:
 
         A run rechecks :data:`SAMPLE` predictions. Before its first new prediction, these are all that are left of them:
         a difference should end the run before it computes anything new. Otherwise they are spread over the parts that
-        are left. A part with reused predictions has one of them in any case. Arguments as for
-        :meth:`choose_for_recheck`.
+        are left. It is one at least in a part with reused predictions. Arguments as for :meth:`choose_for_recheck`.
         """
         left_of_sample = SAMPLE - self._done
         if computes_new:

@@ -1097,7 +1097,7 @@ class BoundStore:
 
         Raises:
             KeyboardInterrupt: The store is locked, or the user interrupted again. The log says that the predictions are
-                not written, unless it said so of as many before.
+                not written, if it has not yet said this of so many.
         """
         try:
             return write(_LAST_ATTEMPT)

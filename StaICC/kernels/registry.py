@@ -613,9 +613,8 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
         text = f"{entry.name}{colon}{after_kind}"
         return _load_custom(kind, entry.value, spec, text=text, options=options, argument=after_kind)
 
-    object_name, _, argument = after_kind.partition(
-        ":"
-    )  # such as "name" and "argument" of package.module:name:argument
+    # Of package.module:name:argument, "name" and "argument" are left.
+    object_name, _, argument = after_kind.partition(":")
     reference = f"{kind}{colon}{object_name}"
     if is_reference(reference):
         factory = KERNELS.find(reference).value

@@ -83,7 +83,7 @@ class VLLMKernel(EngineKernel):
             ``gpu_memory_utilization``, ``quantization``, ...).
 
     Raises:
-        ArgumentError: The model's name has no meaning, or an option has an illegal value.
+        ArgumentError: The model's name is empty or unknown, or an option has an illegal value.
         UnknownNameError: Neither the kernel nor the engine has an option of this name.
 
     Example:
@@ -104,7 +104,7 @@ class VLLMKernel(EngineKernel):
         """Take the options as :class:`EngineKernel` does, and check the number type among the engine's arguments.
 
         Raises:
-            ArgumentError: The model's name has no meaning, or an option has an illegal value.
+            ArgumentError: The model's name is empty or unknown, or an option has an illegal value.
             UnknownNameError: There is no such option, or no such number type.
         """
         super().__init__(spec, **options)

@@ -25,7 +25,7 @@ from typing import Any
 
 from StaICC.datasets.pack import OFFLINE, TableStatus, data_home
 from StaICC.errors import DataDamagedError, DataError, DataMissingError
-from StaICC.files.output import check_outputs, file_digest, passing_folder, write_output
+from StaICC.files.output import check_outputs, file_digest, temporary_folder_in, write_output
 from StaICC.long_icl.available import wanted
 from StaICC.long_icl.cards import TaskCard, cards, task_card
 from StaICC.long_icl.loading import Announce, LongICLData, Skipped, find, load, show_notice
@@ -377,7 +377,7 @@ def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Announce) -> None:
         raise DataMissingError(f"{card.title} is not fetched from the hub")
     announce(card.notice())
     folder.mkdir(parents=True, exist_ok=True)
-    with passing_folder(folder) as temporary_folder:
+    with temporary_folder_in(folder) as temporary_folder:
         for split, spec in card.files.items():
             columns = COLUMNS[spec.format]
             records = _records(hub, card, spec.split or split)

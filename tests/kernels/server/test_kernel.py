@@ -274,7 +274,7 @@ def test_an_unlisted_label_may_get_the_most_that_it_can_have(make):
 
 # -- faults that pass -----------------------------------------------------------------------------------------------
 
-PASSING = {
+UNFINISHED = {
     "429": (wrong.status(429), "status 429: 'failed on request'"),
     "429 with Retry-After": (wrong.status(429, [("retry-after", "0.2")]), "status 429"),
     "500": (wrong.status(500), "status 500"),
@@ -288,9 +288,9 @@ PASSING = {
 }
 
 
-@pytest.mark.parametrize("name", PASSING)
+@pytest.mark.parametrize("name", UNFINISHED)
 def test_a_fault_that_passes_changes_no_prediction(make, server, name):
-    fault, _ = PASSING[name]
+    fault, _ = UNFINISHED[name]
     expected = make("prompt-logprobs").batch(PROMPTS[:2], LABELS)
 
     server.wrong = [fault, None, fault, fault]  # the first request, and the second one twice
@@ -300,18 +300,18 @@ def test_a_fault_that_passes_changes_no_prediction(make, server, name):
     assert kernel.usage.retries == 3
 
 
-@pytest.mark.parametrize("name", PASSING)
+@pytest.mark.parametrize("name", UNFINISHED)
 def test_a_fault_that_stays_is_an_error_after_all_retries(make, server, name):
-    server.always, message = PASSING[name]
+    server.always, message = UNFINISHED[name]
     with pytest.raises(EndpointError, match=rf"^{server.url}: (.|\n)*{message}(.|\n)*\(3 requests\)$") as caught:
         make("prompt-logprobs", retries=2)(PROMPTS[0], LABELS[:1])
     assert len(server.requests) == 3
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("name", PASSING)
+@pytest.mark.parametrize("name", UNFINISHED)
 def test_an_error_has_no_exception_of_the_client_with_its_headers(make, server, name):
-    server.always, _ = PASSING[name]
+    server.always, _ = UNFINISHED[name]
     with pytest.raises(EndpointError) as caught:
         make("prompt-logprobs", retries=0)(PROMPTS[0], LABELS[:1])
     assert caught.value.__cause__ is None
