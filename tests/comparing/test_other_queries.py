@@ -116,6 +116,9 @@ def test_a_ranking_of_some_runs_has_the_order_and_the_values_of_that_of_all(
     chosen = {name: runs[name] for name in runs if name in names}
     ranking_of_some = [(place.run, place.value) for place in rank(chosen, metric).runs]
     assert ranking_of_some == [(name, value) for name, value in ranking_of_all if name in names]
+    in_standings = standings(chosen, metric, metric != "expected_calibration_error_1")
+    for name, value in ranking_of_some:
+        assert in_standings[name].value == pytest.approx(value)
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -67,6 +67,8 @@ def test_the_unit_of_the_test_is_the_row_with_all_its_epochs(tmp_path: Path) -> 
     assert (line.rows, line.queries) == (16, (48, 48))
     sums_of_large = [round(sum(grades), 2) for grades in grades_of_large]
     sums_of_small = [round(sum(grades), 2) for grades in grades_of_small]
+    differences = {round(one - other, 2) for one, other in zip(sums_of_large, sums_of_small, strict=True)}
+    assert len(differences) == 16, "no two rows have the same difference"
     assert line.p_value == pytest.approx(two_sided_gaffke(sums_of_large, sums_of_small, width=3), rel=1e-9)
 
 

@@ -238,6 +238,8 @@ def test_every_label_is_in_every_part_once(small_files: Path, parts: int, shots:
 
     parts_of_label: dict[str, list[int]] = {label: [] for label in experimentor.card.labels}
     for order, condition in enumerate(experimentor.rounds):
+        labels_of_condition = Counter(label for _, label in demonstrations_in(experimentor.context(condition)))
+        assert labels_of_condition == dict.fromkeys(experimentor.card.labels, shots)
         blocks_in_order = [(part - order) % parts for part in range(parts)]
         block_sizes = [labels_in_block[block] * shots for block in blocks_in_order]
         for part, labels in enumerate(labels_of_parts(experimentor, condition, block_sizes)):

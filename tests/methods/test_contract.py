@@ -234,12 +234,19 @@ def test_a_method_that_calls_the_kernel_after_its_first_request_is_refused(way: 
         ms.Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
 
 
-def test_a_kernel_that_a_method_called_by_itself_can_be_used_by_other_methods() -> None:
+@CALLS
+@WAYS
+@pytest.mark.parametrize("is_before", [True, False], ids=["before the first request", "after it"])
+def test_a_kernel_that_a_method_called_by_itself_can_be_used_by_other_methods(
+    is_before: bool, way: Any, call_kernel: Any
+) -> None:
     kernel = Counting()
 
     def method(data: Any) -> Any:
-        with_caught_errors(lambda: call_once(kernel))
+        if is_before:
+            way(lambda: call_kernel(kernel))
         (rows,) = yield [data.ask()]
+        way(lambda: call_kernel(kernel))
         return rows
 
     with pytest.raises(ArgumentError):

@@ -109,6 +109,12 @@ def benchmark_with_another_instruction() -> Any:
     return benchmark
 
 
+def in_domain_benchmark_with_another_instruction() -> Any:
+    benchmark = benchmark_with_another_instruction()
+    benchmark[0].set_in_domain_mode()
+    return benchmark
+
+
 @pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 def test_a_copy_in_the_noisy_channel_has_the_changed_instruction() -> None:
     original = benchmark_with_another_instruction()[0]
@@ -122,18 +128,34 @@ def test_a_copy_in_the_noisy_channel_has_the_changed_instruction() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
-def test_a_changed_instruction_is_signed_by_a_method() -> None:
+def test_a_copy_in_the_noisy_channel_has_the_in_domain_demonstrations_and_the_changed_instruction() -> None:
+    original = in_domain_benchmark_with_another_instruction()[0]
+
+    copy = clean_copy(original, noisy_channel=True)
+
+    first_text_of_prompt = copy.prompt_set()[0][0]
+    assert first_text_of_prompt.startswith("Look: ")
+    assert copy.prompt_former.settings.noisy_channel
+    assert not original.prompt_former.settings.noisy_channel
+    assert copy.demonstration_lists() == original.demonstration_lists()
+    assert copy.demonstration_lists() != benchmark_on_mini()[0].demonstration_lists()
+
+
+@pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
+@pytest.mark.parametrize(
+    "make_benchmark", [benchmark_with_another_instruction, in_domain_benchmark_with_another_instruction]
+)
+def test_a_changed_instruction_is_signed_by_a_method(make_benchmark: Callable[[], Any]) -> None:
     method = ms.Method("contextual_calibration", Kernel(), calibration_number=4)
 
-    result = method.run(benchmark_with_another_instruction())
+    result = method.run(make_benchmark())
 
     assert result.signature.fields["template"].startswith("changed-")
 
 
 @pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 def test_vanilla_keeps_a_changed_instruction_and_a_mode_of_demonstrations() -> None:
-    benchmark = benchmark_with_another_instruction()
-    benchmark[0].set_in_domain_mode()
+    benchmark = in_domain_benchmark_with_another_instruction()
 
     assert ms.Method("vanilla", Kernel()).run(benchmark) == benchmark(Kernel())
 
@@ -429,6 +451,17 @@ def test_queries_can_share_their_demonstrations_in_blocks() -> None:
     first, second = sample_nested(50, 7, 2)
 
     assert sample_nested(50, 7, 6, 3) == (first, first, first, second, second, second)
+
+
+@pytest.mark.parametrize(("queries", "block"), [(1, 1), (2, 1), (9, 1), (3, 3), (6, 3)])
+def test_the_first_list_does_not_depend_on_the_number_of_lists(queries: int, block: int) -> None:
+    (alone,) = sample_nested(50, 7, 1)
+
+    assert sample_nested(50, 7, queries, block)[0] == alone
+
+
+def test_a_list_does_not_depend_on_the_number_of_lists_after_it() -> None:
+    assert sample_nested(50, 7, 9)[:2] == sample_nested(50, 7, 2)
 
 
 def test_each_demonstration_is_the_first_one_equally_often() -> None:

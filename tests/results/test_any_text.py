@@ -108,10 +108,11 @@ def test_a_result_with_such_a_text_is_saved_and_loaded(
 
 @in_each_kind_of_result
 @with_such_a_text
-def test_a_result_with_such_a_text_is_shown(make: Callable[[str], Result], text: str) -> None:
-    result = make(text)
-    str(result).encode("utf-8")
-    result._repr_html_().encode("utf-8")
+def test_a_loaded_result_with_such_a_text_is_shown(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+    make(text).save(tmp_path / "result.json")
+    loaded: Any = load(tmp_path / "result.json")
+    str(loaded).encode("utf-8")
+    loaded._repr_html_().encode("utf-8")
 
 
 @cache
@@ -121,8 +122,10 @@ def other_result() -> Result:
 
 @in_each_result_with_known_metrics
 @with_such_a_text
-def test_a_result_with_such_a_text_is_compared(make: Callable[[str], Result], text: str) -> None:
-    str(compare(other_result(), make(text))).encode("utf-8")
+def test_a_loaded_result_with_such_a_text_is_compared(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+    make(text).save(tmp_path / "result.json")
+    loaded: Any = load(tmp_path / "result.json")
+    str(compare(other_result(), loaded)).encode("utf-8")
 
 
 def assert_valid_utf8(folder: Path) -> None:

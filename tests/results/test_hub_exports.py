@@ -62,6 +62,7 @@ def test_the_library_of_the_hub_parses_the_evaluation_results(of_trec: Result) -
     assert entry.value == of_trec.divided["TREC"]["accuracy"]
     assert entry.date == of_trec.provenance.predictors[0].finished
     assert entry.source_url == "https://example.org/report.html"
+    assert entry.notes == exported.entries[0]["notes"]
     assert hub.eval_result_entries_to_yaml([entry]) == read, "nothing is lost on the way"
 
 

@@ -487,11 +487,23 @@ def test_different_adapters_have_different_identities(adapted_kernel):
     assert len(set(digests)) == 5
 
 
-def test_adapters_that_are_disabled_and_enabled_again_have_the_same_identity(adapted_kernel):
+def test_an_adapted_model_is_predicted_with_its_first_adapter(adapted_kernel, tokenizer, rows_of_plain_calls):
+    expected = rows_of_plain_calls(adapted_kernel.model, tokenizer, PROMPTS)
+    assert adapted_kernel.batch(PROMPTS, LABELS) == close(expected, 1e-4)
+
+
+@pytest.mark.parametrize("adapter", ["one", "two"])
+def test_adapters_that_are_disabled_and_enabled_again_have_the_same_identity_and_predictions(
+    adapted_kernel, tokenizer, rows_of_plain_calls, adapter
+):
+    adapted_kernel.model.set_adapter(adapter)
     before = digest(adapted_kernel)
     adapted_kernel.model.base_model.disable_adapter_layers()
+    adapted_kernel.batch(PROMPTS, LABELS)
     adapted_kernel.model.base_model.enable_adapter_layers()
     assert digest(adapted_kernel) == before
+    expected = rows_of_plain_calls(adapted_kernel.model, tokenizer, PROMPTS)
+    assert adapted_kernel.batch(PROMPTS, LABELS) == close(expected, 1e-4)
 
 
 def test_the_identity_names_the_active_adapter(adapted_kernel):
