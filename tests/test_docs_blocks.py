@@ -79,7 +79,7 @@ OTHER_COMMANDS = (
     r"cd [\w./-]+",
     r"python -m pytest( [\w./-]+)*",
     r"python examples/[\w/]+\.py",
-    r"mkdocs (serve|build --strict)",
+    r"(NO_MKDOCS_2_WARNING=1 )?mkdocs (serve|build --strict)",
     r"lm_eval --include_path \. --tasks staicc_\w+( --[a-z_]+( [\w=.]+)?)*",
     r'eval "\$\(register-python-argcomplete staicc\)"',
 )

@@ -211,7 +211,7 @@ def test_k_nn_by_default_has_the_demonstrations_of_each_query() -> None:
     assert result.timing["training_prompts"] == 3 * 5
     assert len(predictions_of(result)) == 6 * 2
     shared = demonstrations_of_first_query()
-    assert not all(prompt.startswith(shared) for prompt in kernel.ran)
+    assert [prompt for prompt in kernel.ran if not prompt.startswith(shared)] != []
 
 
 def test_k_nn_has_the_distance_and_the_vote_of_the_authors() -> None:
