@@ -73,13 +73,13 @@ def main() -> None:
         browser = chromium("--hide-scrollbars")
         browser.set_window_size(WIDTH, 900)
         browser.get(Path(folder, "report.html").as_uri() + QUERY)
-        picture(browser, "report.webp", "h1", 980)
+        picture(browser, "report.webp", "h1", 1040)
         picture(browser, "accuracies.webp", "#accurate", 330)
         picture(browser, "queries.webp", "#queries", 850)
         browser.get(Path(folder, "suite.html").as_uri())
         picture(browser, "diagnosis.webp", "#biased", 660)
         browser.get(Path(folder, "site", "index.html").as_uri())
-        picture(browser, "leaderboard.webp", "#files", 280)
+        picture(browser, "leaderboard.webp", "#files", 332)
         browser.quit()
 
 
