@@ -370,7 +370,7 @@ class FromMinusOne(Statistic):
         return -1.0, 1.0
 
 
-def test_a_mean_over_data_sets_has_the_range_of_its_score_without_being_told() -> None:
+def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
     """The mean of two scores is as far from -1 as that of the opposite scores is from 1."""
     low, high = Interval(-0.9, -0.5, 0.95, "any"), Interval(0.5, 0.9, 0.95, "any")
     runs: Any = {"a": SimpleNamespace(statistics={"own": FromMinusOne()})}

@@ -115,7 +115,7 @@ class Capabilities:
     """Cost of an attended pair in units of a position outside attention."""
     checked_sequences: int = 0
     """The number of sequences of the largest run that was compared with plain calls of the model, since
-    :meth:`forget_checks`; 2 stands for all larger numbers."""
+    :meth:`forget_checks`; 2 means two or more."""
 
     def needs_check(self, sequence_count: int) -> bool:
         """Return whether a run of this number of sequences must be compared with a plain call of the model.
