@@ -300,8 +300,8 @@ class Statistic:
         if a label has too few test rows. If each label has at least one row, the interval is still computed, and is
         part of the record: the interval of the mean over data sets needs it as an approximation.
 
-        :meth:`part`, which the computation calls, may refuse predictions that tell too little. Then the message of its
-        :class:`~StaICC.errors.UndefinedMetricError` is the reason, and there is no approximation.
+        :meth:`part`, which the computation calls, may refuse predictions that are too few or too equal. The message
+        of its :class:`~StaICC.errors.UndefinedMetricError` is then the reason, and there is no approximation.
 
         Args:
             sample: The queries.
@@ -309,8 +309,8 @@ class Statistic:
         """
         try:
             return self._withheld_for_few_rows(sample, compute_interval)
-        except UndefinedMetricError as too_little:
-            return NoInterval(str(too_little), approximate=None)
+        except UndefinedMetricError as refusal:
+            return NoInterval(str(refusal), approximate=None)
 
     def _withheld_for_few_rows(self, sample: Sample, compute_interval: Callable[[], Interval]) -> Interval | NoInterval:
         """Return the interval, or a record with the reason why there are too few test rows or clusters for it."""
@@ -816,7 +816,7 @@ class MacroF1(Statistic):
     of_classification = True
     weighs_labels = True
     tested_over_clusters = True
-    independent = False
+    independent = False  # if the number of labels is not known, it is that of both runs
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the macro F1 with the distances to its confidence limits, and the influence of each test row."""

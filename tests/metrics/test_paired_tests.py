@@ -20,7 +20,7 @@ from StaICC.metrics import classification, diagnosis
 from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.scores import CONSISTENCY, SCORES, STATISTICS
-from StaICC.metrics.statistics import Contributions, MacroF1, Mean, MicroF1, Sample, ValueOnly
+from StaICC.metrics.statistics import Contributions, MacroF1, Mean, MicroF1, OtherRun, Sample, ValueOnly
 from tests.performance.skewed_nulls import FURTHER_NULLS, NULLS, both, of_pair, of_score
 
 
@@ -543,12 +543,12 @@ def runs_with_the_same_errors(generator: np.random.Generator, n_rows: int) -> pa
     truth = generator.choice(3, n_rows)
     is_wrong = (truth == 2) & (generator.random(n_rows) < 0.6)
     sample = Sample(truth.tolist(), range(n_rows), n_rows, 3)
+    first = np.where(is_wrong, 0, truth).tolist()
+    second = np.where(is_wrong, 1, truth).tolist()
     macro_f1 = STATISTICS["macro_F1"]
-    of_runs = []
-    for predicted_in_error in (0, 1):
-        predictions = np.where(is_wrong, predicted_in_error, truth).tolist()
-        of_runs.append([(1.0, macro_f1.of_run(sample, predictions))])
-    return paired.paired_difference(*of_runs)
+    of_first = macro_f1.of_run(sample, first, OtherRun(sample, second))
+    of_second = macro_f1.of_run(sample, second, OtherRun(sample, first))
+    return paired.paired_difference([(1.0, of_first)], [(1.0, of_second)])
 
 
 def test_equal_macro_f1_is_called_different_in_at_most_a_tenth_of_samples_if_labels_differ() -> None:

@@ -371,14 +371,20 @@ class FromMinusOne(Statistic):
 
 
 def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
-    """The mean of two scores is as far from -1 as that of the opposite scores is from 1."""
-    low, high = Interval(-0.9, -0.5, 0.95, "any"), Interval(0.5, 0.9, 0.95, "any")
+    """The limits of the mean of two scores are minus those of the opposite scores.
+
+    It has the interval of shares of the range. If the range began at 0, these scores would be no shares.
+    """
+    values = [-0.95, -0.3]
+    intervals_of_datasets = [Interval(-0.99, -0.7, 0.95, "any"), Interval(-0.5, 0.1, 0.95, "any")]
+    opposite_values = [0.95, 0.3]
+    opposite_intervals = [Interval(0.7, 0.99, 0.95, "any"), Interval(-0.1, 0.5, 0.95, "any")]
     runs: Any = {"a": SimpleNamespace(statistics={"own": FromMinusOne()})}
 
-    negative = interval_of_mean("own", [-0.8, -0.8], [low, low], runs)
-    positive = interval_of_mean("own", [0.8, 0.8], [high, high], runs)
+    mean = interval_of_mean("own", values, intervals_of_datasets, runs)
+    opposite_mean = interval_of_mean("own", opposite_values, opposite_intervals, runs)
 
-    assert (negative.low, negative.high) == pytest.approx((-positive.high, -positive.low))
+    assert (mean.low, mean.high) == pytest.approx((-opposite_mean.high, -opposite_mean.low))
 
 
 def test_only_the_range_of_entropies_and_divergences_depends_on_the_number_of_labels() -> None:

@@ -84,7 +84,7 @@ SORT = """
             [...table.tBodies[0].rows].map(row => parseFloat(row.cells[1].textContent)),
             table.tFoot.rows[0].cells[0].textContent];
 """
-"""Sort the table of all scores by its first score if told to ``click``.
+"""Sort the table of all scores by its first score if ``click`` is set.
 
 Returns the order that the head of the column states, the scores, and the first cell of the last row.
 """
