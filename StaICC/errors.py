@@ -195,7 +195,8 @@ def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = 
 def _suggestion(given: str, names: Sequence[str]) -> str:
     """Return the end of the sentence about an unknown name, with what was probably meant.
 
-    A name is also found by a part of it between underscores, such as ``emotion`` of ``tweet_eval_emotion``.
+    A name is also found by a part of it between underscores, such as ``emotion`` of ``tweet_eval_emotion``, and with
+    blanks in the place of underscores.
     """
     name_by_spelling: dict[str, str] = {}
     for name in names:
@@ -205,6 +206,9 @@ def _suggestion(given: str, names: Sequence[str]) -> str:
             name_by_spelling.setdefault(word, name)
 
     parts = given.replace(",", " ").split()
+    one_name = name_by_spelling.get("_".join(parts).casefold())  # such as macro_F1 for "macro F1"
+    if one_name is not None and "," not in given:
+        return f"; did you mean {one_name!r}?"
     all_are_known = all(part.casefold() in name_by_spelling for part in parts)
     if len(parts) > 1 and ("," in given or all_are_known):
         return f"; name them one by one: {', '.join(repr(part) for part in parts)}."

@@ -1,11 +1,11 @@
-"""The tree of errors in the docstring of :mod:`StaICC.errors` is the hierarchy of the classes."""
+"""Errors: the tree in the docstring of :mod:`StaICC.errors` is the hierarchy of the classes. Unknown names are found."""
 
 from __future__ import annotations
 
 import re
 
 from StaICC import errors
-from StaICC.errors import StaICCError
+from StaICC.errors import StaICCError, unknown_name
 
 TREE_LINE = re.compile(r"(?P<indent>[ │├└─]*)(?P<name>\w+)(?: \((?P<builtin>\w+)\))?")
 """A line of the tree: its indent, the name of an error, and the built-in error that the class is, too."""
@@ -30,3 +30,10 @@ def test_the_tree_of_the_docstring_has_every_error_below_its_base() -> None:
         assert match is not None, line
         shown.append((len(match["indent"]) // 4 - 1, match["name"], match["builtin"] or ""))
     assert shown == errors_below(StaICCError)
+
+
+def test_a_name_that_is_written_with_a_blank_is_found() -> None:
+    """Heads of columns have blanks where keys have underscores."""
+    error = unknown_name("metric", "macro F1", ["accuracy", "macro_F1"])
+
+    assert "did you mean 'macro_F1'?" in str(error)

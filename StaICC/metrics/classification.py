@@ -339,7 +339,7 @@ def _divide_by_sum(row_index: int, row: list[float], total: float) -> tuple[floa
     if lowest < 0:
         raise OutputError(
             f"row {row_index}, column {row.index(lowest)} of the predictions is {lowest}, "
-            "which cannot be a probability; expected numbers of at least 0, or kind='logits'"
+            "which cannot be a probability; expected numbers of at least 0, or outputs='logits'"
         )
     if total == 0:
         raise OutputError(

@@ -644,7 +644,7 @@ def test_a_label_that_is_ruled_out_has_the_probability_zero(kind: type[TaskBench
 def test_minus_infinity_is_refused_as_a_probability() -> None:
     benchmark = Normal(datasets=["mini"], limit=12, outputs="probabilities")
 
-    with pytest.raises(OutputError, match="which cannot be a probability"):
+    with pytest.raises(OutputError, match=r"which cannot be a probability; .* or outputs='logits'"):
         benchmark(ruled_out)
 
 
