@@ -1,4 +1,4 @@
-"""Errors: the tree in the docstring of :mod:`StaICC.errors` is the hierarchy of the classes. Unknown names are found."""
+"""The tree of errors in the docstring of :mod:`StaICC.errors` is the hierarchy of the classes; unknown names."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from StaICC.benchmarks.task import Outcome
 from StaICC.inference.model_warnings import FIRST_QUERIES, one_label_at_first
-from StaICC.metrics.classification import SUM_TOLERANCE
+from StaICC.metrics.classification import SUM_TOLERANCE, sum_or_infinity
 
 _LEAST_STANDARD_ERRORS = 4.5
 """Fewest standard errors from chance for a warning. A normal variable exceeds them in 3 of a million cases; sums over
@@ -369,7 +369,7 @@ def _unequal_sums_above_one(outcome: Outcome) -> Finding | None:
     sums = []
     large_sums = []
     for row in outcome.rows:
-        total = math.fsum(row)
+        total = sum_or_infinity(row)
         sums.append(total)
         if total > 1 + _ROUNDING * len(row) + SUM_TOLERANCE:
             large_sums.append(total)

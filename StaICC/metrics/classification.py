@@ -157,7 +157,7 @@ def _refuse_nan_and_plus_infinity(row_index: int, values: list[float]) -> None:
         raise OutputError(f"row {row_index} of the predictions is minus infinity in every column; one must be finite")
 
 
-def _sum_or_infinity(numbers: Sequence[float]) -> float:
+def sum_or_infinity(numbers: Sequence[float]) -> float:
     """Return the exact sum of numbers, or plus infinity where :func:`math.fsum` has no sum.
 
     It has none for infinities of both signs, and for finite numbers that add up to more than a float holds. Numbers
@@ -173,7 +173,7 @@ def _sum_or_infinity(numbers: Sequence[float]) -> float:
 
 
 def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]:
-    """Return the values of one row as floats, and their exact sum, which may be infinite (:func:`_sum_or_infinity`).
+    """Return the values of one row as floats, and their exact sum, which may be infinite (:func:`sum_or_infinity`).
 
     Args:
         row_index: Its index, for error messages.
@@ -187,7 +187,7 @@ def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]
         raise _row_error(row_index, row, "is text")
     try:
         numbers = row if isinstance(row, (list, tuple)) else list(row)
-        total = _sum_or_infinity(numbers)
+        total = sum_or_infinity(numbers)
         values = list(map(float, numbers))
     except (TypeError, ValueError, OverflowError) as error:
         raise _row_error(row_index, row, f"cannot be read as numbers ({error})") from None

@@ -477,5 +477,9 @@ def test_probabilities_shares_and_counts_are_not_reported_for_their_sums(rows: l
     assert not about_sums(rows)
 
 
+def test_scores_whose_sum_is_beyond_the_range_of_floats_end_no_run() -> None:
+    assert not about_sums([[1e308, 1e308], [0.5, 0.5]] * 15)
+
+
 def test_logits_are_not_reported_for_their_sums() -> None:
     assert not about_sums([[1.5, 1.2], [0.8, 0.9]] * 15, outputs="logits")
