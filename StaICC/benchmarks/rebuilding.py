@@ -246,10 +246,6 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
     options = {name: _checked_option(name, value) for name, value in recorded_options.items()}
 
     recorded = parts[0].arguments
-    metrics: MetricSet | str = _metrics(recorded["metrics"])
-    for name in METRIC_SETS:
-        if metrics == metric_set(name):
-            metrics = name  # a group takes the name of a metric set only
     arguments = {
         "k": validate_integer("k", recorded["k"], 0, _LARGEST_OPTION),
         "noisy_channel": recorded["noisy_channel"],
@@ -257,7 +253,7 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
         "outputs": recorded["outputs"],
         "unparsed": recorded["unparsed"],
         "sampler": recorded["sampler"],
-        "metrics": metrics,
+        "metrics": _metrics(recorded["metrics"]),
         "statistics": Statistics(**recorded["statistics"]),
     }
     parameters = inspect.signature(make).parameters
@@ -280,8 +276,11 @@ def _checked_option(name: str, value: Any) -> int | str:
     return validate_integer(name, value, 0, _LARGEST_OPTION)
 
 
-def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
-    """Return the metrics of a result as a metric set, without metrics of the user's own.
+def _metrics(recorded: Mapping[str, Any]) -> MetricSet | str:
+    """Return the metrics of a result, without metrics of the user's own.
+
+    They are the name of the metric set if the user deleted none of its metrics, because a suite takes a name only. Else
+    they are a metric set.
 
     Args:
         recorded: The metrics as the file records them (:func:`~StaICC.benchmarks.experimentor.metrics_record`).
@@ -292,6 +291,8 @@ def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
         return MetricSet("custom", ())
     metrics = metric_set(recorded["set"])
     recorded_metrics = tuple(metric for metric in metrics.metrics if metric.name in recorded["names"])
+    if recorded_metrics == metrics.metrics:
+        return str(recorded["set"])
     return replace(metrics, metrics=recorded_metrics)
 
 

@@ -631,3 +631,12 @@ def test_of_a_race_each_model_predicts_only_its_own_part_again(name: str, part_o
 def test_the_difference_of_two_predictions(one: Any, other: Any, expected: float) -> None:
     assert difference(one, other) == pytest.approx(expected)
     assert difference(other, one) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metrics", ["standard", "standard+brier", "0.1.1"])
+def test_a_suite_is_recomputed_with_each_named_metric_set(metrics: str) -> None:
+    result = StaICC.Suite(datasets=["mini"], limit=5, metrics=metrics)(model)
+
+    contradicted = [message for finding in verify(result) for message in finding.contradicted]
+
+    assert contradicted == []
