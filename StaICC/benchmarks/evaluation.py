@@ -651,10 +651,31 @@ def means_of(runs: RunsByDataset) -> MeanDetails:
         if not of_datasets.reasons:
             intervals[key] = interval_of_mean(key, values, of_datasets.intervals, runs)
             continue
-        stated_reasons = [reason for reason in of_datasets.reasons.values() if reason]
-        if stated_reasons:
-            missing[key] = f"no interval on {', '.join(of_datasets.reasons)}: {stated_reasons[0]}"
+        if any(of_datasets.reasons.values()):
+            missing[key] = _datasets_by_reason(of_datasets.reasons)
     return MeanDetails(intervals, missing, _baselines_of_means(runs))
+
+
+def _datasets_by_reason(reasons: Mapping[str, str]) -> str:
+    """Return the reasons why data sets have no interval, each once with its data sets.
+
+    Args:
+        reasons: The reason of each data set, by its name; an empty text if none is recorded.
+
+    Example:
+        >>> _datasets_by_reason({"TREC": "few rows", "SST5": "no range", "AGNews": "few rows"})
+        'no interval on TREC, AGNews (few rows); SST5 (no range)'
+    """
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names_by_reason.setdefault(reason, []).append(name)
+    parts = []
+    for reason, names in names_by_reason.items():
+        part = ", ".join(names)
+        if reason:
+            part += f" ({reason})"
+        parts.append(part)
+    return f"no interval on {'; '.join(parts)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from StaICC.results.above_chance import (
     LEVEL,
@@ -88,12 +88,31 @@ def _dropped_demonstrations(details: DatasetDetails) -> str:
     )
 
 
+def _undefined_notes(reasons: Mapping[str, str], benchmark: str) -> list[str]:
+    """Return the notes about undefined scores; scores with the same reason are in one note.
+
+    Args:
+        reasons: The reason for each undefined score, by its key.
+        benchmark: The name of the benchmark in results.
+
+    Example:
+        >>> _undefined_notes({"averaged_truelabel_likelihood": "bare labels", "nll": "bare labels"}, "Normal")
+        ['likelihood, NLL are undefined: bare labels']
+    """
+    names_by_reason: dict[str, list[str]] = {}
+    for key, reason in reasons.items():
+        names_by_reason.setdefault(reason, []).append(name_in_notes(key, benchmark))
+    notes = []
+    for reason, names in names_by_reason.items():
+        verb = "is" if len(names) == 1 else "are"
+        notes.append(f"{', '.join(names)} {verb} undefined: {reason}")
+    return notes
+
+
 def _dataset_notes(result: ResultLike, dataset: str) -> list[str]:
     """Return the notes about one data set: undefined scores, shortened prompts, and what the checks found."""
     details = result.details[dataset]
-    notes = []
-    for key, reason in details.missing.items():
-        notes.append(f"{name_in_notes(key, result.benchmark)} is undefined: {reason}")
+    notes = _undefined_notes(details.missing, result.benchmark)
     if details.dropped:
         notes.append(_dropped_demonstrations(details))
     for note in details.notes:
