@@ -374,7 +374,7 @@ def test_the_sentence_says_which_scores_are_undefined_and_how_many_rows_there_ar
     benchmark = StaICC.Normal(datasets=["mini"], limit=6)
     text = sentence({"labels": benchmark(lambda prompt, label_space: 0), "scores": benchmark(model)})
     assert "the first 6 test rows)" in text
-    assert "No value: true-label likelihood, calibration error (ECE-1) (labels)." in text
+    assert "No value: likelihood, calibration error (ECE-1) (labels)." in text
 
 
 def test_the_sentence_says_that_a_score_is_undefined_for_all_runs() -> None:
