@@ -28,6 +28,7 @@ import data_set_pages  # noqa: E402
 import logged_metric_tables  # noqa: E402
 import repository  # noqa: E402
 import result_file_tables  # noqa: E402
+import search_words  # noqa: E402
 
 __all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "on_post_page", "on_post_template"]
 
@@ -44,15 +45,6 @@ POLICY = (
 def _names() -> str:
     known = api_pages.modules()
     return api_pages.names_table(known["StaICC"], known)
-
-
-SEARCH_BOOSTS = (
-    (("api/", "changelog.md", "contributing.md", "architecture.md"), 0.0002),  # found by names that no guide has
-    (("examples/", "data_sets/"), 0.3),  # generated pages, which have the words of the guides
-    (("error_rates.md", "mixed_models.md", "gallery.md"), 0.4),  # for reviewers, and for single questions
-    (("faq.md",), 1.5),  # its headings are the questions of readers
-)
-"""The weight in the site's search of some pages, by the beginning of their place; of all others it is 1."""
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -190,21 +182,10 @@ def _folder_of_links(place: str) -> str:
     return folder if place.startswith("examples/") else posixpath.join("docs", folder)
 
 
-def _search_boost(place: str) -> float:
-    """Return the weight of a page in the site's search.
-
-    Args:
-        place: Place of the page in the docs folder.
-    """
-    for places, boost in SEARCH_BOOSTS:
-        if place.startswith(places):
-            return boost
-    return 1.0
-
-
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Called by MkDocs before a page is read: puts tables in, and weighs the page for the search."""
-    page.meta["search"] = {"boost": _search_boost(page.file.src_uri)}
+    page.meta["search"] = {"boost": search_words.boost(page.file.src_uri)}
+    page.meta["tags"] = search_words.keywords(page.file.src_uri)
     LINKS.page = page.file.src_uri
     LINKS.folder = _folder_of_links(page.file.src_uri)
 
