@@ -18,6 +18,7 @@ from StaICC.datasets.catalogue import SplitSizes, TemplateAlternatives
 from StaICC.datasets.dataset import Dataset
 from StaICC.metrics.clusters import level_over_clusters
 from StaICC.metrics.intervals import ratio_part
+from tests.benchmarks.conftest import invented_dataset
 
 LABELS = ["no", "yes"]
 
@@ -181,11 +182,9 @@ def test_each_two_columns_of_the_orthogonal_array_have_all_nine_pairs_of_levels(
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
-def test_the_nine_conditions_have_the_templates_of_the_orthogonal_array(
-    make_own: Callable[..., Dataset], columns: int
-) -> None:
+def test_the_nine_conditions_have_the_templates_of_the_orthogonal_array(columns: int) -> None:
     """A row has the levels of instruction, text prefixes, label prefix and label affix; k is 1."""
-    dataset = make_own(columns)
+    dataset = invented_dataset(columns=columns)
     experimentor = TemplateSensitivity(k=1, datasets=[dataset])[0]
     alternatives = dataset.card.alternatives
     assert alternatives is not None
@@ -211,8 +210,8 @@ def test_the_nine_conditions_have_the_templates_of_the_orthogonal_array(
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
-def test_a_run_with_nine_templates_is_complete(make_own: Callable[..., Dataset], columns: int, stand_in: Any) -> None:
-    assert TemplateSensitivity(k=1, datasets=[make_own(columns)])(stand_in).complete
+def test_a_run_with_nine_templates_is_complete(columns: int, hash_model: Any) -> None:
+    assert TemplateSensitivity(k=1, datasets=[invented_dataset(columns=columns)])(hash_model).complete
 
 
 def test_one_hundred_rows_are_used_once_with_each_template() -> None:

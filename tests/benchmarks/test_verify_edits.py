@@ -36,13 +36,13 @@ RECORDED_OF_PREDICTORS = {
 }
 
 
-def model(prompt: Any, label_space: list[str]) -> list[float]:
+def hash_scores(prompt: Any, label_space: list[str]) -> list[float]:
     return [hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[0] / 16 - 8 for label in label_space]
 
 
 @cache
 def document() -> Any:
-    group = StaICC.Suite(datasets=["mini"], limit=6)(model)
+    group = StaICC.Suite(datasets=["mini"], limit=6)(hash_scores)
     return json.loads(json.dumps(with_digests(group.to_dict())))
 
 
@@ -169,7 +169,7 @@ def benchmark_with_a_metric() -> StaICC.Normal:
 
 
 def test_own_metrics_are_not_checkable_without_their_code() -> None:
-    result = benchmark_with_a_metric()(model)
+    result = benchmark_with_a_metric()(hash_scores)
 
     of_mini, of_run = verify(result)
 
@@ -180,14 +180,14 @@ def test_own_metrics_are_not_checkable_without_their_code() -> None:
 
 def test_own_metrics_are_recomputed_with_their_code() -> None:
     benchmark = benchmark_with_a_metric()
-    result = benchmark(model)
+    result = benchmark(hash_scores)
 
     assert status_of(verify(result, benchmark)) == Recomputed()
 
 
 def test_a_changed_value_of_an_own_metric_is_contradicted_with_its_code() -> None:
     benchmark = benchmark_with_a_metric()
-    result = benchmark(model)
+    result = benchmark(hash_scores)
     result.divided["mini"]["mine"] += 1
 
     of_mini, _ = verify(result, benchmark)
@@ -199,7 +199,7 @@ def test_a_changed_value_of_an_own_metric_is_contradicted_with_its_code() -> Non
 def test_own_metrics_of_a_part_of_a_group_need_their_code() -> None:
     triplet = StaICC.TripletBias(datasets=["mini"], limit=2)
     triplet.post[0].add_metric("mine", lambda truth, rows: 0.5)
-    result = triplet(model)
+    result = triplet(hash_scores)
 
     assert isinstance(status_of(verify(result)), Unchecked)
     assert status_of(verify(result, triplet)) == Recomputed()

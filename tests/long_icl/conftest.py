@@ -16,7 +16,7 @@ from StaICC.long_icl.benchmark import LongICL
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.prompts import Item, write_answer
-from tests.benchmarks.conftest import sha as sha
+from tests.benchmarks.conftest import sha256_of_json as sha256_of_json
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "long_icl.json"
 DATA = "STAICC_LONGICL_DATA"
@@ -34,7 +34,7 @@ def golden() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def published() -> Path:
+def published_folder() -> Path:
     """The folder with the published files."""
     folder = os.environ.get(DATA, "")
     if folder and Path(folder).is_dir():
@@ -52,8 +52,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.line(f"{_absent[0]}; set it to the folder with banking77_train.csv and the others")
 
 
-SETS = ("banking77", "goemotions", "discovery", "tacred", "few_nerd", "dialogre")
-SINGLE = SETS[:4]
+ALL_DATASETS = ("banking77", "goemotions", "discovery", "tacred", "few_nerd", "dialogre")
+SINGLE_LABEL_DATASETS = ALL_DATASETS[:4]
 """The data sets with one label per item."""
 
 
@@ -68,13 +68,13 @@ def text_item(text: str, label: str, row: int = 0) -> Item:
     return Item("text", row, (text,), (label,))
 
 
-def scored(own: LongICLExperimentor, predictions: list[Any]) -> Any:
-    return own.assemble(own.conditions(), predictions)
+def score_replies(experimentor: LongICLExperimentor, predictions: list[Any]) -> Any:
+    return experimentor.assemble(experimentor.conditions(), predictions)
 
 
-def right_answers(own: LongICLExperimentor) -> list[str]:
+def right_answers(experimentor: LongICLExperimentor) -> list[str]:
     """What the demonstrations would show, for each prompt."""
-    return [write_answer(own.card, item) for item in own.test_items] * len(own.rounds)
+    return [write_answer(experimentor.card, item) for item in experimentor.test_items] * len(experimentor.rounds)
 
 
 def _rows(name: str, per_label: int, split: str) -> list[tuple[str, str]]:
@@ -143,18 +143,18 @@ def write_small(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def small_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_small(tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture
-def small(small_files: Path, tmp_path: Path) -> Path:
+def data_folder_copy(data_folder: Path, tmp_path: Path) -> Path:
     """A folder with small data of all six data sets, which a test may change."""
-    return Path(shutil.copytree(small_files, tmp_path / "small"))
+    return Path(shutil.copytree(data_folder, tmp_path / "small"))
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str | bytes], Path]:
+def write_file(tmp_path: Path) -> Callable[[str | bytes], Path]:
     """Writes a file and gives its path."""
 
     def put(content: str | bytes) -> Path:

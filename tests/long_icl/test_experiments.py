@@ -42,7 +42,7 @@ from StaICC.report.latex_tables import latex_scores
 from StaICC.report.page import report_html
 from StaICC.results.experiment_table import experiment_rows
 from StaICC.results.result import Result
-from tests.long_icl.conftest import SINGLE, long_icl_on
+from tests.long_icl.conftest import SINGLE_LABEL_DATASETS, long_icl_on
 
 EVERY = ("context", "length", "shots", "order", "position", "controls", "retrieval")
 
@@ -92,14 +92,14 @@ def test_levels_that_are_too_many_and_levels_that_do_not_rise_have_different_mes
 
 
 @pytest.mark.parametrize("instruct", [False, True])
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
 def test_contexts_of_larger_budgets_begin_with_those_of_smaller_ones(
-    small_files: Path, name: str, instruct: bool
+    data_folder: Path, name: str, instruct: bool
 ) -> None:
     budgets = (1500, 2048, 3000)
-    experimentor = experimentor_of(small_files, Experiment("context", budgets), name, instruct=instruct)
+    experimentor = experimentor_of(data_folder, Experiment("context", budgets), name, instruct=instruct)
     contexts = [experimentor.context(key) for key in experimentor.rounds]
-    published_context = published_rounds(small_files, name, instruct=instruct).context(5)
+    published_context = published_rounds(data_folder, name, instruct=instruct).context(5)
 
     names_of_available = ["1500", "2K", "3000"][: len(contexts)]  # a data set may be too small for the last ones
     assert list(experimentor.contexts) == names_of_available
@@ -116,15 +116,15 @@ def published_order(experimentor: Any) -> list[Any]:
     return [items[index] for turn in turns for index in turn]
 
 
-WITHOUT_TACRED = [name for name in SINGLE if name != "tacred"]
+WITHOUT_TACRED = [name for name in SINGLE_LABEL_DATASETS if name != "tacred"]
 """The data sets whose demonstrations show all labels in turns; TACRED has a rule of its own."""
 
 
 @pytest.mark.parametrize("instruct", [False, True])
 @pytest.mark.parametrize("name", WITHOUT_TACRED)
-def test_a_budget_has_no_room_for_one_more_demonstration(small_files: Path, name: str, instruct: bool) -> None:
+def test_a_budget_has_no_room_for_one_more_demonstration(data_folder: Path, name: str, instruct: bool) -> None:
     budgets = (1500, 2048, 3000)
-    experimentor = experimentor_of(small_files, Experiment("context", budgets), name, instruct=instruct)
+    experimentor = experimentor_of(data_folder, Experiment("context", budgets), name, instruct=instruct)
     demonstrations = published_order(experimentor)
 
     for condition, budget in zip(experimentor.contexts.values(), budgets, strict=False):
@@ -136,8 +136,8 @@ def test_a_budget_has_no_room_for_one_more_demonstration(small_files: Path, name
 
 @pytest.mark.parametrize("instruct", [False, True])
 @pytest.mark.parametrize("name", WITHOUT_TACRED)
-def test_a_context_may_have_exactly_the_size_of_its_budget(small_files: Path, name: str, instruct: bool) -> None:
-    experimentor = experimentor_of(small_files, Experiment("context", (1500,)), name, instruct=instruct)
+def test_a_context_may_have_exactly_the_size_of_its_budget(data_folder: Path, name: str, instruct: bool) -> None:
+    experimentor = experimentor_of(data_folder, Experiment("context", (1500,)), name, instruct=instruct)
     demonstrations = published_order(experimentor)
     budget_by_count = {}
     for count in range(1, 40):
@@ -147,16 +147,16 @@ def test_a_context_may_have_exactly_the_size_of_its_budget(small_files: Path, na
             budget_by_count[count] = size // 4
     count, budget = next(iter(budget_by_count.items()))
 
-    exact = experimentor_of(small_files, Experiment("context", (budget,)), name, instruct=instruct)
+    exact = experimentor_of(data_folder, Experiment("context", (budget,)), name, instruct=instruct)
 
     assert [condition.demonstrations for condition in exact.contexts.values()] == [count]
 
 
-@pytest.mark.parametrize("name", SINGLE)
-def test_shots_are_the_published_rounds(small_files: Path, name: str) -> None:
-    own = experimentor_of(small_files, Experiment("shots", (0, 1, 2, 5, 7)), name)
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
+def test_shots_are_the_published_rounds(data_folder: Path, name: str) -> None:
+    own = experimentor_of(data_folder, Experiment("shots", (0, 1, 2, 5, 7)), name)
     for number in (1, 2, 5):
-        assert own.context(f"{number} shots") == published_rounds(small_files, name, number).context(number)
+        assert own.context(f"{number} shots") == published_rounds(data_folder, name, number).context(number)
     assert own.contexts["0 shots"] == SharedContext(PromptParts(task_card(name).template.plain, (), ""), 0)
     assert own.queries.unavailable.keys() == {"7 shots"}
     assert "got 7 shots" in own.queries.unavailable["7 shots"]
@@ -168,8 +168,8 @@ def order_experimentor(folder: Path, seed: int = 0) -> Any:
     return experimentor_of(folder, Experiment("order", (3,), shots=2, seed=seed))
 
 
-def test_orders_are_different_and_have_the_same_demonstrations(small_files: Path) -> None:
-    experimentor = order_experimentor(small_files)
+def test_orders_are_different_and_have_the_same_demonstrations(data_folder: Path) -> None:
+    experimentor = order_experimentor(data_folder)
     orders = {str(name): demonstrations_in(experimentor.context(name)) for name in experimentor.rounds}
 
     rotations = ["rotation 1", "rotation 2", "rotation 3"]
@@ -181,18 +181,18 @@ def test_orders_are_different_and_have_the_same_demonstrations(small_files: Path
     assert len(different_orders) == 7
 
 
-def test_the_second_of_three_rotations_begins_in_the_middle(small_files: Path) -> None:
-    experimentor = order_experimentor(small_files)
+def test_the_second_of_three_rotations_begins_in_the_middle(data_folder: Path) -> None:
+    experimentor = order_experimentor(data_folder)
     published = demonstrations_in(experimentor.context("published"))
     middle = 28  # of 56 demonstrations
 
     assert demonstrations_in(experimentor.context("rotation 2")) == published[middle:] + published[:middle]
 
 
-def test_the_seed_changes_shuffles_and_no_rotation(small_files: Path) -> None:
-    first = order_experimentor(small_files, seed=0)
-    same_seed = order_experimentor(small_files, seed=0)
-    other_seed = order_experimentor(small_files, seed=1)
+def test_the_seed_changes_shuffles_and_no_rotation(data_folder: Path) -> None:
+    first = order_experimentor(data_folder, seed=0)
+    same_seed = order_experimentor(data_folder, seed=0)
+    other_seed = order_experimentor(data_folder, seed=1)
 
     assert same_seed.contexts == first.contexts
     first_shuffles = [first.context(f"shuffle {number}") for number in (1, 2, 3)]
@@ -221,9 +221,9 @@ def labels_of_parts(experimentor: Any, condition: Any, block_sizes: list[int]) -
 
 @LATIN_SQUARES
 def test_blocks_of_labels_have_the_same_size_or_one_more_label(
-    small_files: Path, parts: int, shots: int, seed: int
+    data_folder: Path, parts: int, shots: int, seed: int
 ) -> None:
-    experimentor = experimentor_of(small_files, Experiment("position", (parts,), shots, seed))
+    experimentor = experimentor_of(data_folder, Experiment("position", (parts,), shots, seed))
     labels_in_block = Counter(blocks_of(experimentor.card.labels, parts, seed).values())
 
     assert len(labels_in_block) == parts
@@ -231,9 +231,9 @@ def test_blocks_of_labels_have_the_same_size_or_one_more_label(
 
 
 @LATIN_SQUARES
-def test_every_label_is_in_every_part_once(small_files: Path, parts: int, shots: int, seed: int) -> None:
+def test_every_label_is_in_every_part_once(data_folder: Path, parts: int, shots: int, seed: int) -> None:
     """With all of its demonstrations."""
-    experimentor = experimentor_of(small_files, Experiment("position", (parts,), shots, seed))
+    experimentor = experimentor_of(data_folder, Experiment("position", (parts,), shots, seed))
     labels_in_block = Counter(blocks_of(experimentor.card.labels, parts, seed).values())
 
     parts_of_label: dict[str, list[int]] = {label: [] for label in experimentor.card.labels}
@@ -256,8 +256,8 @@ def length_benchmark(folder: Path) -> LongICL:
     return benchmark(folder, Experiment("length", (256, 1024, 1500)), limit=None)
 
 
-def test_longer_contexts_of_the_length_experiment_show_no_further_label(small_files: Path) -> None:
-    experimentor = length_benchmark(small_files)[0]
+def test_longer_contexts_of_the_length_experiment_show_no_further_label(data_folder: Path) -> None:
+    experimentor = length_benchmark(data_folder)[0]
     shortest = demonstrations_in(experimentor.context("256"))
     padded = demonstrations_in(experimentor.context("1K padded"))
     same_labels = demonstrations_in(experimentor.context("1K same labels"))
@@ -268,23 +268,23 @@ def test_longer_contexts_of_the_length_experiment_show_no_further_label(small_fi
     assert {label for _, label in same_labels} == {label for _, label in shortest}
 
 
-def test_both_contexts_of_a_length_have_the_same_size(small_files: Path) -> None:
-    experimentor = length_benchmark(small_files)[0]
+def test_both_contexts_of_a_length_have_the_same_size(data_folder: Path) -> None:
+    experimentor = length_benchmark(data_folder)[0]
     padded = experimentor.context("1K padded").encode()
     same_labels = experimentor.context("1K same labels").encode()
 
     assert len(padded) == len(same_labels) <= 4 * 1024
 
 
-def test_a_length_with_too_few_demonstrations_of_its_labels_is_padded_only(small_files: Path) -> None:
-    experimentor = length_benchmark(small_files)[0]
+def test_a_length_with_too_few_demonstrations_of_its_labels_is_padded_only(data_folder: Path) -> None:
+    experimentor = length_benchmark(data_folder)[0]
 
     assert "demonstrations of the" in experimentor.queries.unavailable["1500 same labels"]
     assert len(experimentor.context("1500 padded").encode()) == 4 * 1500
 
 
-def test_a_copying_model_is_as_good_as_the_share_of_labels_shown_at_any_length(small_files: Path) -> None:
-    benchmark = length_benchmark(small_files)
+def test_a_copying_model_is_as_good_as_the_share_of_labels_shown_at_any_length(data_folder: Path) -> None:
+    benchmark = length_benchmark(data_folder)
     shown_labels = {label for _, label in demonstrations_in(benchmark[0].context("256"))}
     gold = [item.gold[0] for item in benchmark[0].test_items]
     share_shown = fmean(label in shown_labels for label in gold)
@@ -300,8 +300,8 @@ def test_a_copying_model_is_as_good_as_the_share_of_labels_shown_at_any_length(s
         assert row["p_value"] in (None, 1.0)
 
 
-def test_a_row_of_the_length_experiment_has_its_labels_and_demonstrations_of_each(small_files: Path) -> None:
-    benchmark = length_benchmark(small_files)
+def test_a_row_of_the_length_experiment_has_its_labels_and_demonstrations_of_each(data_folder: Path) -> None:
+    benchmark = length_benchmark(data_folder)
     shown_labels = {label for _, label in demonstrations_in(benchmark[0].context("256"))}
 
     rows = condition_rows(benchmark(copies))
@@ -313,17 +313,17 @@ def test_a_row_of_the_length_experiment_has_its_labels_and_demonstrations_of_eac
 
 
 def test_more_demonstrations_of_the_same_labels_are_compared_with_padding_of_the_same_length(
-    small_files: Path,
+    data_folder: Path,
 ) -> None:
-    result = length_benchmark(small_files)(copies)
+    result = length_benchmark(data_folder)(copies)
 
     assert result.divided["goemotions"]["experiment"]["compared"]["1K same labels"] == "1K padded"
     assert "1K same labels from 1K padded" in str(result)
 
 
-def test_the_band_of_all_lengths_is_corrected_for_their_number(small_files: Path) -> None:
+def test_the_band_of_all_lengths_is_corrected_for_their_number(data_folder: Path) -> None:
     """The band is an interval at the level 1 - .05 / lengths (Bonferroni)."""
-    benchmark = length_benchmark(small_files)
+    benchmark = length_benchmark(data_folder)
     labels = {label for _, label in demonstrations_in(benchmark[0].context("256"))}
     hits = [float(item.gold[0] in labels) for item in benchmark[0].test_items]  # of a model that copies
 
@@ -336,21 +336,21 @@ def test_the_band_of_all_lengths_is_corrected_for_their_number(small_files: Path
         assert row["band_low"] == pytest.approx(row["score"] - distance_below)
 
 
-def test_in_the_published_order_a_copying_model_seems_to_improve_with_length(small_files: Path) -> None:
+def test_in_the_published_order_a_copying_model_seems_to_improve_with_length(data_folder: Path) -> None:
     """The published order shows more labels in more tokens, which the length experiment keeps apart."""
-    rows = condition_rows(benchmark(small_files, Experiment("context", (256, 1024)), limit=None)(copies))
+    rows = condition_rows(benchmark(data_folder, Experiment("context", (256, 1024)), limit=None)(copies))
 
     for row in rows.values():
         assert row["score"] == pytest.approx(row["share_shown"])
     assert rows["1K"]["difference_low"] > 0
 
 
-def test_a_model_that_long_prompts_disturb_loses_with_padding(small_files: Path) -> None:
+def test_a_model_that_long_prompts_disturb_loses_with_padding(data_folder: Path) -> None:
     def disturbed(prompt: str, label_space: list[str]) -> str:
         is_long = len(prompt) >= 1500
         return label_space[0] if is_long else copies(prompt, label_space)
 
-    rows = condition_rows(length_benchmark(small_files)(disturbed))
+    rows = condition_rows(length_benchmark(data_folder)(disturbed))
 
     assert rows["1K padded"]["p_value"] < 0.05
     assert rows["1K padded"]["difference_high"] < 0
@@ -388,42 +388,42 @@ def texts_and_labels(experimentor: Any, condition: str) -> tuple[list[str], list
     return [text for text, _ in demonstrations], [label for _, label in demonstrations]
 
 
-def test_the_normal_condition_is_the_published_context(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_the_normal_condition_is_the_published_context(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
 
-    assert experimentor.context("normal") == published_rounds(small_files, number=2).context(2)
+    assert experimentor.context("normal") == published_rounds(data_folder, number=2).context(2)
 
 
-def test_zero_shots_are_the_template_alone(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_zero_shots_are_the_template_alone(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
 
     assert experimentor.context("zero shots") == experimentor.card.template.plain
 
 
 @pytest.mark.parametrize("condition", ["shuffled labels", "symbols", "random labels"])
-def test_controls_of_labels_keep_the_texts(small_files: Path, condition: str) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_controls_of_labels_keep_the_texts(data_folder: Path, condition: str) -> None:
+    experimentor = controls_experimentor(data_folder)
     normal_texts, _ = texts_and_labels(experimentor, "normal")
     texts, _ = texts_and_labels(experimentor, condition)
 
     assert texts == normal_texts
 
 
-def test_irrelevant_text_has_no_demonstration(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_irrelevant_text_has_no_demonstration(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
 
     assert demonstrations_in(experimentor.context("irrelevant text")) == []
 
 
 @pytest.mark.parametrize("condition", ["irrelevant text", "symbols", "random labels", "shuffled labels"])
-def test_controls_with_a_context_are_as_long_as_the_normal_one(small_files: Path, condition: str) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_controls_with_a_context_are_as_long_as_the_normal_one(data_folder: Path, condition: str) -> None:
+    experimentor = controls_experimentor(data_folder)
 
     assert len(experimentor.context(condition).encode()) == len(experimentor.context("normal").encode())
 
 
-def test_shuffled_labels_are_the_same_labels_in_other_places(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_shuffled_labels_are_the_same_labels_in_other_places(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
     _, normal = texts_and_labels(experimentor, "normal")
     _, shuffled = texts_and_labels(experimentor, "shuffled labels")
 
@@ -432,8 +432,8 @@ def test_shuffled_labels_are_the_same_labels_in_other_places(small_files: Path) 
     assert unchanged < 10  # of 56
 
 
-def test_random_labels_are_drawn_anew_from_all_labels(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_random_labels_are_drawn_anew_from_all_labels(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
     _, normal = texts_and_labels(experimentor, "normal")
     _, drawn = texts_and_labels(experimentor, "random labels")
 
@@ -441,8 +441,8 @@ def test_random_labels_are_drawn_anew_from_all_labels(small_files: Path) -> None
     assert Counter(drawn) != Counter(normal)
 
 
-def test_symbols_rename_each_label_to_one_new_name(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_symbols_rename_each_label_to_one_new_name(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
     _, normal = texts_and_labels(experimentor, "normal")
     _, symbols = texts_and_labels(experimentor, "symbols")
     label_names = experimentor.contexts["symbols"].label_names
@@ -455,15 +455,15 @@ def test_symbols_rename_each_label_to_one_new_name(small_files: Path) -> None:
     assert {query.label_space for query in experimentor.round_queries("symbols")} == {label_names}
 
 
-def test_the_normal_context_is_the_same_with_each_seed(small_files: Path) -> None:
+def test_the_normal_context_is_the_same_with_each_seed(data_folder: Path) -> None:
     """Also where the random labels of a seed are longer than the labels of the normal context."""
-    contexts = {controls_experimentor(small_files, seed).context("normal") for seed in range(5)}
+    contexts = {controls_experimentor(data_folder, seed).context("normal") for seed in range(5)}
 
     assert len(contexts) == 1
 
 
-def test_the_instruction_lists_the_label_names_of_its_condition(small_files: Path) -> None:
-    experimentor = experimentor_of(small_files, Experiment("controls", shots=1), instruct=True)
+def test_the_instruction_lists_the_label_names_of_its_condition(data_folder: Path) -> None:
+    experimentor = experimentor_of(data_folder, Experiment("controls", shots=1), instruct=True)
 
     symbols = experimentor.contexts["symbols"].label_names
     assert ", ".join(symbols) in experimentor.context("symbols")
@@ -490,10 +490,10 @@ def okapi(query: str, texts: list[str]) -> list[float]:
 
 
 @pytest.fixture
-def words(small: Path) -> Path:
+def words(data_folder_copy: Path) -> Path:
     """BANKING77 of the published format with texts of one to five common words and a number."""
     for split, step in (("train", 3), ("test", 7)):
-        path = small / f"banking77_{split}.csv"
+        path = data_folder_copy / f"banking77_{split}.csv"
         header, *lines = path.read_text("utf-8").splitlines()
         new_lines = [header]
         for row, line in enumerate(lines):
@@ -502,7 +502,7 @@ def words(small: Path) -> Path:
             _, _, label = line.rpartition(",")
             new_lines.append(f"{' '.join(row_words)} {row},{label}")
         path.write_text("\n".join(new_lines) + "\n", "utf-8", newline="")
-    return small
+    return data_folder_copy
 
 
 def retrieval_experimentor(folder: Path, shots: int, limit: int = 12) -> Any:
@@ -601,8 +601,8 @@ def in_last_fifth(prompt: str, label_space: list[str]) -> str:
     return gold if middle / len(labels) >= 0.8 else label_space[0]
 
 
-def test_an_effect_of_the_last_fifth_is_found(small_files: Path) -> None:
-    result = benchmark(small_files, Experiment("position", shots=2), limit=None)(in_last_fifth)
+def test_an_effect_of_the_last_fifth_is_found(data_folder: Path) -> None:
+    result = benchmark(data_folder, Experiment("position", shots=2), limit=None)(in_last_fifth)
 
     rows = condition_rows(result)
     assert list(rows) == ["part 1", "part 2", "part 3", "part 4", "part 5"]
@@ -617,8 +617,8 @@ def test_an_effect_of_the_last_fifth_is_found(small_files: Path) -> None:
     assert 0.6 < last_part["difference_low"] < last_part["difference"] <= last_part["difference_high"]
 
 
-def test_the_smallest_p_value_of_the_position_test_is_one_of_its_permutations(small_files: Path) -> None:
-    result = benchmark(small_files, Experiment("position", shots=2), limit=None)(in_last_fifth)
+def test_the_smallest_p_value_of_the_position_test_is_one_of_its_permutations(data_folder: Path) -> None:
+    result = benchmark(data_folder, Experiment("position", shots=2), limit=None)(in_last_fifth)
 
     permutations = 2000  # with the observed assignment
     assert result.divided["goemotions"]["experiment"]["p_value"] == 1 / permutations
@@ -705,8 +705,8 @@ def controls_benchmark(folder: Path, limit: int | None = None) -> LongICL:
     return benchmark(folder, Experiment("controls", shots=2), limit=limit)
 
 
-def test_a_copying_model_is_right_with_any_label_names_and_only_with_right_demonstrations(small_files: Path) -> None:
-    rows = condition_rows(controls_benchmark(small_files)(copies))
+def test_a_copying_model_is_right_with_any_label_names_and_only_with_right_demonstrations(data_folder: Path) -> None:
+    rows = condition_rows(controls_benchmark(data_folder)(copies))
 
     assert rows["normal"]["score"] == rows["symbols"]["score"] == 1.0
     assert rows["symbols"]["difference"] == 0.0
@@ -715,8 +715,8 @@ def test_a_copying_model_is_right_with_any_label_names_and_only_with_right_demon
         assert rows[name]["difference_high"] < -0.5, name
 
 
-def test_a_model_with_prior_knowledge_is_right_except_with_symbols(small_files: Path) -> None:
-    rows = condition_rows(controls_benchmark(small_files)(knows))
+def test_a_model_with_prior_knowledge_is_right_except_with_symbols(data_folder: Path) -> None:
+    rows = condition_rows(controls_benchmark(data_folder)(knows))
 
     scores = {name: row["score"] for name, row in rows.items()}
     assert scores.pop("symbols") == 0.0
@@ -725,8 +725,8 @@ def test_a_model_with_prior_knowledge_is_right_except_with_symbols(small_files: 
     assert rows["shuffled labels"]["difference"] == 0.0
 
 
-def test_a_constant_model_has_the_share_of_its_label_in_all_conditions(small_files: Path) -> None:
-    rows = condition_rows(controls_benchmark(small_files)(constant))
+def test_a_constant_model_has_the_share_of_its_label_in_all_conditions(data_folder: Path) -> None:
+    rows = condition_rows(controls_benchmark(data_folder)(constant))
 
     (score,) = {row["score"] for row in rows.values()}
     assert 0 < score <= 3 / 72  # 3 of 72 items have the label
@@ -734,10 +734,10 @@ def test_a_constant_model_has_the_share_of_its_label_in_all_conditions(small_fil
         assert row.get("difference") in (None, 0.0), name
 
 
-def test_p_values_of_controls_are_exact_and_corrected_by_holm(small_files: Path) -> None:
+def test_p_values_of_controls_are_exact_and_corrected_by_holm(data_folder: Path) -> None:
     """All nine items are right in the normal condition: each change is a loss, and p is twice 2^-losses."""
     items = 9
-    first_row, *control_rows = condition_rows(controls_benchmark(small_files, limit=items)(copies)).values()
+    first_row, *control_rows = condition_rows(controls_benchmark(data_folder, limit=items)(copies)).values()
 
     counted_part = 1 - 0.0214 * math.sqrt(items)  # docs/error_rates.md: w = 0.0214 sqrt(n) for n items
     p_values = []
@@ -781,10 +781,10 @@ def label_by_length(prompt: str, label_space: list[str]) -> str:
 
 @pytest.fixture(scope="module", params=RUNS, ids="-".join)
 def experiment_run(
-    request: pytest.FixtureRequest, small_files: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, data_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> ExperimentRun:
     experiment, name = request.param
-    experiment_benchmark = benchmark(small_files, EXPERIMENTS_WITH_LEVELS[experiment], name, limit=20)
+    experiment_benchmark = benchmark(data_folder, EXPERIMENTS_WITH_LEVELS[experiment], name, limit=20)
     prompts: list[str] = []
 
     def model(prompt: str, label_space: list[str]) -> str:
@@ -793,7 +793,7 @@ def experiment_run(
 
     store = tmp_path_factory.mktemp("experiment") / "store.sqlite"
     result = experiment_benchmark(model, store=store, model_name="m")
-    return ExperimentRun(experiment, name, experiment_benchmark, result, prompts, small_files)
+    return ExperimentRun(experiment, name, experiment_benchmark, result, prompts, data_folder)
 
 
 def saved(run: ExperimentRun, folder: Path) -> dict[str, Any]:
@@ -941,8 +941,8 @@ class ControlRuns(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def control_runs(small_files: Path) -> ControlRuns:
-    controls = benchmark(small_files, "controls", limit=60)
+def control_runs(data_folder: Path) -> ControlRuns:
+    controls = benchmark(data_folder, "controls", limit=60)
     conditions = [condition.name for condition in controls[0].conditions()]
 
     def run_that_is_right_in(names: list[str]) -> Result:
@@ -1071,8 +1071,8 @@ class GainInOneCondition(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def gain_in_one_condition(small_files: Path) -> GainInOneCondition:
-    controls = benchmark(small_files, "controls", limit=60)
+def gain_in_one_condition(data_folder: Path) -> GainInOneCondition:
+    controls = benchmark(data_folder, "controls", limit=60)
     first_name = controls[0].conditions()[0].name
 
     def run_with_right_items(in_first_condition: int, in_others: int) -> Result:
@@ -1128,8 +1128,8 @@ FAILED_EXPERIMENTS = [Experiment("position", shots=1), Experiment("shots", (0, 1
 
 
 @pytest.mark.parametrize("experiment", FAILED_EXPERIMENTS, ids=["position", "shots"])
-def test_scores_of_a_failed_context_are_undefined(small_files: Path, experiment: Experiment) -> None:
-    experimentor, result = run_with_a_failed_condition(small_files, experiment)
+def test_scores_of_a_failed_context_are_undefined(data_folder: Path, experiment: Experiment) -> None:
+    experimentor, result = run_with_a_failed_condition(data_folder, experiment)
 
     failed_context = str(experimentor.rounds[1])
     assert result.divided["goemotions"][failed_context] is None
@@ -1149,15 +1149,15 @@ def undefined_conditions(result: Result) -> list[str]:
     return undefined
 
 
-def test_a_failed_condition_is_undefined_and_no_other(small_files: Path) -> None:
-    _, result = run_with_a_failed_condition(small_files, Experiment("shots", (0, 1, 2)))
+def test_a_failed_condition_is_undefined_and_no_other(data_folder: Path) -> None:
+    _, result = run_with_a_failed_condition(data_folder, Experiment("shots", (0, 1, 2)))
 
     assert undefined_conditions(result) == ["1 shots"]
 
 
-def test_all_parts_are_undefined_if_one_of_their_contexts_failed(small_files: Path) -> None:
+def test_all_parts_are_undefined_if_one_of_their_contexts_failed(data_folder: Path) -> None:
     """Each part of the context has items of all contexts."""
-    _, result = run_with_a_failed_condition(small_files, Experiment("position", shots=1))
+    _, result = run_with_a_failed_condition(data_folder, Experiment("position", shots=1))
 
     assert undefined_conditions(result) == list(condition_rows(result))
 
@@ -1195,16 +1195,16 @@ def run_with_missing_replies(folder: Path) -> Result:
     return result
 
 
-def test_scores_are_of_the_items_with_a_reply(small_files: Path) -> None:
-    first, second = condition_rows(run_with_missing_replies(small_files)).values()
+def test_scores_are_of_the_items_with_a_reply(data_folder: Path) -> None:
+    first, second = condition_rows(run_with_missing_replies(data_folder)).values()
 
     assert first["score"] == 25 / 40
     assert second["score"] == 25 / 30
     assert second["items"] == 30
 
 
-def test_a_difference_by_missing_replies_alone_is_not_significant(small_files: Path) -> None:
-    result = run_with_missing_replies(small_files)
+def test_a_difference_by_missing_replies_alone_is_not_significant(data_folder: Path) -> None:
+    result = run_with_missing_replies(data_folder)
     _, second = condition_rows(result).values()
 
     assert second["difference"] == pytest.approx(25 / 30 - 25 / 40)
@@ -1213,17 +1213,17 @@ def test_a_difference_by_missing_replies_alone_is_not_significant(small_files: P
     assert "missing replies count at their worst for each direction" in " ".join(str(result).split())
 
 
-def test_missing_replies_are_wrong_ones_in_the_test_against_guessing(small_files: Path) -> None:
+def test_missing_replies_are_wrong_ones_in_the_test_against_guessing(data_folder: Path) -> None:
     """The p-value is the chance of 25 or more hits in 40 guesses among 28 labels."""
-    baselines = run_with_missing_replies(small_files).details["goemotions"].baselines
+    baselines = run_with_missing_replies(data_folder).details["goemotions"].baselines
 
     assert [of_condition.queries for of_condition in baselines.values()] == [40, 40]
     ways_of_as_many_hits = sum(math.comb(40, hits) * 27 ** (40 - hits) for hits in range(25, 41))
     assert baselines["1 shots"].p_value == pytest.approx(ways_of_as_many_hits / 28**40, rel=1e-9, abs=0)
 
 
-def test_the_effect_of_the_position_is_untested_with_missing_replies(small_files: Path) -> None:
-    position = benchmark(small_files, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
+def test_the_effect_of_the_position_is_untested_with_missing_replies(data_folder: Path) -> None:
+    position = benchmark(data_folder, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
     predictions = predictions_with_25_hits(position[0])
 
     result = position(preentered_prediction=[[*predictions, *predictions[:30], *["?"] * 10]])
@@ -1234,8 +1234,8 @@ def test_the_effect_of_the_position_is_untested_with_missing_replies(small_files
     assert "the effect of the part of the context is untested" in str(result)
 
 
-def test_equal_predictions_with_all_replies_show_no_effect_of_the_position(small_files: Path) -> None:
-    position = benchmark(small_files, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
+def test_equal_predictions_with_all_replies_show_no_effect_of_the_position(data_folder: Path) -> None:
+    position = benchmark(data_folder, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
     predictions = predictions_with_25_hits(position[0])
 
     result = position(preentered_prediction=[[*predictions, *predictions]])
@@ -1265,10 +1265,10 @@ def without_replies_to_errors(predictions: list[str], gold: list[str], chance: f
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_one(
-    small_files: Path, seed: int
+    data_folder: Path, seed: int
 ) -> None:
     """Both conditions are right on about 70 % of the items; the second has no label in 60 % of its wrong replies."""
-    shots = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
+    shots = benchmark(data_folder, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
     gold = [item.gold[0] for item in shots[0].test_items]
     draw = random.Random(seed)
     first = right_with_chance(gold, 0.7, draw)
@@ -1294,18 +1294,18 @@ def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_o
     ],
 )
 def test_levels_that_the_data_cannot_fill_say_what_is_expected(
-    small_files: Path, experiment: Experiment, message: str
+    data_folder: Path, experiment: Experiment, message: str
 ) -> None:
     with pytest.raises(ArgumentError, match=message):
-        long_icl_on(small_files, ["goemotions"], experiment=experiment)
+        long_icl_on(data_folder, ["goemotions"], experiment=experiment)
 
 
 # -- memory
 
 
-def test_a_run_keeps_the_prompts_of_one_condition_only(small_files: Path) -> None:
+def test_a_run_keeps_the_prompts_of_one_condition_only(data_folder: Path) -> None:
     experiment = Experiment("context", levels=(9000, 9100, 9200, 9300, 9400, 9500))
-    benchmark = long_icl_on(small_files, ["banking77"], limit=40, experiment=experiment)
+    benchmark = long_icl_on(data_folder, ["banking77"], limit=40, experiment=experiment)
     prompts_of_conditions = [sum(len(query.prompt) for query in own.queries) for own in benchmark[0].conditions()]
     tracemalloc.start()
     benchmark(lambda prompt, label_space: 0, progress=False)

@@ -161,8 +161,8 @@ OF_CONTROLS = {
 
 
 @pytest.mark.parametrize("model", OF_CONTROLS)
-def test_controls_say_what_a_model_uses(small_files: Path, model: Model) -> None:
-    found = conclusions(run(small_files, Experiment("controls", shots=2), model))
+def test_controls_say_what_a_model_uses(data_folder: Path, model: Model) -> None:
+    found = conclusions(run(data_folder, Experiment("controls", shots=2), model))
     assert found == dict(zip(CONTROLS, OF_CONTROLS[model], strict=True))
 
 
@@ -184,8 +184,8 @@ OF_LENGTH = {
 
 
 @pytest.mark.parametrize("model", OF_LENGTH)
-def test_the_effective_length_is_that_of_the_model(small_files: Path, model: Model) -> None:
-    result = run(small_files, Experiment("length", (256, 512, 1000)), model)
+def test_the_effective_length_is_that_of_the_model(data_folder: Path, model: Model) -> None:
+    result = run(data_folder, Experiment("length", (256, 512, 1000)), model)
     found = record_of(result)["effective_length"]
     if OF_LENGTH[model] is None:
         assert found["length"] is found["low"] is found["high"] is None
@@ -213,8 +213,8 @@ OF_POSITION = {
 
 
 @pytest.mark.parametrize("model", OF_POSITION)
-def test_positions_matter_for_models_that_read_a_part_of_the_context(small_files: Path, model: Model) -> None:
-    record = record_of(run(small_files, Experiment("position", shots=2), model, "banking77"))
+def test_positions_matter_for_models_that_read_a_part_of_the_context(data_folder: Path, model: Model) -> None:
+    record = record_of(run(data_folder, Experiment("position", shots=2), model, "banking77"))
     scores = {name: row["score"] for name, row in record["conditions"].items()}
     part = OF_POSITION[model]
     if part is None:
@@ -225,9 +225,9 @@ def test_positions_matter_for_models_that_read_a_part_of_the_context(small_files
 
 
 @pytest.mark.parametrize("model", [copier, reasoning, refusing, guesses, noise_sensitive, truncated, recency, primacy])
-def test_orders_do_not_spread_the_scores_of_models_that_ignore_them(small_files: Path, model: Model) -> None:
+def test_orders_do_not_spread_the_scores_of_models_that_ignore_them(data_folder: Path, model: Model) -> None:
     """The last label of each order is another one, so recency predicts other labels, and is equally often right."""
-    result = run(small_files, Experiment("order", shots=2), model)
+    result = run(data_folder, Experiment("order", shots=2), model)
     found = record_of(result)["order_spread"]
     assert found["deviation_low"] == 0.0
     assert found["range_low"] == 0.0
@@ -246,8 +246,8 @@ def hash_below(text: str, limit: int) -> bool:
     return hashlib.sha256(text.encode()).digest()[0] < limit
 
 
-def test_orders_spread_the_scores_of_a_model_that_needs_one_order(small_files: Path) -> None:
-    found = record_of(run(small_files, Experiment("order", shots=2), half_right_after_rotation))["order_spread"]
+def test_orders_spread_the_scores_of_a_model_that_needs_one_order(data_folder: Path) -> None:
+    found = record_of(run(data_folder, Experiment("order", shots=2), half_right_after_rotation))["order_spread"]
     assert 0.1 < found["deviation_low"] < found["deviation"] <= found["observed_deviation"] < found["deviation_high"]
     assert 0.4 < found["range_low"] < found["range"] <= found["observed_range"] < found["range_high"]
 
@@ -270,9 +270,9 @@ OF_BUDGET = {
 
 @pytest.mark.parametrize("model", OF_BUDGET)
 def test_similar_demonstrations_next_to_the_query_help_models_that_copy_the_last_label(
-    small_files: Path, model: Model
+    data_folder: Path, model: Model
 ) -> None:
-    found = conclusions(run(small_files, Experiment("budget", (1200,)), model))
+    found = conclusions(run(data_folder, Experiment("budget", (1200,)), model))
     assert found["1200 retrieved"] == OF_BUDGET[model]
     assert found["1200 hybrid"] == OF_BUDGET[model]
 
@@ -280,11 +280,11 @@ def test_similar_demonstrations_next_to_the_query_help_models_that_copy_the_last
 # -- replies without a label
 
 
-def test_models_whose_replies_have_no_label_are_said_to_have_none(small_files: Path) -> None:
-    cut_off = run(small_files, Experiment("shots", (1, 2)), truncated)
+def test_models_whose_replies_have_no_label_are_said_to_have_none(data_folder: Path) -> None:
+    cut_off = run(data_folder, Experiment("shots", (1, 2)), truncated)
     assert {row["score"] for row in record_of(cut_off)["conditions"].values()} == {0.0}
     assert "72 (72 cut off)" in str(cut_off)
-    refused = run(small_files, Experiment("shots", (1, 2)), refusing, unparsed="excluded")
+    refused = run(data_folder, Experiment("shots", (1, 2)), refusing, unparsed="excluded")
     rows = record_of(refused)["conditions"].values()
     assert {row["score"] for row in rows} == {1.0}  # of the queries with a reply
     assert [row for row in list(rows)[1:] if not (row["difference_low"] < 0.0 < row["difference_high"])] == []
@@ -303,12 +303,12 @@ def interactions(folder: Path, first: Model, second: Model, experiment: Experime
     return verdicts
 
 
-def test_runs_interact_with_conditions_that_change_only_one_of_them(small_files: Path) -> None:
+def test_runs_interact_with_conditions_that_change_only_one_of_them(data_folder: Path) -> None:
     length = Experiment("length", (256, 1000))
-    assert interactions(small_files, noise_sensitive, disturbed, length)["1000 padded"] == "differs"
-    assert set(interactions(small_files, copier, refusing, length).values()) == {"same"}
-    assert set(interactions(small_files, copier, copier, length).values()) == {"same"}
-    controls = interactions(small_files, copier, noise_sensitive, Experiment("controls", shots=2))
+    assert interactions(data_folder, noise_sensitive, disturbed, length)["1000 padded"] == "differs"
+    assert set(interactions(data_folder, copier, refusing, length).values()) == {"same"}
+    assert set(interactions(data_folder, copier, copier, length).values()) == {"same"}
+    controls = interactions(data_folder, copier, noise_sensitive, Experiment("controls", shots=2))
     assert controls == {
         "zero shots": "differs",  # a copier needs demonstrations
         "shuffled labels": "same",  # both need true labels

@@ -19,7 +19,7 @@ from StaICC.errors import ArgumentError
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.parsing import PARSINGS
 from StaICC.prompting.views import split_dataset
-from tests.long_icl.conftest import long_icl_on, scored
+from tests.long_icl.conftest import long_icl_on, score_replies
 from tests.result_edits import edited
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
@@ -115,7 +115,7 @@ def true_labels(experimentor: LongICLExperimentor) -> list[str]:
 
 
 def score(experimentor: LongICLExperimentor, replies: list[Any]) -> float:
-    return float(scored(experimentor, replies).values["1R"])
+    return float(score_replies(experimentor, replies).values["1R"])
 
 
 @pytest.mark.parametrize("parsing", PARSINGS)
@@ -139,7 +139,7 @@ def test_indexes_of_labels_are_scored_like_the_labels(parsing: str) -> None:
     labels = true_labels(experimentor)
     indexes = [LABELS.index(label) for label in labels]
 
-    assert scored(experimentor, indexes).values == scored(experimentor, labels).values
+    assert score_replies(experimentor, indexes).values == score_replies(experimentor, labels).values
 
 
 @pytest.mark.parametrize("parsing", PARSINGS)
@@ -346,8 +346,8 @@ ONE_PARSER = (
 """Published replies are read by the published parser, unless the run has own data."""
 
 
-def test_a_run_with_own_and_published_data_says_that_it_has_one_parser(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions", dataset()], [1], limit=4, parsing=None)
+def test_a_run_with_own_and_published_data_says_that_it_has_one_parser(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions", dataset()], [1], limit=4, parsing=None)
 
     assert ONE_PARSER in benchmark.data_warnings()
     assert ONE_PARSER in benchmark(lambda prompt, label_space: 0).warnings
@@ -359,9 +359,9 @@ def test_a_run_with_own_and_published_data_says_that_it_has_one_parser(small_fil
     ids=["a parser that the user chose", "published data only", "own data only"],
 )
 def test_other_runs_do_not_say_that_they_have_one_parser(
-    small_files: Path, datasets: list[Any], parsing: str | None
+    data_folder: Path, datasets: list[Any], parsing: str | None
 ) -> None:
-    benchmark = long_icl_on(small_files, datasets, [1], limit=4, parsing=parsing)
+    benchmark = long_icl_on(data_folder, datasets, [1], limit=4, parsing=parsing)
 
     assert ONE_PARSER not in benchmark.data_warnings()
     assert ONE_PARSER not in benchmark(lambda prompt, label_space: 0).warnings

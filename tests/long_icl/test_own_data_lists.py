@@ -24,7 +24,7 @@ from StaICC.long_icl.cards import AnswerFormat
 from StaICC.long_icl.listed_labels import ListReader
 from StaICC.long_icl.own_data import load_own
 from StaICC.metrics.statistics import MicroF1
-from tests.long_icl.conftest import scored
+from tests.long_icl.conftest import score_replies
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 SHORT = {label: label.removeprefix("kind ") for label in LABELS}
@@ -225,7 +225,7 @@ def test_labels_with_commas_are_separated_by_semicolons() -> None:
     replies = ["; ".join(item.gold) for item in experimentor.test_items]
 
     assert "with semicolons between them" in experimentor.context(1)
-    assert scored(experimentor, replies).values["1R"] == 1.0
+    assert score_replies(experimentor, replies).values["1R"] == 1.0
 
 
 def test_labels_with_all_separators_are_refused() -> None:
@@ -272,7 +272,7 @@ WRITTEN = {
 @pytest.mark.parametrize("way", WRITTEN)
 def test_usual_replies_are_read(way: str) -> None:
     benchmark = LongICL(datasets=[dataset()], rounds=[1], parsing="library")["cases"]
-    run = scored(benchmark, [WRITTEN[way](item.gold) for item in benchmark.test_items])
+    run = score_replies(benchmark, [WRITTEN[way](item.gold) for item in benchmark.test_items])
     assert run.values["1R"] == 1.0
     assert run.details.unparsed == ()
 
@@ -339,7 +339,7 @@ def test_the_score_is_micro_f1() -> None:
     wrong_label = next(label for label in LABELS if label not in first.gold)
     replies = [f"{right_label}, {wrong_label}", *["no idea"] * len(others)]
 
-    run = scored(experimentor, replies)
+    run = score_replies(experimentor, replies)
 
     true_labels = sum(len(item.gold) for item in experimentor.test_items)
     precision, recall = 1 / 2, 1 / true_labels
@@ -354,7 +354,7 @@ def test_baselines_are_the_best_and_the_mean_score_of_one_label_for_all_texts() 
     item_count = len(experimentor.test_items)
     score_of_label = {}
     for label in LABELS:
-        values = scored(experimentor, [label] * item_count).values
+        values = score_replies(experimentor, [label] * item_count).values
         score_of_label[label] = values["1R"]
 
     assert values["majority"] == max(score_of_label.values())
@@ -365,7 +365,7 @@ def test_baselines_are_the_best_and_the_mean_score_of_one_label_for_all_texts() 
 def test_the_nearest_demonstration_predicts_all_of_its_labels() -> None:
     rows = [(f"text {number} about {'+'.join(labels)}", labels) for number, (_, labels) in enumerate(list_rows())]
     benchmark = LongICL(datasets=[dataset(rows)], rounds=[1], parsing="library")["cases"]
-    values = scored(benchmark, ["kind a"] * len(benchmark.test_items)).values
+    values = score_replies(benchmark, ["kind a"] * len(benchmark.test_items)).values
     assert values["majority"] < values["nearest"] <= 1.0
 
 
@@ -500,7 +500,7 @@ def test_missing_replies_are_at_their_worst_in_differences() -> None:
 
     def with_first_ten(replies: list[str]) -> dict[str, Any]:
         """Return the record of the second condition, with other replies to its first ten queries."""
-        values = scored(experimentor, [*right_replies, *replies, *right_replies[10:]]).values
+        values = score_replies(experimentor, [*right_replies, *replies, *right_replies[10:]]).values
         return dict(values["experiment"]["conditions"]["2 shots"])
 
     complete = with_first_ten(right_replies[:10])
