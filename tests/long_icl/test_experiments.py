@@ -48,28 +48,38 @@ EVERY = ("context", "length", "shots", "order", "position", "controls", "retriev
 
 
 def benchmark(folder: Path, experiment: Any, name: str = "goemotions", **options: Any) -> LongICL:
-    """A benchmark of one experiment on one small data set."""
+    """Return LongICL with one experiment, on the small file of one data set."""
     return long_icl_on(folder, [name], experiment=experiment, **{"limit": "default", **options})
 
 
 def experimentor_of(folder: Path, experiment: Any, name: str = "goemotions", limit: int = 3, **options: Any) -> Any:
-    """The experimentor of one experiment on one small data set."""
+    """Return the experimentor of one experiment on one small data set, with three test items."""
     return benchmark(folder, experiment, name, limit=limit, **options)[0]
 
 
 def published_rounds(folder: Path, name: str = "goemotions", number: int = 5, **options: Any) -> LongICLExperimentor:
-    """The experimentor of one round of the published protocol: no experiment."""
+    """Return the experimentor of one round of the published protocol: no experiment."""
     return long_icl_on(folder, [name], [number], 3, **options)[0]
 
 
+CUES = {
+    "goemotions": ("comment: ", "\nemotion category: "),
+    "banking77": ("service query: ", "\nintent category: "),
+}
+"""What is written before the text and before the label of a demonstration, by the data set."""
+
+
 def demonstrations_in(prompt: str, name: str = "goemotions") -> list[tuple[str, str]]:
-    """Text and label of each demonstration in a prompt, read without the library."""
-    cue, answer = {
-        "goemotions": ("comment: ", "\nemotion category: "),
-        "banking77": ("service query: ", "\nintent category: "),
-    }[name]
-    parts = prompt.split(cue)[1:]
-    return [(text, label.strip()) for text, label in (part.split(answer) for part in parts)]
+    """Return text and label of each demonstration in a prompt, read without the library.
+
+    The query at the end of a prompt is the last pair, with an empty label.
+    """
+    text_cue, label_cue = CUES[name]
+    demonstrations = []
+    for part in prompt.split(text_cue)[1:]:
+        text, label = part.split(label_cue)
+        demonstrations.append((text, label.strip()))
+    return demonstrations
 
 
 def condition_rows(result: Result, name: str = "goemotions") -> dict[str, dict[str, float]]:
@@ -78,14 +88,20 @@ def condition_rows(result: Result, name: str = "goemotions") -> dict[str, dict[s
     return rows
 
 
-def test_levels_that_are_too_many_and_levels_that_do_not_rise_have_different_messages() -> None:
+def test_more_than_100_levels_are_refused() -> None:
     with pytest.raises(ArgumentError, match="got 101 levels, expected at most 100"):
         Experiment("context", levels=tuple(range(1, 102)))
+
+
+def test_the_experiment_order_takes_one_level() -> None:
     with pytest.raises(ArgumentError, match="got 2 levels, expected at most 1"):
         Experiment("order", levels=(2, 3))
-    for levels in ((2, 1), (1, 1)):
-        with pytest.raises(ArgumentError, match="expected different numbers in rising order"):
-            Experiment("shots", levels=levels)
+
+
+@pytest.mark.parametrize("levels", [(2, 1), (1, 1)], ids=["falling", "equal"])
+def test_levels_that_do_not_rise_are_refused(levels: tuple[int, ...]) -> None:
+    with pytest.raises(ArgumentError, match="expected different numbers in rising order"):
+        Experiment("shots", levels=levels)
 
 
 # -- conditions
@@ -153,14 +169,31 @@ def test_a_context_may_have_exactly_the_size_of_its_budget(data_folder: Path, na
 
 
 @pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
-def test_shots_are_the_published_rounds(data_folder: Path, name: str) -> None:
-    own = experimentor_of(data_folder, Experiment("shots", (0, 1, 2, 5, 7)), name)
-    for number in (1, 2, 5):
-        assert own.context(f"{number} shots") == published_rounds(data_folder, name, number).context(number)
-    assert own.contexts["0 shots"] == SharedContext(PromptParts(task_card(name).template.plain, (), ""), 0)
-    assert own.queries.unavailable.keys() == {"7 shots"}
-    assert "got 7 shots" in own.queries.unavailable["7 shots"]
-    assert "6 demonstrations of every label" in own.queries.unavailable["7 shots"]
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_so_many_shots_are_the_round_of_this_number(data_folder: Path, name: str, number: int) -> None:
+    experimentor = experimentor_of(data_folder, Experiment("shots", (0, 1, 2, 5, 7)), name)
+
+    published_context = published_rounds(data_folder, name, number).context(number)
+    assert experimentor.context(f"{number} shots") == published_context
+
+
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
+def test_a_context_of_zero_shots_is_the_instruction_alone(data_folder: Path, name: str) -> None:
+    experimentor = experimentor_of(data_folder, Experiment("shots", (0, 1)), name)
+
+    instruction = PromptParts(task_card(name).template.plain, (), "")
+    assert experimentor.contexts["0 shots"] == SharedContext(instruction, 0)
+
+
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
+def test_more_shots_than_training_rows_of_a_label_are_unavailable(data_folder: Path, name: str) -> None:
+    """The small files have six training rows of each label."""
+    experimentor = experimentor_of(data_folder, Experiment("shots", (0, 1, 2, 5, 7)), name)
+
+    unavailable = experimentor.queries.unavailable
+    assert unavailable.keys() == {"7 shots"}
+    assert "got 7 shots" in unavailable["7 shots"]
+    assert "6 demonstrations of every label" in unavailable["7 shots"]
 
 
 def order_experimentor(folder: Path, seed: int = 0) -> Any:
@@ -474,34 +507,50 @@ WORDS = ["red", "blue", "green", "fast", "slow", "late", "lost", "paid", "card",
 
 
 def okapi(query: str, texts: list[str]) -> list[float]:
-    """BM25 with k1 = 1.5 and b = 0.75, text by text."""
-    bags = [re.findall(r"\w+", text.lower()) for text in texts]
-    mean = sum(map(len, bags)) / len(bags)
+    """Return the BM25 score of each text for a query, with k1 = 1.5 and b = 0.75.
+
+    The score of a text is the sum over the words of the query of
+
+        idf * count * (k1 + 1) / (count + k1 * (1 - b + b * length / mean_length)),
+
+    where count is how often the text has the word, and idf = log(1 + (N - n + 0.5) / (n + 0.5)) for N texts, of which
+    n have the word.
+    """
+    words_of_texts = [re.findall(r"\w+", text.lower()) for text in texts]
+    mean_length = fmean(len(words) for words in words_of_texts)
     scores = []
-    for bag in bags:
+    for words in words_of_texts:
+        relative_length = len(words) / mean_length
         score = 0.0
-        for word in re.findall(r"\w+", query.lower()):
-            having = sum(word in other for other in bags)
-            weight = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
-            count = bag.count(word)
-            score += weight * count * 2.5 / (count + 1.5 * (0.25 + 0.75 * len(bag) / mean))
+        for query_word in re.findall(r"\w+", query.lower()):
+            texts_with_word = sum(query_word in other_words for other_words in words_of_texts)
+            idf = math.log(1 + (len(texts) - texts_with_word + 0.5) / (texts_with_word + 0.5))
+            count = words.count(query_word)
+            score += idf * count * 2.5 / (count + 1.5 * (0.25 + 0.75 * relative_length))
         scores.append(score)
     return scores
 
 
+def replace_texts_by_common_words(path: Path, step: int) -> None:
+    """Replace the texts of a file of BANKING77 by one to five common words and the number of the row.
+
+    Row r has the words with the numbers ``r * step + 0``, ``r * step + 1``, ``r * step + 4``, ...
+    """
+    header, *lines = path.read_text("utf-8").splitlines()
+    new_lines = [header]
+    for row, line in enumerate(lines):
+        _, _, label = line.rpartition(",")
+        word_count = 1 + row % 5
+        row_words = [WORDS[(row * step + place**2) % len(WORDS)] for place in range(word_count)]
+        new_lines.append(f"{' '.join(row_words)} {row},{label}")
+    path.write_text("\n".join(new_lines) + "\n", "utf-8", newline="")
+
+
 @pytest.fixture
-def words(data_folder_copy: Path) -> Path:
-    """BANKING77 of the published format with texts of one to five common words and a number."""
-    for split, step in (("train", 3), ("test", 7)):
-        path = data_folder_copy / f"banking77_{split}.csv"
-        header, *lines = path.read_text("utf-8").splitlines()
-        new_lines = [header]
-        for row, line in enumerate(lines):
-            word_count = 1 + row % 5
-            row_words = [WORDS[(row * step + place * place) % len(WORDS)] for place in range(word_count)]
-            _, _, label = line.rpartition(",")
-            new_lines.append(f"{' '.join(row_words)} {row},{label}")
-        path.write_text("\n".join(new_lines) + "\n", "utf-8", newline="")
+def banking_of_common_words(data_folder_copy: Path) -> Path:
+    """A folder whose texts of BANKING77 have one to five common words and a number, so that many are similar."""
+    replace_texts_by_common_words(data_folder_copy / "banking77_train.csv", step=3)
+    replace_texts_by_common_words(data_folder_copy / "banking77_test.csv", step=7)
     return data_folder_copy
 
 
@@ -516,9 +565,9 @@ def banking_demonstrations(context: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("shots", [1, 2])
-def test_the_full_context_has_all_shots_of_the_published_round(words: Path, shots: int) -> None:
-    experimentor = retrieval_experimentor(words, shots)
-    published = experimentor_of(words, Experiment("shots", (shots,)), "banking77")
+def test_the_full_context_has_all_shots_of_the_published_round(banking_of_common_words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots)
+    published = experimentor_of(banking_of_common_words, Experiment("shots", (shots,)), "banking77")
 
     assert experimentor.context("full context") == published.context(f"{shots} shots")
     assert len(banking_demonstrations(experimentor.context("full context"))) == 77 * shots
@@ -526,8 +575,8 @@ def test_the_full_context_has_all_shots_of_the_published_round(words: Path, shot
 
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("shots", [1, 2])
-def test_the_most_similar_demonstrations_come_last(words: Path, shots: int, count: int) -> None:
-    experimentor = retrieval_experimentor(words, shots)
+def test_the_most_similar_demonstrations_come_last(banking_of_common_words: Path, shots: int, count: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots)
     pool = banking_demonstrations(experimentor.context("full context"))
     pool_texts = [text for text, _ in pool]
 
@@ -540,8 +589,8 @@ def test_the_most_similar_demonstrations_come_last(words: Path, shots: int, coun
 
 
 @pytest.mark.parametrize("shots", [1, 2])
-def test_most_items_have_retrieved_contexts_of_their_own(words: Path, shots: int) -> None:
-    experimentor = retrieval_experimentor(words, shots, limit=12)
+def test_most_items_have_retrieved_contexts_of_their_own(banking_of_common_words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots, limit=12)
     contexts = {experimentor.context("5 retrieved", item_index) for item_index in range(12)}
 
     assert len(contexts) > 6
@@ -549,9 +598,11 @@ def test_most_items_have_retrieved_contexts_of_their_own(words: Path, shots: int
 
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("shots", [1, 2])
-def test_retrieval_for_an_item_does_not_depend_on_further_items(words: Path, shots: int, count: int) -> None:
-    twelve_items = retrieval_experimentor(words, shots, limit=12)
-    three_items = retrieval_experimentor(words, shots, limit=3)
+def test_retrieval_for_an_item_does_not_depend_on_further_items(
+    banking_of_common_words: Path, shots: int, count: int
+) -> None:
+    twelve_items = retrieval_experimentor(banking_of_common_words, shots, limit=12)
+    three_items = retrieval_experimentor(banking_of_common_words, shots, limit=3)
 
     for item_index in range(3):
         context = three_items.context(f"{count} retrieved", item_index)
@@ -559,8 +610,8 @@ def test_retrieval_for_an_item_does_not_depend_on_further_items(words: Path, sho
 
 
 @pytest.mark.parametrize("shots", [1, 2])
-def test_random_demonstrations_are_five_of_the_pool_in_any_order(words: Path, shots: int) -> None:
-    experimentor = retrieval_experimentor(words, shots, limit=12)
+def test_random_demonstrations_are_five_of_the_pool_in_any_order(banking_of_common_words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots, limit=12)
     pool = banking_demonstrations(experimentor.context("full context"))
     drawn = [banking_demonstrations(experimentor.context("5 random", item_index)) for item_index in range(12)]
 
@@ -571,8 +622,10 @@ def test_random_demonstrations_are_five_of_the_pool_in_any_order(words: Path, sh
     assert first_ones != last_ones
 
 
-def test_random_contexts_are_compared_with_retrieved_ones_and_those_with_the_full_context(words: Path) -> None:
-    experimentor = retrieval_experimentor(words, shots=1)
+def test_random_contexts_are_compared_with_retrieved_ones_and_those_with_the_full_context(
+    banking_of_common_words: Path,
+) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots=1)
 
     assert experimentor.contexts["1 random"].compared == "1 retrieved"
     assert experimentor.contexts["5 random"].compared == "5 retrieved"
@@ -581,8 +634,8 @@ def test_random_contexts_are_compared_with_retrieved_ones_and_those_with_the_ful
 
 
 @pytest.mark.parametrize("shots", [1, 2])
-def test_all_demonstrations_of_the_pool_cannot_be_retrieved(words: Path, shots: int) -> None:
-    experimentor = retrieval_experimentor(words, shots)
+def test_all_demonstrations_of_the_pool_cannot_be_retrieved(banking_of_common_words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots)
 
     pool_size = 77 * shots
     assert experimentor.queries.unavailable.keys() == {f"{pool_size} retrieved", f"{pool_size} random"}
@@ -591,18 +644,21 @@ def test_all_demonstrations_of_the_pool_cannot_be_retrieved(words: Path, shots: 
 # -- scores
 
 
-def in_last_fifth(prompt: str, label_space: list[str]) -> str:
-    """Is right if the demonstrations of the true label, which these texts contain, are in the last fifth."""
-    *before, (query, _) = demonstrations_in(prompt)
-    labels = [label for _, label in before]
-    gold = re.findall(r"of (\w+)", query)[0]
-    positions = [position for position, label in enumerate(labels) if label == gold]
+def reads_last_fifth(prompt: str, label_space: list[str]) -> str:
+    """Is right if the demonstrations of the true label, which the query names, are in the last fifth of the context.
+
+    Their place is the middle between the first and the last of them. Else the first label is predicted.
+    """
+    *demonstrations, (query, _) = demonstrations_in(prompt)
+    labels = [label for _, label in demonstrations]
+    (true_label,) = re.findall(r"of (\w+)", query)
+    positions = [position for position, label in enumerate(labels) if label == true_label]
     middle = (positions[0] + positions[-1]) / 2
-    return gold if middle / len(labels) >= 0.8 else label_space[0]
+    return true_label if middle / len(labels) >= 0.8 else label_space[0]
 
 
 def test_an_effect_of_the_last_fifth_is_found(data_folder: Path) -> None:
-    result = benchmark(data_folder, Experiment("position", shots=2), limit=None)(in_last_fifth)
+    result = benchmark(data_folder, Experiment("position", shots=2), limit=None)(reads_last_fifth)
 
     rows = condition_rows(result)
     assert list(rows) == ["part 1", "part 2", "part 3", "part 4", "part 5"]
@@ -618,7 +674,7 @@ def test_an_effect_of_the_last_fifth_is_found(data_folder: Path) -> None:
 
 
 def test_the_smallest_p_value_of_the_position_test_is_one_of_its_permutations(data_folder: Path) -> None:
-    result = benchmark(data_folder, Experiment("position", shots=2), limit=None)(in_last_fifth)
+    result = benchmark(data_folder, Experiment("position", shots=2), limit=None)(reads_last_fifth)
 
     permutations = 2000  # with the observed assignment
     assert result.divided["goemotions"]["experiment"]["p_value"] == 1 / permutations
@@ -626,9 +682,12 @@ def test_the_smallest_p_value_of_the_position_test_is_one_of_its_permutations(da
 
 
 def spread_of_parts(correct: dict[str, list[int]], block_of_label: dict[str, int]) -> float:
-    """The sum of squares of the numbers of correct items of all parts of the context.
+    """Return the sum over the parts of a context of (correct items of the part - mean of all parts)^2.
 
-    In the order number ``order``, the labels of a block are in the part ``(block + order) % parts``.
+    Args:
+        correct: The number of correct items of each label in each order.
+        block_of_label: The block of each label. In the order with the number ``order``, the labels of a block are in
+            the part ``(block + order) % parts``.
     """
     parts = len(next(iter(correct.values())))
     correct_in_part = [0] * parts
@@ -636,21 +695,20 @@ def spread_of_parts(correct: dict[str, list[int]], block_of_label: dict[str, int
         for order, count in enumerate(correct_by_order):
             part = (block_of_label[label] + order) % parts
             correct_in_part[part] += count
-    mean = sum(correct_in_part) / parts
-    return round(sum((count - mean) ** 2 for count in correct_in_part), 9)
+    mean = fmean(correct_in_part)
+    sum_of_squares = sum((count - mean) ** 2 for count in correct_in_part)
+    return round(sum_of_squares, 9)
 
 
 def exact_p_value(correct: dict[str, list[int]], block_of_label: dict[str, int]) -> float:
-    """The share of all assignments of labels to blocks whose parts are spread as much as the observed ones."""
-    observed = spread_of_parts(correct, block_of_label)
+    """Return the share of all assignments of labels to blocks whose spread is that of the observed one or larger."""
+    observed_spread = spread_of_parts(correct, block_of_label)
     blocks = [block_of_label[label] for label in correct]
-    as_extreme = 0
-    assignments = 0
+    is_as_extreme = []
     for permutation in itertools.permutations(blocks):
-        assigned = dict(zip(correct, permutation, strict=True))
-        as_extreme += spread_of_parts(correct, assigned) >= observed
-        assignments += 1
-    return as_extreme / assignments
+        assigned_block = dict(zip(correct, permutation, strict=True))
+        is_as_extreme.append(spread_of_parts(correct, assigned_block) >= observed_spread)
+    return fmean(is_as_extreme)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -677,7 +735,7 @@ def test_the_p_value_is_that_of_all_assignments(seed: int) -> None:
 
 
 def copies(prompt: str, label_space: list[str]) -> str:
-    """The label of the demonstration that shares the most words; without demonstrations, the first label."""
+    """Predict the label of the demonstration that shares the most words; without one, the first label."""
     *demonstrations, (query, _) = demonstrations_in(prompt)
     if not demonstrations:
         return label_space[0]
@@ -692,11 +750,11 @@ def copies(prompt: str, label_space: list[str]) -> str:
 
 
 def knows(prompt: str, label_space: list[str]) -> str:
-    """What the query says, without reading the context."""
+    """Predict the label that the query names, such as "joy" of "test text 0 of joy", without reading the context."""
     return re.findall(r"of (\w+)", prompt)[-1]
 
 
-def constant(prompt: str, label_space: list[str]) -> str:
+def always_sixth_label(prompt: str, label_space: list[str]) -> str:
     return label_space[5]
 
 
@@ -726,7 +784,7 @@ def test_a_model_with_prior_knowledge_is_right_except_with_symbols(data_folder: 
 
 
 def test_a_constant_model_has_the_share_of_its_label_in_all_conditions(data_folder: Path) -> None:
-    rows = condition_rows(controls_benchmark(data_folder)(constant))
+    rows = condition_rows(controls_benchmark(data_folder)(always_sixth_label))
 
     (score,) = {row["score"] for row in rows.values()}
     assert 0 < score <= 3 / 72  # 3 of 72 items have the label
@@ -1306,13 +1364,18 @@ def test_levels_that_the_data_cannot_fill_say_what_is_expected(
 def test_a_run_keeps_the_prompts_of_one_condition_only(data_folder: Path) -> None:
     experiment = Experiment("context", levels=(9000, 9100, 9200, 9300, 9400, 9500))
     benchmark = long_icl_on(data_folder, ["banking77"], limit=40, experiment=experiment)
-    prompts_of_conditions = [sum(len(query.prompt) for query in own.queries) for own in benchmark[0].conditions()]
+    characters_of_conditions = []
+    for condition in benchmark[0].conditions():
+        characters_of_conditions.append(sum(len(query.prompt) for query in condition.queries))
+
     tracemalloc.start()
     benchmark(lambda prompt, label_space: 0, progress=False)
-    _, peak = tracemalloc.get_traced_memory()
+    _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(prompts_of_conditions) == 6
-    assert peak < sum(prompts_of_conditions[:2])
+
+    assert len(characters_of_conditions) == 6
+    bytes_of_two_conditions = sum(characters_of_conditions[:2])  # a character of these prompts is one byte
+    assert peak_bytes < bytes_of_two_conditions
 
 
 @pytest.mark.parametrize("option", ["shots", "seed"])

@@ -27,8 +27,12 @@ SPLIT = SplitSizes(20, 230, 115)
 
 
 def rows(labels: Sequence[str] = LABELS, each: int = 16) -> list[tuple[str, str]]:
-    """Return texts with their labels: "Text 0 {of} kind a", "Text 0 {of} kind b", ..., so many of each label."""
-    return [(f"Text {number} {{of}} {label}", label) for number in range(each) for label in labels]
+    """Return texts with their labels, so many of each label: ("Text 0 {of} kind a", "kind a"), and so on."""
+    texts_and_labels = []
+    for number in range(each):
+        for label in labels:
+            texts_and_labels.append((f"Text {number} {{of}} {label}", label))
+    return texts_and_labels
 
 
 def dataset(given_rows: list[tuple[Any, str]] | None = None, **facts: Any) -> Dataset:
@@ -39,9 +43,12 @@ def dataset(given_rows: list[tuple[Any, str]] | None = None, **facts: Any) -> Da
     return Dataset.from_rows(given_rows, **facts)
 
 
-def write_csv(path: Path, given: list[tuple[str, str]] | None = None) -> Path:
+def write_csv(path: Path, texts_and_labels: list[tuple[str, str]] | None = None) -> Path:
+    """Write the given rows, or 16 rows of each label, with the columns "query" and "intent"; return the path."""
+    if texts_and_labels is None:
+        texts_and_labels = rows()
     with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("query", "intent"), *(given or rows())])
+        csv.writer(file).writerows([("query", "intent"), *texts_and_labels])
     return path
 
 
