@@ -277,8 +277,7 @@ def _ties(outcome: Outcome) -> Finding | None:
         return None
     return Finding(
         tied_count,
-        "{count} of {total} predictions have a tie for the largest score, to rounding: the order of the labels, or "
-        "rounding, decides",
+        "{count} of {total} predictions have a tie for the largest score, to rounding: the first, or rounding, decides",
     )
 
 

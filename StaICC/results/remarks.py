@@ -122,6 +122,28 @@ def _dataset_notes(result: ResultLike, dataset: str) -> list[str]:
     return notes
 
 
+def _reason_of_mean(key: str, reason: str, result: ResultLike) -> str:
+    """Return the reason why a mean has no interval.
+
+    A result has the names of all data sets without an interval, with the reason of the first one. If others have other
+    reasons, the returned text has the names only: the note of each data set has its reason.
+
+    Args:
+        key: The key of the mean.
+        reason: The reason in the result.
+        result: The result.
+    """
+    reasons = []
+    for details in result.details.values():
+        for key_of_dataset in (f"interval of {key}", f"interval of sensitivity.{key}"):
+            if key_of_dataset in details.missing:
+                reasons.append(details.missing[key_of_dataset])
+    if len(set(reasons)) < 2:
+        return reason
+    names = reason.partition(": ")[0]
+    return f"{names}, each for its own reason"
+
+
 def _notes_by_dataset(result: ResultLike) -> list[str]:
     """Return the notes about data sets and the mean as remarks: ``"TREC, SST-2: a note"``.
 
@@ -134,7 +156,8 @@ def _notes_by_dataset(result: ResultLike) -> list[str]:
             datasets_by_note.setdefault(note, []).append(dataset)
     if len(result.details) > 1:
         for key, reason in result.means.missing.items():
-            note = f"interval of {name_in_notes(key, result.benchmark)} is undefined: {reason}"
+            name = name_in_notes(key, result.benchmark)
+            note = f"interval of {name} is undefined: {_reason_of_mean(key, reason, result)}"
             datasets_by_note.setdefault(note, []).append("mean")
     return [f"{_names_or_count(datasets)}: {note}" for note, datasets in datasets_by_note.items()]
 
