@@ -23,6 +23,7 @@ from StaICC.inference.replies import Failure, Unparsed
 from StaICC.metrics.classification import Kind, normalise
 from StaICC.metrics.intervals import INTERVAL_VERSION
 from StaICC.metrics.metric_set import MetricSet
+from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Sample
 from StaICC.prompting.demonstrations import DemonstrationLists
 from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings, Query
@@ -588,6 +589,23 @@ class Scorer(Protocol):
                 result records the reason.
         """
         return {}
+
+    def range_of(self, key: str, outcomes: Sequence[Outcome], scoring: Scoring) -> tuple[float, float]:
+        """Return the lowest and the highest possible value of an averaged score, for the interval of its mean.
+
+        By default, it is the range of the metric with this key, which may depend on the number of labels, and 0 to 1
+        for a score that is no metric of the library or of the user.
+
+        Args:
+            key: The key of the averaged score.
+            outcomes: The outcome of each condition.
+            scoring: How the task scores.
+        """
+        statistic = scoring.metric_set.statistics.get(key) or STATISTICS.get(key)
+        if statistic is None:
+            return 0.0, 1.0
+        label_space = outcomes[0].condition.queries[0].label_space
+        return statistic.range(len(label_space))
 
 
 class Task(Scorer, Protocol):

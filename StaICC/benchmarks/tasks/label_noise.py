@@ -114,6 +114,14 @@ class GLERTask(Task):
             outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level
         )
 
+    def range_of(self, key: str, outcomes: Sequence[Outcome], scoring: Scoring) -> tuple[float, float]:
+        """Return the lowest and the highest possible slope of a metric. A slope may have either sign."""
+        from StaICC.benchmarks import score_intervals
+
+        range_of_metric = super().range_of(key, outcomes, scoring)
+        shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
+        return score_intervals.slope_range(range_of_metric, shares)
+
 
 def queries_by_repeat(task_input: TaskInput, prompts: Sequence[PromptSettings]) -> Iterator[tuple[Query, ...]]:
     """Yield the queries of each condition, for tasks with one condition for each repeat and each prompt settings.
