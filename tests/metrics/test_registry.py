@@ -353,7 +353,7 @@ def matthews_interval(wrong_count: int, opposite: bool) -> tuple[float, Interval
 
 def test_the_mean_of_negative_matthews_correlations_has_the_interval_of_opposite_predictions() -> None:
     """The range begins at -1. A mean over data sets whose range began at 0 would have another interval."""
-    runs: Any = {"a": SimpleNamespace(statistics=scores.STATISTICS)}
+    runs: Any = dict.fromkeys(["a", "b"], SimpleNamespace(ranges={"matthews": (-1.0, 1.0)}))
     mean_intervals = []
     for opposite in (False, True):
         values, of_datasets = zip(*(matthews_interval(wrong, opposite) for wrong in (2, 7)), strict=True)
@@ -361,13 +361,6 @@ def test_the_mean_of_negative_matthews_correlations_has_the_interval_of_opposite
     positive, negative = mean_intervals
     assert 0.0 < positive.low < positive.high < 1.0
     assert (negative.low, negative.high) == pytest.approx((-positive.high, -positive.low))
-
-
-class FromMinusOne(Statistic):
-    """A score from -1 to 1, as a contributor writes it."""
-
-    def range(self, labels: int) -> tuple[float, float]:
-        return -1.0, 1.0
 
 
 def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
@@ -379,7 +372,7 @@ def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
     intervals_of_datasets = [Interval(-0.99, -0.7, 0.95, "any"), Interval(-0.5, 0.1, 0.95, "any")]
     opposite_values = [0.95, 0.3]
     opposite_intervals = [Interval(0.7, 0.99, 0.95, "any"), Interval(-0.1, 0.5, 0.95, "any")]
-    runs: Any = {"a": SimpleNamespace(statistics={"own": FromMinusOne()})}
+    runs: Any = dict.fromkeys(["a", "b"], SimpleNamespace(ranges={"own": (-1.0, 1.0)}))
 
     mean = interval_of_mean("own", values, intervals_of_datasets, runs)
     opposite_mean = interval_of_mean("own", opposite_values, opposite_intervals, runs)
@@ -388,7 +381,7 @@ def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
 
 
 def test_only_the_range_of_entropies_and_divergences_depends_on_the_number_of_labels() -> None:
-    depends = {key for key, statistic in scores.STATISTICS.items() if not statistic.has_fixed_range()}
+    depends = {key for key, statistic in scores.STATISTICS.items() if statistic.range(2) != statistic.range(3)}
 
     assert depends == {"contextual_bias", "domain_bias", "entropy"}
 

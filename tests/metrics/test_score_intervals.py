@@ -143,7 +143,8 @@ def limits_of_means() -> dict[str, list[float | None]]:
         for score in scores_of_three[0]:
             having_it = [scores[score] for scores in scores_of_three if score in scores]
             values, intervals = [value for value, _ in having_it], [interval for _, interval in having_it]
-            mean = mean_interval(values, intervals, highest=math.log(5))
+            highest = 1.0 if intervals[0].centre is None else math.log(5)
+            mean = mean_interval(values, intervals, [(0.0, highest)] * len(values))
             limits[f"mean of {score}, from run {first}"] = rounded_limits(mean)
     return limits
 
@@ -230,6 +231,32 @@ def test_the_mean_allows_for_no_bias_and_for_twice_the_estimated_one(sign: int) 
     assert away == 0.0
 
 
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 0.5)), min_size=1, max_size=6))
+def test_means_of_opposite_scores_have_opposite_intervals(scores: list[tuple[float, float, float]]) -> None:
+    """Scores from -1 to 1, such as slopes, each with the distances to its lower and to its upper limit."""
+    values = [value for value, _, _ in scores]
+    intervals = [Interval(value - below, value + above, 0.95, "any") for value, below, above in scores]
+    opposite_values = [-value for value in values]
+    opposite_intervals = [Interval(-interval.high, -interval.low, 0.95, "any") for interval in intervals]
+    ranges = [(-1.0, 1.0)] * len(scores)
+
+    mean = mean_interval(values, intervals, ranges)
+    opposite_mean = mean_interval(opposite_values, opposite_intervals, ranges)
+
+    assert (opposite_mean.low, opposite_mean.high) == pytest.approx((-mean.high, -mean.low), abs=1e-9)
+
+
+def test_the_interval_of_a_mean_grows_with_the_unit_of_the_score() -> None:
+    """Percentages have the limits of shares times 100, where the data sets have different ranges, too."""
+    shares = [Interval(0.5, 0.8, 0.95, "any"), Interval(0.9, 1.0, 0.95, "any")]
+    percentages = [Interval(50.0, 80.0, 0.95, "any"), Interval(90.0, 100.0, 0.95, "any")]
+
+    of_shares = mean_interval([0.7, 0.97], shares, [(0.0, 1.0), (0.0, 2.0)])
+    of_percentages = mean_interval([70.0, 97.0], percentages, [(0.0, 100.0), (0.0, 200.0)])
+
+    assert (of_percentages.low, of_percentages.high) == pytest.approx((100 * of_shares.low, 100 * of_shares.high))
+
+
 @settings(max_examples=200)
 @given(st.integers(2, 8), st.integers(1, 4), st.integers(0, 10**6))
 def test_means_hold_the_estimate_and_stay_in_range(labels: int, count: int, seed: int) -> None:
@@ -241,7 +268,7 @@ def test_means_hold_the_estimate_and_stay_in_range(labels: int, count: int, seed
         one = divergence_interval(rows.T.tolist(), None, [1.0] * 20, 0.95)
         values.append(float(-(rows.mean(0) * np.log(rows.mean(0))).sum()))
         found.append(Interval(max(0.0, top - one.high), top - one.low, 0.95, "any", centre=top - one.centre))
-    mean = mean_interval(values, found, top)
+    mean = mean_interval(values, found, [(0.0, top)] * count)
     assert 0.0 <= mean.low <= math.fsum(values) / count <= mean.high <= top + 1e-9
 
 

@@ -271,7 +271,8 @@ def classification_cells(limit: int, samples: int, name: str) -> Iterator[dict[s
         for scores in zip(*runs_of.values(), strict=True):
             if score not in NEEDS_LABELS or all("posterior bias" in one for one in scores):
                 values, intervals = zip(*(one[score] for one in scores), strict=True)
-                means.append((float(np.mean(values)), library.mean_interval(values, intervals, highest)))
+                ranges = [(0.0, highest)] * len(values)
+                means.append((float(np.mean(values)), library.mean_interval(values, intervals, ranges)))
         if score in NEEDS_LABELS and not all(min(counts_of(dataset, limit)) for dataset in COUNTS):
             means = []
         about = {"score": score, "dataset": "mean", "limit": limit, "model": name, "width": relative_width(means)}
