@@ -36,7 +36,7 @@ from StaICC.metrics.intervals import Interval, mean_interval, ratio_part, studen
 from StaICC.report.figures.variance_plot import variance_chart
 from StaICC.results.result import Result, load
 from tests.metrics.test_crossed_effects import normal_outcomes
-from tests.performance.skewed_nulls import of_mean, of_pair
+from tests.performance.skewed_nulls import contributions_to_mean, difference_of_contributions
 
 Model = Callable[[Any, Sequence[str]], int]
 
@@ -385,7 +385,7 @@ def effects_of(values: list[Any]) -> CrossedEffects:
 def paired_of(steps: Any) -> paired_tests.PairedDifference:
     """The difference of two runs whose rows differ by the steps."""
     halves = [(0.5 + sign * steps / 2).tolist() for sign in (1, -1)]
-    return of_pair([of_mean(half, range(len(steps)), len(steps)) for half in halves])
+    return difference_of_contributions([contributions_to_mean(half, range(len(steps)), len(steps)) for half in halves])
 
 
 def test_expected_mean_squares_are_the_means_of_those_of_designs() -> None:

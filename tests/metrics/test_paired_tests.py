@@ -21,7 +21,13 @@ from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.scores import CONSISTENCY, SCORES, STATISTICS
 from StaICC.metrics.statistics import Contributions, MacroF1, Mean, MicroF1, OtherRun, Sample, ValueOnly
-from tests.performance.skewed_nulls import FURTHER_NULLS, NULLS, both, of_pair, of_score
+from tests.performance.skewed_nulls import (
+    FURTHER_NULLS,
+    NULLS,
+    contributions_of_two_runs,
+    difference_by_score,
+    difference_of_contributions,
+)
 
 
 def difference_of_means(scores: Sequence[float], largest: float = 1.0) -> paired.PairedDifference:
@@ -284,7 +290,7 @@ def test_the_reason_says_that_differences_are_too_small() -> None:
 def test_a_metric_without_a_bound_is_not_tested() -> None:
     truth, rows = [0, 0, 1, 1], [0, 1, 2, 3]
     runs = [[[1.0, 0.0, 0.0]] * 4, [[0.5, 0.5, 0.0]] * 4]  # the third label is never true
-    found = of_score("DL div.", truth, runs, rows, 4, 3)
+    found = difference_by_score("DL div.", truth, runs, rows, 4, 3)
     assert paired.too_few_rows(found) is not None
     assert paired.difference_interval(found) is None
     assert paired.detectable_difference(found) is None
@@ -330,7 +336,7 @@ def contributions_of(
 ) -> list[Contributions]:
     """Return what each of ``n_rows`` test rows contributes to a score of two runs."""
     predictions = guesses_of(runs) if STATISTICS[name].reads == "labels" else runs
-    return both(STATISTICS[name], Sample(truth, rows, n_rows, labels), *predictions)
+    return contributions_of_two_runs(STATISTICS[name], Sample(truth, rows, n_rows, labels), *predictions)
 
 
 def cases(
@@ -382,7 +388,7 @@ def contributions_of_both_runs(name: str, seed: int, labels: int) -> list[Contri
 @with_two_to_five_labels
 def test_steps_add_up_to_the_difference_of_the_metrics(name: str, seed: int, labels: int) -> None:
     truth, runs, rows = simulated(seed, labels)
-    found = of_pair(contributions_of(name, truth, runs, rows, 40, labels))
+    found = difference_of_contributions(contributions_of(name, truth, runs, rows, 40, labels))
     first, second = metric(name, truth, runs[0]), metric(name, truth, runs[1])
     assert found.first == pytest.approx(first, abs=1e-12)
     assert found.second == pytest.approx(second, abs=1e-12)
@@ -396,7 +402,7 @@ def test_one_more_row_changes_a_difference_most_if_it_is_extreme_for_both_runs(
 ) -> None:
     """A step is a change of the difference times its 40 rows; after one more row, there are 41."""
     first, second = contributions_of_both_runs(name, seed, labels)
-    found = of_pair((first, second))
+    found = difference_of_contributions((first, second))
     lowest_after_row = (found.difference + found.lowest_step) * 40 / 41
     highest_after_row = (found.difference + found.highest_step) * 40 / 41
     assert lowest_after_row == pytest.approx(first.lowest_after_row - second.highest_after_row)
@@ -408,7 +414,7 @@ def test_one_more_row_changes_a_difference_most_if_it_is_extreme_for_both_runs(
 def test_the_biases_of_both_runs_add_up(name: str, seed: int, labels: int) -> None:
     """A difference is too high by what the first run is too high, and the second one too low."""
     first, second = contributions_of_both_runs(name, seed, labels)
-    found = of_pair((first, second))
+    found = difference_of_contributions((first, second))
     assert found.upward_bias == pytest.approx(first.upward_bias + second.downward_bias)
     assert found.downward_bias == pytest.approx(first.downward_bias + second.upward_bias)
 
@@ -416,7 +422,7 @@ def test_the_biases_of_both_runs_add_up(name: str, seed: int, labels: int) -> No
 @of_each_score
 @with_two_to_five_labels
 def test_the_largest_difference_is_the_range_of_the_score(name: str, seed: int, labels: int) -> None:
-    found = of_pair(contributions_of_both_runs(name, seed, labels))
+    found = difference_of_contributions(contributions_of_both_runs(name, seed, labels))
     lowest, highest = STATISTICS[name].range(labels)
     assert found.largest_size == pytest.approx(highest - lowest)
 
@@ -461,7 +467,7 @@ def test_no_row_has_more_influence_on_a_difference_of_divergences_than_the_large
     """The influence is the derivative by the weight of one more row, here as a quotient of differences."""
     labels = 2 + seed % 3
     truth, runs, rows = simulated(seed, labels)
-    found = of_pair(contributions_of("DL div.", truth, runs, rows, 40, labels))
+    found = difference_of_contributions(contributions_of("DL div.", truth, runs, rows, 40, labels))
     weight = 1e-6
     influences = []
     for new_label, first_label, second_label in product(range(labels), repeat=3):
@@ -595,7 +601,7 @@ def test_the_contribution_of_a_row_is_what_it_adds_if_it_counts_twice(name: str,
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_step_of_a_difference_of_divergences_is_what_a_row_adds_if_it_counts_twice(seed: int) -> None:
     truth, runs, rows = simulated_without_extrema(seed)
-    found = of_pair(contributions_of("DL div.", truth, runs, rows, 100, 3))
+    found = difference_of_contributions(contributions_of("DL div.", truth, runs, rows, 100, 3))
     added = []
     for row in range(100):
         first, second = (metric_with_a_row_twice("DL div.", truth, run, row) for run in runs)
@@ -611,7 +617,9 @@ def f1_of_two_runs() -> list[Contributions]:
     A prediction is (hits, size): the first run has 2 hits of 4 and 0 of 3, so its F1 is 2 * 2 / (4 + 3) = 4 / 7; the
     second run has (1, 4) and (1, 2), so its F1 is 2 * 2 / (4 + 2) = 4 / 6.
     """
-    return both(MicroF1((3.0, 5.0)), Sample([0, 0], [0, 1], 2, 0), [(2, 4), (0, 3)], [(1, 4), (1, 2)])
+    return contributions_of_two_runs(
+        MicroF1((3.0, 5.0)), Sample([0, 0], [0, 1], 2, 0), [(2, 4), (0, 3)], [(1, 4), (1, 2)]
+    )
 
 
 def test_the_micro_f1_is_that_of_the_sums_of_counts(f1_of_two_runs: list[Contributions]) -> None:
@@ -634,11 +642,11 @@ def test_a_row_contributes_to_the_micro_f1_what_it_has_more_than_the_f1_of_both_
     """The F1 of both runs together is 8 / 13."""
     first, _ = f1_of_two_runs
     assert first.rows == pytest.approx([(4 - 4 * 8 / 13) / 7, (0 - 3 * 8 / 13) / 7])
-    assert math.fsum(of_pair(f1_of_two_runs).steps) == pytest.approx(4 / 7 - 4 / 6)
+    assert math.fsum(difference_of_contributions(f1_of_two_runs).steps) == pytest.approx(4 / 7 - 4 / 6)
 
 
 def test_the_micro_f1_of_no_label_is_0() -> None:
-    empty, without_hits = both(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
+    empty, without_hits = contributions_of_two_runs(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
     assert empty.value == 0.0
     assert without_hits.value == 0.0
 
@@ -647,7 +655,7 @@ def test_an_uncertain_sign_of_a_bin_does_not_hide_its_variance() -> None:
     """With both bins on one side by chance, wrong rows would cancel out, and all steps would be equal."""
     rows, truth = list(range(256)), [0] * 254 + [1] * 2
     runs = [[[0.985, 0.015]] * 256, [[0.955, 0.045]] * 256]
-    found = of_score("expected_calibration_error_1", truth, runs, rows, 256)
+    found = difference_by_score("expected_calibration_error_1", truth, runs, rows, 256)
     tested = found.negated.tested_steps  # the second run has the larger error
     assert max(tested) - min(tested) > 1.5 / 256
     # With 3 % wrong rows, both errors are 0.015. So few wrong rows have this probability then.

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from generalising import designs
 from records import arguments, markdown, record
-from skewed_nulls import of_mean, of_pair
+from skewed_nulls import contributions_to_mean, difference_of_contributions
 
 from StaICC.comparing.planning import Components, SampleDesign, plan
 from StaICC.metrics import paired_tests
@@ -91,9 +91,10 @@ def achieved(
                 figures.append((interval.high - interval.low) / 2)
                 continue
             contributions = [
-                [of_mean(run[sample].ravel().tolist(), of_query, sizes[0]) for run in runs] for runs in sets
+                [contributions_to_mean(run[sample].ravel().tolist(), of_query, sizes[0]) for run in runs]
+                for runs in sets
             ]
-            difference = paired_tests.mean_difference([of_pair(parts) for parts in contributions])
+            difference = paired_tests.mean_difference([difference_of_contributions(parts) for parts in contributions])
             p = generalising_p_value(difference.difference, paired_tests.p_value(difference), effects)
             figures.append(float(p <= 0.05 and difference.difference > 0))
     return float(np.mean(figures))
