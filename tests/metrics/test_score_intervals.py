@@ -390,14 +390,17 @@ def entropy_of_mean(distributions: np.ndarray, largest: float) -> coverage.Score
     return coverage.ScoreInterval(float(-(means * np.log(means)).sum()), interval)
 
 
-@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 0.5)), min_size=1, max_size=6))
-def test_means_of_opposite_scores_have_opposite_intervals(scores: list[tuple[float, float, float]]) -> None:
-    """Scores from -1 to 1, such as slopes, each with the distances to its lower and to its upper limit."""
-    values = [value for value, _, _ in scores]
-    intervals = [Interval(value - below, value + above, 0.95, "any") for value, below, above in scores]
+SORTED_THOUSANDTHS = st.lists(st.integers(-1000, 1000), min_size=3, max_size=3).map(sorted)
+
+
+@given(st.lists(SORTED_THOUSANDTHS, min_size=1, max_size=6))
+def test_means_of_opposite_scores_have_opposite_intervals(thousandths: list[list[int]]) -> None:
+    """Each data set has a lower limit, a score from -1 to 1, such as a slope, and an upper limit."""
+    values = [value / 1000 for _, value, _ in thousandths]
+    intervals = [Interval(low / 1000, high / 1000, 0.95, "any") for low, _, high in thousandths]
     opposite_values = [-value for value in values]
     opposite_intervals = [Interval(-interval.high, -interval.low, 0.95, "any") for interval in intervals]
-    ranges = [(-1.0, 1.0)] * len(scores)
+    ranges = [(-1.0, 1.0)] * len(values)
 
     mean = mean_interval(values, intervals, ranges)
     opposite_mean = mean_interval(opposite_values, opposite_intervals, ranges)
