@@ -88,7 +88,30 @@ def test_prompts_that_differ_in_a_lone_surrogate_have_different_keys():
     assert query_key("\ud800", []) != query_key("\ud801", [])
 
 
+def test_a_label_space_is_encoded_once_for_many_prompts(monkeypatch):
+    encoded = []
+    frame = StaICC.inference.store._framed_list
+    monkeypatch.setattr(StaICC.inference.store, "_framed_list", lambda texts: encoded.append(texts) or frame(texts))
+    for number in range(1000):
+        query_key(f"prompt {number}", ["encoded", "once"])
+    assert encoded == [("encoded", "once")]
+
+
 # -- what goes in comes out -----------------------------------------------------------------------------------------
+
+
+def test_pages_stay_in_the_log_until_it_is_large_so_that_a_page_that_changes_often_is_seldom_moved(path):
+    with PredictionStore(path) as store:
+        size_of_empty_store = path.stat().st_size
+        for first in range(0, 4000, 100):
+            store.put_many("model", [(key(number), answer(number)) for number in range(first, first + 100)])
+        log = path.with_name(f"{path.name}-wal")
+        assert log.stat().st_size > 5_000_000  # SQLite moves the pages of such a log by default
+        assert path.stat().st_size <= size_of_empty_store
+        store.checkpoint()
+        assert path.stat().st_size > 200_000
+        assert store.info().answers == 4000
+
 
 answers = st.one_of(
     st.lists(st.floats(allow_nan=False, max_value=1.7976931348623157e308), min_size=1, max_size=300),
