@@ -493,7 +493,8 @@ def _numbers(text: str) -> tuple[float, ...]:
         numbers: tuple[float, ...] = struct.unpack(f"<{count}{_NUMBER_CODES[kind]}", data)
     except (struct.error, ValueError) as error:
         raise SchemaError(f"label scores cannot be decoded ({error})") from error
-    if not all(number < math.inf for number in numbers):
+    are_finite = all(map(math.isfinite, numbers))
+    if not are_finite and not all(number < math.inf for number in numbers):
         raise SchemaError("label scores must be finite numbers or minus infinity")
     return numbers
 
