@@ -13,7 +13,7 @@ from StaICC.comparing.verdicts import Tested as WasTested
 from StaICC.comparing.verdicts import Untested
 from StaICC.metrics import paired_tests
 from StaICC.metrics.classification import brier, nll
-from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range, ratio_part
+from StaICC.metrics.intervals import Interval, NoInterval, mean_interval, ratio_part
 from StaICC.metrics.metric_set import metric_set
 from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Mean, Sample
@@ -78,7 +78,7 @@ def test_the_interval_of_the_mean_brier_score_is_that_of_its_range() -> None:
     values = [result.divided[name]["brier"] for name in result.details]
     intervals = [result.details[name].intervals["brier"] for name in result.details]
     found = result.means.intervals["brier"]
-    expected = mean_interval_in_range(values, intervals, low=0.0, high=2.0)
+    expected = mean_interval(values, intervals, [(0.0, 2.0)] * len(values))
     assert min(values) > 1.0
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
