@@ -203,8 +203,8 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
 def served_reply(server: endpoint_server.Server, api: Any, reason: Any) -> tuple[Any, int]:
     """Return the outcome of a query whose first reply is "foo" with this ending, and the number of retries."""
     pytest.importorskip("openai")
-    server.wrong = [endpoint_server.answering(lambda body: "foo", reason)]
-    server.always = endpoint_server.answering(lambda body: "food")
+    server.next_answers = [endpoint_server.reply_with(lambda body: "foo", reason)]
+    server.usual_answer = endpoint_server.reply_with(lambda body: "food")
     kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api=api, backoff=0.01)
     (outcome,) = kernel.batch(["a"], ["food"])
     return outcome, kernel.usage.retries
@@ -262,7 +262,7 @@ def never_ending(request: pytest.FixtureRequest, server: endpoint_server.Server,
         litellm.replies = [("food", "error")] * 1000
         return LiteLLMKernel("a/b", retries=1)
     pytest.importorskip("openai")
-    server.always = endpoint_server.answering(lambda body: "food", "error")
+    server.usual_answer = endpoint_server.reply_with(lambda body: "food", "error")
     return EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01, retries=1)
 
 
@@ -446,7 +446,9 @@ def test_a_single_call_of_litellm_raises_its_failure(prompts_sent: list[str]) ->
 def requests(server: endpoint_server.Server, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The requests to a server whose reply depends on their seed, in order."""
     pytest.importorskip("litellm")
-    server.always = endpoint_server.answering(lambda body: ("food", "service", "ambience")[body.get("seed", 0) % 3])
+    server.usual_answer = endpoint_server.reply_with(
+        lambda body: ("food", "service", "ambience")[body.get("seed", 0) % 3]
+    )
     monkeypatch.setenv("OPENAI_API_BASE", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing-of-value")
     return server.requests

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("openai")
 
-import endpoint_server as wrong
+import endpoint_server
 
 from StaICC import Normal
 from StaICC.errors import PromptTooLongError
@@ -214,42 +214,42 @@ def cutting_to(limit):
     """Answer as a server that reads the last ``limit`` words and says so in its usage."""
 
     def answer(handler, right):
-        words = wrong.split(handler.body["prompt"])[-limit:]
+        words = endpoint_server.split(handler.body["prompt"])[-limit:]
         usage = {"prompt_tokens": len(words), "completion_tokens": 1}
-        wrong.send(handler, {**right, "usage": usage})
+        endpoint_server.send(handler, {**right, "usage": usage})
 
     return answer
 
 
 @pytest.mark.parametrize("scoring", ["top-logprobs", "text"])
-def test_the_kernel_fails_long_queries_of_a_server_that_cuts(make, server, scoring):
-    server.always = cutting_to(200)
-    medium, long, short = make(scoring).batch([text_of(600), text_of(3_000), "short: "], LABELS)
+def test_the_kernel_fails_long_queries_of_a_server_that_cuts(make_kernel, server, scoring):
+    server.usual_answer = cutting_to(200)
+    medium, long, short = make_kernel(scoring).batch([text_of(600), text_of(3_000), "short: "], LABELS)
     assert isinstance(long, PromptCutError)
     assert not isinstance(medium, PromptCutError)
     assert not isinstance(short, PromptCutError)
 
 
-def test_a_run_ends_with_the_limit_and_what_to_do(make, server):
-    server.always = cutting_to(40)
+def test_a_run_ends_with_the_limit_and_what_to_do(make_kernel, server):
+    server.usual_answer = cutting_to(40)
     with pytest.raises(Exception, match=r"reads \d+ tokens of a prompt of about .* num_ctx"):
-        Normal(datasets=["mini"], k=40, limit=3)(make())
+        Normal(datasets=["mini"], k=40, limit=3)(make_kernel())
 
 
-def test_the_check_costs_four_requests_of_a_run(make, server):
-    kernel = make()
+def test_the_check_costs_four_requests_of_a_run(make_kernel, server):
+    kernel = make_kernel()
     kernel.batch([text_of(600 + number) for number in range(20)], LABELS)
     assert len(server.requests) == 20 + 4
 
 
-def test_a_run_warns_of_next_tokens_without_visible_text(make, server):
+def test_a_run_warns_of_next_tokens_without_visible_text(make_kernel, server):
     def answer(handler, right):
         listed = {" ": -0.5, "food": -2.0, "travel": -3.0, "weather": -3.5}
         logprobs = {"tokens": [" "], "token_logprobs": [-0.5], "top_logprobs": [listed]}
-        wrong.send(handler, {**right, "choices": [{**right["choices"][0], "logprobs": logprobs}]})
+        endpoint_server.send(handler, {**right, "choices": [{**right["choices"][0], "logprobs": logprobs}]})
 
-    server.always = answer
-    result = Normal(datasets=["mini"], limit=5)(make())
+    server.usual_answer = answer
+    result = Normal(datasets=["mini"], limit=5)(make_kernel())
     (warning,) = [text for text in result.warnings if "without visible text" in text]
     assert "probability 0.61 on average, and more than 0.5 in 10 of 10 prompts" in warning
     assert "last_blank='label'" in warning

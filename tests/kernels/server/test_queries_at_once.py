@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("openai")
 
-import endpoint_server as wrong
+import endpoint_server
 
 from StaICC.benchmarks.context import RunContext
 from StaICC.errors import OutputError
@@ -28,8 +28,8 @@ LABELS = ("negative", "positive")
 def server(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    running = wrong.Server()
-    running.always = wrong.answering(lambda body: "positive")
+    running = endpoint_server.Server()
+    running.always = endpoint_server.reply_with(lambda body: "positive")
     yield running
     running.close()
 
@@ -58,7 +58,7 @@ def kernel_for(server):
     kernels = []
 
     def make(scoring="text", **options):
-        kernel = EndpointKernel(server.url, wrong.MODEL, scoring=scoring, **options)
+        kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring=scoring, **options)
         kernels.append(kernel)
         return kernel
 
@@ -69,7 +69,7 @@ def kernel_for(server):
 
 def test_replies_are_stored_while_a_slow_one_is_awaited(kernel_for, server, tmp_path):
     """The server answers query 5 only after all others are stored (or after a minute, for the test to fail)."""
-    reply = wrong.answering(lambda body: "positive")
+    reply = endpoint_server.reply_with(lambda body: "positive")
     stored = []
 
     def answer(handler, right):
@@ -80,14 +80,18 @@ def test_replies_are_stored_while_a_slow_one_is_awaited(kernel_for, server, tmp_
             stored.append(stored_in(tmp_path / "s"))
         reply(handler, right)
 
-    server.always = answer
+    server.usual_answer = answer
     predict(kernel_for(concurrency=2), 40, tmp_path / "s")
     assert stored == [39]
 
 
 def test_a_query_that_waits_for_a_retry_keeps_no_other_one_waiting(kernel_for, server, tmp_path):
-    reply = wrong.answering(lambda body: "positive")
-    server.wrong = [reply, reply, wrong.status(500)]  # for the edition, the first query, the second one
+    reply = endpoint_server.reply_with(lambda body: "positive")
+    server.next_answers = [
+        reply,
+        reply,
+        endpoint_server.status(500),
+    ]  # for the edition, the first query, the second one
     predict(kernel_for(concurrency=1, backoff=2.0), 10, tmp_path / "s")
 
     prompts = [request["prompt"] for request in server.requests]
@@ -140,7 +144,7 @@ TIE = {"negative": -1.0, "positive": -1.0, "other": -2.0}
 @pytest.fixture
 def tying_server(server):
     """Return a server whose labels have the same score for each prompt."""
-    server.always = wrong.changed(lambda answer: with_listed_tokens(answer, TIE))
+    server.usual_answer = endpoint_server.changed_body(lambda answer: with_listed_tokens(answer, TIE))
     return server
 
 
@@ -161,9 +165,9 @@ def test_a_server_that_told_labels_apart_once_may_have_any_number_of_ties(kernel
     def answer(handler, right):
         is_third = handler.body["prompt"].startswith("query 3 ")
         with_listed_tokens(right, {**TIE, "positive": -1.5} if is_third else TIE)
-        wrong.send(handler, right)
+        endpoint_server.send(handler, right)
 
-    server.always = answer
+    server.usual_answer = answer
     rows = predict(kernel_for("top-logprobs", concurrency=concurrency), 30, tmp_path / "s")
 
     without_tie = [number for number, (negative, positive) in enumerate(rows) if negative != positive]
