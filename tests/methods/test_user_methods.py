@@ -41,7 +41,9 @@ def test_a_method_that_uses_a_dataclass_is_identified() -> None:
 
 
 def test_a_method_that_uses_a_dataclass_without_a_source_is_not_identified() -> None:
-    class_without_source = make_dataclass("Made", [("amount", float)], frozen=True)
+    names: dict[str, Any] = {"dataclass": dataclass, "__name__": __name__}
+    exec("@dataclass(frozen=True)\nclass WithoutSource:\n    amount: float = 1.0\n", names)
+    class_without_source = names["WithoutSource"]
 
     def method(data: Any) -> Any:
         return class_without_source
