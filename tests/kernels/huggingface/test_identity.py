@@ -350,10 +350,9 @@ def test_hooks_see_one_label_at_a_time_where_labels_are_scored_in_full(make_mode
     tokens_of_prompt = len(tokenizer(prompt)["input_ids"])
     scores = []
     for label in labels:
-        log_probabilities = plain.log_probabilities(
-            kernel.model, tokenizer, prompt + label
-        )  # of all tokens but the first one
-        scores.append(sum(log_probabilities[tokens_of_prompt - 1 :]))
+        log_probabilities = plain.log_probabilities(kernel.model, tokenizer, prompt + label)
+        of_label = log_probabilities[tokens_of_prompt - 1 :]  # the first token has none
+        scores.append(sum(of_label))
     assert first_row == pytest.approx(torch.softmax(torch.tensor(scores), 0).tolist(), abs=1e-4)
 
 

@@ -29,7 +29,7 @@ def server(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     running = endpoint_server.Server()
-    running.always = endpoint_server.reply_with(lambda body: "positive")
+    running.usual_answer = endpoint_server.reply_with(lambda body: "positive")
     yield running
     running.close()
 
