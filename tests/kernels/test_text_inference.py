@@ -95,20 +95,26 @@ def test_a_failure_of_the_second_request_is_the_outcome() -> None:
     ],
 )
 def test_a_thought_that_was_cut_gets_the_room_that_the_model_has(limit: int | None, tokens: int) -> None:
-    """The first request allows 100 tokens, which is not enough unless the model has no more room."""
+    """A model of one token per character, whose thought is cut in the first request, which allows 100 tokens.
 
-    def generate(prompts: list[str], max_new_tokens: int, **more: Any) -> list[Text]:
-        is_enough = max_new_tokens > 100 or limit == 120
-        reply = Text(f"</think>{max_new_tokens}", "stop") if is_enough else CUT
-        return [reply] * len(prompts)
+    The reply names the tokens that its request allowed. A model with a limit of 120 tokens has no more room for the
+    second request.
+    """
 
-    def forecast(prompts: list[str], labels: Any, new_tokens: int, **more: Any) -> Forecast:
-        longest_prompt = max(map(len, prompts))
-        return Forecast(limit=limit, longest_prompt=longest_prompt + new_tokens)
+    class ThinkingModel:
+        def generate(self, prompts: list[str], max_new_tokens: int, **options: Any) -> list[Text]:
+            is_cut = max_new_tokens == 100 and limit != 120
+            reply = CUT if is_cut else Text(f"</think>{max_new_tokens}", "stop")
+            return [reply] * len(prompts)
 
-    function = text_inference(types.SimpleNamespace(generate=generate, forecast_prompts=forecast))
-    prompts = ["a" * 40, "b"]
-    assert function.batch(prompts) == [f"</think>{tokens}"] * 2
+        def forecast_prompts(self, prompts: list[str], labels: Any, new_tokens: int, **options: Any) -> Forecast:
+            longest_prompt = max(len(prompt) for prompt in prompts)
+            return Forecast(limit=limit, longest_prompt=longest_prompt + new_tokens)
+
+    prompt_of_forty_tokens = "a" * 40
+    replies = text_inference(ThinkingModel()).batch([prompt_of_forty_tokens, "b"])
+
+    assert replies == [f"</think>{tokens}", f"</think>{tokens}"]
 
 
 SERVED = "openai:http://localhost:1/v1#m"

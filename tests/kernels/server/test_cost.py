@@ -28,9 +28,12 @@ LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 
 
 def long_icl(limit: int = 12) -> LongICL:
-    """Return a benchmark with contexts of about 1,000, 2,000 and 3,000 words."""
-    words = " ".join(f"word{number}" for number in range(40))
-    rows = [(f"Text {turn} of {label} {words}", label) for turn in range(16) for label in LABELS]
+    """Return a benchmark with contexts of about 1,000, 2,000 and 3,000 words: 23 texts of 44 words in each round."""
+    forty_words = " ".join(f"word{number}" for number in range(40))
+    rows = []
+    for number in range(16):
+        for label in LABELS:
+            rows.append((f"Text {number} of {label} {forty_words}", label))
     data = Dataset.from_rows(rows, label_space=LABELS, name="kinds", split=SplitSizes(20, 230, 115))
     return LongICL(datasets=[data], rounds=(1, 2, 3), limit=limit)
 
@@ -46,9 +49,9 @@ def kernel_for(server: Server, options: str) -> Any:
     return load_kernel(f"openai:{server.url}#words;scoring=text;max_tokens=1;{options}", backoff=0.01)
 
 
-def about(spent: float) -> Any:
-    """Return what equals an amount within two percent."""
-    return pytest.approx(spent, rel=0.02)
+def about(expected: float) -> Any:
+    """Return what equals numbers within two percent of the expected one."""
+    return pytest.approx(expected, rel=0.02)
 
 
 every_interface = pytest.mark.parametrize(
