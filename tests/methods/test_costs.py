@@ -111,19 +111,25 @@ def test_a_demonstration_with_several_templates_is_one_row() -> None:
     assert several.timing["labelled_per_query"] == 2
 
 
-@pytest.mark.parametrize("by_queries", [False, True], ids=["all queries of a view", "queries passed as prompts"])
-def test_a_query_uses_the_demonstrations_of_two_views(by_queries: bool) -> None:
+def request_all_queries(view: Any) -> Any:
+    return view.ask()
+
+
+def request_queries_as_prompts(view: Any) -> Any:
+    return view.ask(prompts=view.queries)
+
+
+@pytest.mark.parametrize("request_of", [request_all_queries, request_queries_as_prompts])
+def test_a_query_uses_the_demonstrations_of_two_views(request_of: Any) -> None:
     """The demonstrations 0 and 1 in one view, 7 and 8 in the other."""
 
-    def two_views(data: Any) -> Any:
-        first, second = data.on(demonstrations=[[0, 1]] * 4), data.on(demonstrations=[[7, 8]] * 4)
-        if by_queries:
-            rows, _ = yield [first.ask(prompts=first.queries), second.ask(prompts=second.queries)]
-        else:
-            rows, _ = yield [first.ask(), second.ask()]
+    def predicts_with_two_views(data: Any) -> Any:
+        first = data.on(demonstrations=[[0, 1], [0, 1], [0, 1], [0, 1]])
+        second = data.on(demonstrations=[[7, 8], [7, 8], [7, 8], [7, 8]])
+        rows, _ = yield [request_of(first), request_of(second)]
         return first.predictions(rows)
 
-    assert run(two_views).timing["labelled_per_query"] == 4
+    assert run(predicts_with_two_views).timing["labelled_per_query"] == 4
 
 
 def test_a_data_set_that_fails_has_the_costs_of_what_was_asked() -> None:

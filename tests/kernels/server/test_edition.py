@@ -44,25 +44,34 @@ CHANGES = {
 """For each kind of change: the names of the old edition, those of the new one, and what the error says."""
 
 
+class ChangingBatch(NamedTuple):
+    """A batch of twelve queries, in whose ninth query the served edition changes."""
+
+    kernel: EndpointKernel
+    outcomes: list
+    old_names: dict[str, str]
+    """The names that the server gives to the old edition of its model."""
+    message: str
+    """What the error about the change says."""
+
+
 @pytest.fixture
 def changing_batch(make_kernel, server):
-    """A function that returns a kernel and the outcomes of a batch whose edition changes in its ninth query.
+    """A function that runs a batch with a change of ``CHANGES``, which ends it after the requests of nine queries."""
 
-    It takes the scoring, the names of both editions, and the requests of a query.
-    """
-
-    def run(scoring, old, new, requests_per_query):
-        server.usual_answer = served_by(**old)
+    def run(change, scoring, requests_per_query):
+        old_names, new_names, message = CHANGES[change]
+        server.usual_answer = served_by(**old_names)
         make_kernel(scoring, concurrency=1).batch(PROMPTS[:8], LABELS)
         requests_of_eight_queries = len(server.requests)
 
         server.requests.clear()
-        server.next_answers = [served_by(**old)] * requests_of_eight_queries
-        server.usual_answer = served_by(**new)
+        server.next_answers = [served_by(**old_names)] * requests_of_eight_queries
+        server.usual_answer = served_by(**new_names)
         kernel = make_kernel(scoring, concurrency=1)
         outcomes = kernel.batch(PROMPTS, LABELS)
         assert len(server.requests) <= requests_of_eight_queries + requests_per_query, "it did not go on"
-        return kernel, outcomes
+        return ChangingBatch(kernel, outcomes, old_names, message)
 
     return run
 
@@ -79,39 +88,39 @@ every_change = pytest.mark.parametrize(
 
 @every_change
 def test_a_change_in_a_batch_is_the_error_of_all_later_queries(changing_batch, change, scoring, requests_per_query):
-    old, new, message = CHANGES[change]
-    _, outcomes = changing_batch(scoring, old, new, requests_per_query)
-    for outcome in outcomes[8:]:
+    batch = changing_batch(change, scoring, requests_per_query)
+
+    for outcome in batch.outcomes[8:]:
         assert isinstance(outcome, EditionError)
-        assert re.search(message, str(outcome))
+        assert re.search(batch.message, str(outcome))
 
 
 @every_change
 def test_queries_before_a_change_in_a_batch_have_their_predictions(
     changing_batch, make_kernel, server, change, scoring, requests_per_query
 ):
-    old, new, _ = CHANGES[change]
-    _, outcomes = changing_batch(scoring, old, new, requests_per_query)
+    batch = changing_batch(change, scoring, requests_per_query)
 
-    server.usual_answer = served_by(**old)
-    assert outcomes[:8] == make_kernel(scoring).batch(PROMPTS[:8], LABELS)
+    server.usual_answer = served_by(**batch.old_names)
+    without_change = make_kernel(scoring).batch(PROMPTS[:8], LABELS)
+    assert batch.outcomes[:8] == without_change
 
 
 @every_change
 def test_after_a_change_a_kernel_predicts_nothing_more(changing_batch, change, scoring, requests_per_query):
-    old, new, _ = CHANGES[change]
-    kernel, _ = changing_batch(scoring, old, new, requests_per_query)
+    batch = changing_batch(change, scoring, requests_per_query)
+
     with pytest.raises(EditionError):
-        kernel(PROMPTS[0], LABELS)
+        batch.kernel(PROMPTS[0], LABELS)
 
 
 @every_change
 def test_a_kernel_names_the_edition_of_its_predictions_only(changing_batch, change, scoring, requests_per_query):
-    old, new, _ = CHANGES[change]
-    kernel, _ = changing_batch(scoring, old, new, requests_per_query)
-    new_edition = copy.copy(kernel).pin_edition()
-    assert len(kernel.editions) == 1
-    assert new_edition not in kernel.editions
+    batch = changing_batch(change, scoring, requests_per_query)
+
+    new_edition = copy.copy(batch.kernel).pin_edition()
+    assert len(batch.kernel.editions) == 1
+    assert new_edition not in batch.kernel.editions
 
 
 @pytest.fixture
@@ -124,10 +133,12 @@ def changing_server(server):
 
 @pytest.mark.parametrize("on_error", ["raise", "collect"])
 def test_a_change_ends_a_run_also_where_failures_are_collected(make_kernel, changing_server, on_error):
+    """The edition changes after 20 requests; the run would need 144 (24 rows, two repeats, three labels)."""
     kernel = make_kernel("prompt-logprobs", concurrency=1)
+
     with pytest.raises(OutputError, match=r"the served edition of 'words' changed from .*'fp_old' to .*'fp_new'"):
         Normal(datasets=["mini"], limit=24)(kernel, on_error=on_error, chunk_size=2)
-    assert 20 < len(changing_server.requests) < 30, "48 queries would need 144 requests"
+    assert 20 < len(changing_server.requests) < 30
 
 
 @pytest.mark.parametrize("on_error", ["raise", "collect"])

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -218,9 +218,17 @@ def test_guided_json_sends_a_schema_with_the_labels(make_kernel, server):
     assert schema["properties"]["label"]["enum"] == LABELS
 
 
+class GuidedReplies(NamedTuple):
+    """A reply that a value of ``guided`` allows, one that it does not, and the other options that it needs."""
+
+    allowed: str
+    forbidden: str
+    options: dict[str, str]
+
+
 GUIDED = {
-    "choice": ("positive", "It is positive.", {}),
-    "json": ('{"label": "positive"}', '{"label": "fine"}', {"api": "chat"}),
+    "choice": GuidedReplies("positive", "It is positive.", {}),
+    "json": GuidedReplies('{"label": "positive"}', '{"label": "fine"}', {"api": "chat"}),
 }
 """For each value of ``guided``: a reply that it allows, one that it does not, and the options that it needs."""
 
@@ -237,27 +245,35 @@ def test_a_guided_reply_that_is_a_part_of_a_label_is_not_allowed(guided, reply):
 
 @pytest.mark.parametrize("guided", GUIDED)
 def test_a_server_that_ignores_guided_ends_the_run(make_kernel, server, guided):
-    _, forbidden, options = GUIDED[guided]
-    server.usual_answer = endpoint_server.reply_with(lambda _: forbidden)
-    (refusal,) = make_kernel("text", guided=guided, **options).batch(PROMPTS[:1], LABELS)
-    assert isinstance(refusal, RunEndingError)
-    assert f"the server ignores guided='{guided}'" in str(refusal)
-    assert forbidden in str(refusal)
+    replies = GUIDED[guided]
+    server.usual_answer = endpoint_server.reply_with(lambda _: replies.forbidden)
+
+    (outcome,) = make_kernel("text", guided=guided, **replies.options).batch(PROMPTS[:1], LABELS)
+
+    assert isinstance(outcome, RunEndingError)
+    assert f"the server ignores guided='{guided}'" in str(outcome)
+    assert replies.forbidden in str(outcome)
 
 
 @pytest.mark.parametrize("guided", GUIDED)
 def test_a_guided_reply_is_read_after_the_reasoning(make_kernel, server, guided):
-    allowed, forbidden, options = GUIDED[guided]
-    reply = f"<think>{forbidden}</think>{allowed}"
-    server.usual_answer = endpoint_server.reply_with(lambda _: reply)
-    assert make_kernel("text", guided=guided, **options).batch(PROMPTS[:1], LABELS) == [reply]
+    replies = GUIDED[guided]
+    with_reasoning = f"<think>{replies.forbidden}</think>{replies.allowed}"
+    server.usual_answer = endpoint_server.reply_with(lambda _: with_reasoning)
+
+    outcomes = make_kernel("text", guided=guided, **replies.options).batch(PROMPTS[:1], LABELS)
+
+    assert outcomes == [with_reasoning]
 
 
 @pytest.mark.parametrize("guided", GUIDED)
 def test_a_guided_reply_that_is_cut_is_no_fault_of_the_server(make_kernel, server, guided):
-    _, forbidden, options = GUIDED[guided]
-    server.usual_answer = endpoint_server.reply_with(lambda _: forbidden, reason="length")
-    assert make_kernel("text", guided=guided, **options).batch(PROMPTS[:1], LABELS) == [forbidden]
+    replies = GUIDED[guided]
+    server.usual_answer = endpoint_server.reply_with(lambda _: replies.forbidden, reason="length")
+
+    outcomes = make_kernel("text", guided=guided, **replies.options).batch(PROMPTS[:1], LABELS)
+
+    assert outcomes == [replies.forbidden]
 
 
 def test_a_query_with_an_unlisted_label_may_be_refused(make_kernel):
