@@ -357,11 +357,11 @@ class Writer(Kernel):
 
     name = "writer"
 
-    def generate(self, prompts: Any, max_new_tokens: int, stop: Any = (), *, seed: int, **options: Any) -> list[str]:
+    def generate(self, prompts: Any, max_new_tokens: int, stop: Any = (), **options: Any) -> list[str]:
         first_label, second_label, _ = benchmark_on_mini()[0].get_label_space()
         replies = []
         for prompt in prompts:
-            random_number = random.Random(f"{seed} {prompt}").random()
+            random_number = random.Random(f"{options['seed']} {prompt}").random()
             if len(prompt) % 5 == 0:
                 replies.append("nothing")
             elif random_number < 0.7:
