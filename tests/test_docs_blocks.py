@@ -126,6 +126,7 @@ class Block:
 
 
 def blocks_of(page: Path) -> Iterator[Block]:
+    """Yield the fenced code blocks of a page, each with the line of its fence."""
     text = page.read_text(encoding="utf-8")
     for fence in FENCE.finditer(text):
         line = text.count("\n", 0, fence.start("language")) + 1
@@ -136,19 +137,23 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 
 
-def possible(block: Block) -> bool:
-    """Whether its needs are packages, and not a cluster."""
+def needs_only_packages(block: Block) -> bool:
+    """Whether the needs of a block are packages, and not a cluster."""
     return all(need.isidentifier() for need in block.needs)
 
 
 def commands_of(block: Block) -> list[str]:
-    code = re.sub(r" *\\\n *", " ", block.code)
-    lines = [line.split("  #")[0].strip() for line in code.splitlines()]
-    return [command.strip() for line in lines if line and not line.startswith("#") for command in line.split(" && ")]
+    """Return the commands of a block of the shell, without comments."""
+    code_in_long_lines = re.sub(r" *\\\n *", " ", block.code)
+    commands = []
+    for line in code_in_long_lines.splitlines():
+        line_without_comment = re.sub(r"^#.*|  #.*", "", line.strip())
+        commands += line_without_comment.split(" && ")
+    return [command.strip() for command in commands if command.strip()]
 
 
 def words_of(command: str) -> list[str] | None:
-    """The arguments of a command of StaICC; None for another command."""
+    """Return the arguments of a command of StaICC, or ``None`` for another command."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=";")
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -165,30 +170,32 @@ def words_of(command: str) -> list[str] | None:
 
 
 def program_of(block: Block) -> str:
-    """The code of a block, with what it continues."""
-    program = [block.code]
-    above = [other for other in PYTHON if other.page == block.page and other.line < block.line]
+    """Return the code of a block of Python, after the code of the blocks that it continues."""
+    codes = [block.code]
+    blocks_above = [other for other in PYTHON if other.page == block.page and other.line < block.line]
     while block.rule == "continues":
-        block = above.pop()
-        program.insert(0, block.code)
-    return "\n".join(program)
+        block = blocks_above.pop()
+        codes.insert(0, block.code)
+    return "\n".join(codes)
 
 
 def environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("STAICC_", "OPENAI_"))}
-    more = {"STAICC_OFFLINE": "1", "STAICC_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
-    more |= {"TRACKIO_DIR": str(folder / "trackio"), "WANDB_SILENT": "true"}
-    return {**kept, **more, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+    """Return the environment of this process without settings and keys of the user, and without a network."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("STAICC_", "OPENAI_"))}
+    variables |= {"STAICC_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "WANDB_SILENT": "true"}
+    variables |= {"STAICC_HOME": str(folder / "home"), "TRACKIO_DIR": str(folder / "trackio")}
+    variables |= {"PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+    return variables
 
 
-def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment(folder), capture_output=True, text=True, check=False
-    )
+def run_python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments in a folder, and return what it prints."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False)
 
 
-def imported(code: str) -> set[str]:
-    """The packages that a program imports by itself."""
+def packages_imported_by(code: str) -> set[str]:
+    """Return the packages that a program imports itself, but for StaICC and the standard library."""
     packages = set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
@@ -207,8 +214,8 @@ def my_model(tmp_path_factory: pytest.TempPathFactory, make_model: Any, make_tok
     return folder
 
 
-def furnish(code: str, folder: Path, request: pytest.FixtureRequest) -> None:
-    """Put what a program names into its folder."""
+def write_files_named_in(code: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    """Write the model, the data and the logs that a program names into its folder."""
     if re.search(r"\bmy_model\"", code):
         shutil.copytree(request.getfixturevalue("my_model"), folder / "my_model")
     if '"my_data"' in code:
@@ -224,29 +231,39 @@ def unpack_runs(folder: Path) -> None:
         archive.extractall(folder)
 
 
-RUN = [block for block in PYTHON if possible(block) and not block.rule.startswith("excerpt")]
-SLOW = [block for block in RUN if block.needs or imported(program_of(block))]  # importing torch alone takes seconds
-PARAMETERS = [pytest.param(block, marks=pytest.mark.slow if block in SLOW else (), id=str(block)) for block in RUN]
+BLOCKS_TO_RUN = [block for block in PYTHON if needs_only_packages(block) and not block.rule.startswith("excerpt")]
 
 
-@pytest.mark.parametrize("block", PARAMETERS)
-def test_a_program_runs(
+def is_slow(block: Block) -> bool:
+    """Whether a program imports an optional package: torch alone takes seconds."""
+    return bool(block.needs or packages_imported_by(program_of(block)))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(block, marks=pytest.mark.slow if is_slow(block) else (), id=str(block)) for block in BLOCKS_TO_RUN],
+)
+def test_a_program_of_a_page_runs(
     block: Block, tmp_path: Path, request: pytest.FixtureRequest, need: Callable[[set[str], str], None]
 ) -> None:
     code = program_of(block)
-    missing = {name for name in {*block.needs, *imported(code)} if importlib.util.find_spec(name) is None}
+    packages = {*block.needs, *packages_imported_by(code)}
+    missing = {name for name in packages if importlib.util.find_spec(name) is None}
     assert missing <= OPTIONAL, f"{block} imports {', '.join(sorted(missing - OPTIONAL))}"
     if missing & TRACKERS and os.environ.get("STAICC_REQUIRE_TRACKERS") != "1":
         pytest.skip(f"{block} needs {', '.join(sorted(missing))}; .ci/run has an environment of its own for it")
-    need(missing, str(block))
-    furnish(code, tmp_path, request)
+    need(missing, str(block))  # skips this test if a package is missing
+
+    write_files_named_in(code, tmp_path, request)
     (tmp_path / "program.py").write_text(code, encoding="utf-8")
-    done = run(["-W", "ignore", "program.py"], tmp_path)
+    done = run_python(["-W", "ignore", "program.py"], tmp_path)
+
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("block", [block for block in PYTHON if not possible(block)], ids=str)
-def test_a_program_that_cannot_run_names_what_is_there(block: Block) -> None:
+@pytest.mark.parametrize("block", [block for block in PYTHON if not needs_only_packages(block)], ids=str)
+def test_a_program_that_needs_a_cluster_imports_existing_names_and_passes_existing_settings(block: Block) -> None:
+    """It cannot run here."""
     tree = ast.parse(program_of(block))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("StaICC"):
@@ -256,37 +273,51 @@ def test_a_program_that_cannot_run_names_what_is_there(block: Block) -> None:
             assert {keyword.arg for keyword in node.keywords} <= set(RunSettings.__annotations__)
 
 
+def lines_of_code(code: str) -> list[str]:
+    """Return the lines of a program without comments, empty lines, and the types of arguments."""
+    lines = []
+    for line in code.splitlines():
+        line_without_comment = re.sub(r" *#.*", "", line).strip()
+        line_without_types = re.sub(r"^(def \w+)\(.*", r"\1(", line_without_comment)
+        if line_without_types not in ("", "...", ")"):
+            lines.append(line_without_types)
+    return lines
+
+
 @pytest.mark.parametrize("block", [block for block in PYTHON if block.rule.startswith("excerpt")], ids=str)
-def test_an_excerpt_stands_in_its_program(block: Block) -> None:
-    def lines(code: str) -> list[str]:
-        plain = (re.sub(r" *#.*", "", line).strip() for line in code.splitlines())
-        plain = (re.sub(r"^(def \w+)\(.*", r"\1(", line) for line in plain)  # a page may leave types out
-        return [line for line in plain if line and line not in ("...", ")")]
+def test_the_lines_of_an_excerpt_are_those_of_its_program(block: Block) -> None:
+    """A line that ends with ``= ...`` stands for a value that the page leaves out."""
+    path = block.rule.removeprefix("excerpt of ")
+    lines_of_program = lines_of_code((ROOT / path).read_text(encoding="utf-8"))
 
-    program = lines((ROOT / block.rule.removeprefix("excerpt of ")).read_text(encoding="utf-8"))
-    left_out = [line for line in lines(block.code) if line not in program and not line.endswith("= ...")]
-    assert left_out == []
+    lines_of_excerpt = [line for line in lines_of_code(block.code) if not line.endswith("= ...")]
+
+    assert [line for line in lines_of_excerpt if line not in lines_of_program] == []
 
 
-def spelled_out(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """The parser, made to refuse shortened options: a page spells them out."""
+def forbid_abbreviations(parser: argparse.ArgumentParser) -> None:
+    """Make a parser, and those of its commands, refuse shortened options: a page spells them out."""
     parser.allow_abbrev = False
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for inner in action.choices.values():
-                spelled_out(inner)
-    return parser
+            for parser_of_command in action.choices.values():
+                forbid_abbreviations(parser_of_command)
 
 
 def parse(words: list[str]) -> argparse.Namespace | None:
-    """The arguments as the real parser reads them; None for a call for help or the version."""
-    reported, status = io.StringIO(), None
-    with contextlib.redirect_stderr(reported), contextlib.redirect_stdout(reported):
+    """Return the arguments as the real parser reads them, or ``None`` for a call for help or the version.
+
+    It fails for arguments that the parser refuses.
+    """
+    parser = StaICC.cli._parser(words[0])
+    forbid_abbreviations(parser)
+    output = io.StringIO()
+    with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
         try:
-            return spelled_out(StaICC.cli._parser(words[0])).parse_args(words)
-        except SystemExit as end:
-            status = end.code
-    assert status == 0, reported.getvalue()
+            return parser.parse_args(words)
+        except SystemExit as stop:
+            status = stop.code
+    assert status == 0, output.getvalue()
     return None
 
 
@@ -336,32 +367,44 @@ def can_run(args: argparse.Namespace, folder: Path) -> bool:
     return missing_files(args, folder) == []
 
 
-def console_of(page: Path, *languages: str) -> list[str]:
-    blocks = [block for block in BLOCKS if block.page == page and block.language in languages]
-    return [command for block in blocks for command in commands_of(block)]
+def console_commands_of(page: Path) -> list[str]:
+    """Return the commands of the console blocks of a page."""
+    commands = []
+    for block in BLOCKS:
+        if block.page == page and block.language == "console":
+            commands += commands_of(block)
+    return commands
 
 
 def outputs_of(page: Path) -> dict[str, str]:
-    """The outputs that a page shows, by their command."""
-    blocks = [block for block in BLOCKS if block.page == page]
-    pairs = itertools.pairwise(blocks)
-    return {commands_of(above)[-1]: block.code for above, block in pairs if block.rule == "output"}
+    """Return the outputs that a page shows, each by the last command of the block above it."""
+    outputs = {}
+    blocks_of_page = [block for block in BLOCKS if block.page == page]
+    for block_above, block in itertools.pairwise(blocks_of_page):
+        if block.rule == "output":
+            last_command = commands_of(block_above)[-1]
+            outputs[last_command] = block.code
+    return outputs
 
 
 def output_of(words: list[str], command: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command that must end well, and return what it prints; worker processes start from a program only."""
-    if args_for_a_program := {"--workers", "--help", "--version"} & set(words):
-        done = run(["-m", "StaICC", *words], folder)
-        assert done.returncode == 0, f"{command} ({args_for_a_program})\n{done.stderr}"
+    """Run a command that must end with status 0, and return what it prints.
+
+    It runs in a process of its own where it needs one, as for its worker processes, and in this process otherwise.
+    """
+    needs_a_process = {"--workers", "--help", "--version"} & set(words)
+    if needs_a_process:
+        done = run_python(["-m", "StaICC", *words], folder)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
         return done.stdout
-    capsys.readouterr()
+    capsys.readouterr()  # forget what was printed before
     status = StaICC.cli.main(words)
     out, err = capsys.readouterr()
     assert status == 0, f"{command}\n{err}"
     return out
 
 
-WITH_COMMANDS = [page for page in PAGES if console_of(page, "console")]
+PAGES_WITH_COMMANDS = [page for page in PAGES if console_commands_of(page)]
 
 
 @pytest.fixture
@@ -371,8 +414,9 @@ def folder_of_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     lines = ["premise,hypothesis,label"]
-    for number in range(0, 30, 2):
-        lines += [f'premise {number},"hypothesis {number}",no', f'premise {number + 1},"hypothesis {number + 1}",yes']
+    for row in range(30):
+        label = "no" if row % 2 == 0 else "yes"
+        lines.append(f'premise {row},"hypothesis {row}",{label}')
     (tmp_path / "nli.csv").write_text("\n".join(lines), encoding="utf-8")
     unpack_runs(tmp_path)
     return tmp_path
@@ -393,22 +437,24 @@ def check_other_command(command: str, folder: Path) -> None:
         assert any(re.fullmatch(pattern, command) for pattern in OTHER_COMMANDS), f"unknown command: {command}"
 
 
-def check_shown_output(shown: str, printed: str, command: str) -> None:
-    """Compare an output of a page, of which ``...`` leaves out the beginning or the rest, with what was printed."""
-    text = shown.removesuffix("...\n").removeprefix("...\n")
-    if shown.startswith("...\n"):
-        assert text in printed, f"{command}: the output is\n{printed}"
-    elif shown.endswith("...\n"):
-        assert printed[: len(text)].rstrip() == text.rstrip(), command
+def assert_output_is_that_of_the_page(printed: str, output_of_page: str, command: str) -> None:
+    """Compare what was printed with an output of a page, of which ``...`` leaves out the beginning or the rest."""
+    expected = output_of_page.removesuffix("...\n").removeprefix("...\n")
+    if output_of_page.startswith("...\n"):
+        assert expected in printed, f"{command}: the output is\n{printed}"
+    elif output_of_page.endswith("...\n"):
+        assert printed[: len(expected)].rstrip() == expected.rstrip(), command
     else:
-        assert printed.rstrip() == text.rstrip(), command
+        assert printed.rstrip() == expected.rstrip(), command
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
-def test_the_commands_of_a_page(page: Path, folder_of_a_reader: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They run in the order of the page, as the docstring of this file says, and print what the page shows."""
-    shown_outputs = outputs_of(page)
-    for command in console_of(page, "console"):
+@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run_and_print_its_outputs(
+    page: Path, folder_of_a_reader: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They run in the order of the page, but for those that need a model, a network or the ten data sets."""
+    outputs_to_check = outputs_of(page)
+    for command in console_commands_of(page):
         words = words_of(command)
         if words is None:
             check_other_command(command, folder_of_a_reader)
@@ -417,29 +463,51 @@ def test_the_commands_of_a_page(page: Path, folder_of_a_reader: Path, capsys: py
         is_call_for_help = args is None
         if is_call_for_help or can_run(args, folder_of_a_reader):
             printed = output_of(words, command, folder_of_a_reader, capsys)
-            if command in shown_outputs:
-                check_shown_output(shown_outputs.pop(command), printed, command)
-    assert not shown_outputs, "the page shows outputs of commands that were not run"
+            if command in outputs_to_check:
+                assert_output_is_that_of_the_page(printed, outputs_to_check.pop(command), command)
+    assert not outputs_to_check, "the page shows outputs of commands that were not run"
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language not in ("python", "console")], ids=str)
-def test_other_languages_parse(block: Block) -> None:
-    if block.language == "json":
-        json.loads(block.code)
-    elif block.language == "toml":
-        pytest.importorskip("tomllib", reason="Python 3.11 brings it").loads(block.code)
-    elif block.language == "yaml":
-        pytest.importorskip("yaml").safe_load(block.code)
-    elif block.language == "bash":
-        if shutil.which("bash"):
-            done = subprocess.run(["bash", "-n"], input=block.code, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-        for command in commands_of(block):
-            words = words_of(command) if "StaICC" in command or command.startswith("staicc") else None
-            if words is not None:
-                parse(words)
-    else:
-        assert block.language == "text", f"{block}: say what language it is in; this test knows no {block.language!r}"
+def blocks_in(language: str) -> pytest.MarkDecorator:
+    """Return the parameters of a test of all blocks in a language."""
+    return pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == language], ids=str)
+
+
+@blocks_in("json")
+def test_json_can_be_parsed(block: Block) -> None:
+    json.loads(block.code)
+
+
+@blocks_in("toml")
+def test_toml_can_be_parsed(block: Block) -> None:
+    pytest.importorskip("tomllib", reason="Python 3.11 brings it").loads(block.code)
+
+
+@blocks_in("yaml")
+def test_yaml_can_be_parsed(block: Block) -> None:
+    pytest.importorskip("yaml").safe_load(block.code)
+
+
+@blocks_in("bash")
+def test_a_script_of_bash_can_be_parsed(block: Block) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    done = subprocess.run(["bash", "-n"], input=block.code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@blocks_in("bash")
+def test_the_commands_of_staicc_in_a_script_can_be_parsed(block: Block) -> None:
+    for command in commands_of(block):
+        words = words_of(command) if "StaICC" in command or command.startswith("staicc") else None
+        if words is not None:
+            parse(words)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_a_block_is_in_a_language_that_is_tested(block: Block) -> None:
+    tested_languages = ("python", "console", "json", "toml", "yaml", "bash")
+    assert block.language in (*tested_languages, "text"), f"{block}: name its language behind the fence"
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -497,22 +565,25 @@ PUBLIC_MODULES = [
 
 
 def public_names(path: Path) -> list[str]:
-    body = ast.parse(path.read_text("utf-8")).body
-    for node in body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return ast.literal_eval(node.value) if isinstance(node.value, ast.List) else StaICC.__all__
-    defined = (node for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef)))
-    return [node.name for node in defined if not node.name.startswith("_")]
+    """Return the names in ``__all__`` of a module, or without it its public classes and functions."""
+    statements = ast.parse(path.read_text("utf-8")).body
+    for statement in statements:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
+            is_literal = isinstance(statement.value, ast.List)
+            return ast.literal_eval(statement.value) if is_literal else StaICC.__all__
+    names = [statement.name for statement in statements if isinstance(statement, (ast.ClassDef, ast.FunctionDef))]
+    return [name for name in names if not name.startswith("_")]
 
 
 class Page(HTMLParser):
-    """What a test asks of a page: anchors, what a browser would fetch, links, and the text."""
+    """A page of the built site: its anchors, the addresses that a browser would fetch, its tags and its text."""
 
-    FETCHED: ClassVar[dict[str, str]] = {
+    ATTRIBUTE_THAT_IS_FETCHED: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("script", "img", "iframe", "source", "video", "audio", "embed"), "src"),
         **{"object": "data", "use": "href", "image": "href", "form": "action"},
     }
-    RELATIONS: ClassVar[set[str]] = {
+    """The attribute with an address, by the name of the element."""
+    RELATIONS_THAT_ARE_FETCHED: ClassVar[set[str]] = {
         *("stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-prefetch", "modulepreload")
     }
 
@@ -526,15 +597,20 @@ class Page(HTMLParser):
         self.feed(self.source)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        """Collect the anchor and the addresses of an element."""
+        attributes = {name: value or "" for name, value in attrs}
         self.tags.append(tag)
-        self.anchors.add(given.get("id", ""))
-        if tag in self.FETCHED:
-            self.fetched.append(given.get(self.FETCHED[tag], ""))
-        if tag == "link" and self.RELATIONS & set(given.get("rel", "").split()):
-            self.fetched.append(given.get("href", ""))
-        self.fetched += [part.split()[0] for part in given.get("srcset", "").split(",") if part.strip()]
-        self.fetched += re.findall(r"url\(([^)]*)\)", given.get("style", ""))
+        self.anchors.add(attributes.get("id", ""))
+        if tag in self.ATTRIBUTE_THAT_IS_FETCHED:
+            self.fetched.append(attributes.get(self.ATTRIBUTE_THAT_IS_FETCHED[tag], ""))
+        relations = set(attributes.get("rel", "").split())
+        if tag == "link" and relations & self.RELATIONS_THAT_ARE_FETCHED:
+            self.fetched.append(attributes.get("href", ""))
+        for candidate in attributes.get("srcset", "").split(","):
+            if candidate.strip():
+                address = candidate.split()[0]  # behind it, a width or a density
+                self.fetched.append(address)
+        self.fetched += re.findall(r"url\(([^)]*)\)", attributes.get("style", ""))
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -547,9 +623,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.importorskip(package)
     folder = tmp_path_factory.mktemp("site")
     home = tmp_path_factory.mktemp("home")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(ROOT / "mkdocs.yml"), "-d", str(folder)]
-    given = {**os.environ, "STAICC_OFFLINE": "1", "STAICC_HOME": str(home), "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(words, cwd=folder, env=given, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(ROOT / "mkdocs.yml"), "-d", str(folder)]
+    variables = {**os.environ, "STAICC_OFFLINE": "1", "STAICC_HOME": str(home), "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     assert list(home.iterdir()) == []  # nothing was fetched
@@ -557,39 +633,39 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def built(site: Path) -> dict[str, Page]:
+def built_pages(site: Path) -> dict[str, Page]:
+    """The pages of the built site, by their path."""
     return {path.relative_to(site).as_posix(): Page(path) for path in sorted(site.rglob("*.html"))}
 
 
 @pytest.mark.slow
-def test_every_public_name_stands_on_an_api_page(built: dict[str, Page]) -> None:
+def test_every_public_name_is_on_the_api_page_of_its_module(built_pages: dict[str, Page]) -> None:
     missing = []
     for path in PUBLIC_MODULES:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        page = built.get(f"api/{module}.html")
+        page = built_pages.get(f"api/{module}.html")
         if page is None:
             missing.append(module)
             continue
         assert module in page.anchors
         for name in public_names(path):
-            if path.with_name(f"{name}.py").is_file():  # a module has a page of its own
-                continue
-            own = f"{module}.{name}" in page.anchors
-            passed_on = re.search(rf'href="[^"]*#[\w.]+"[^>]*><code>{name}</code>', page.source)
-            if not own and not passed_on:
+            has_page_of_its_own = path.with_name(f"{name}.py").is_file()  # it is a module
+            is_described = f"{module}.{name}" in page.anchors
+            is_linked = re.search(rf'href="[^"]*#[\w.]+"[^>]*><code>{name}</code>', page.source) is not None
+            if not (has_page_of_its_own or is_described or is_linked):
                 missing.append(f"{module}.{name}")
     assert missing == []
 
 
 @pytest.mark.slow
-def test_every_name_of_the_package_is_linked_from_the_first_api_page(built: dict[str, Page]) -> None:
-    linked = set(re.findall(r'href="[^"]+#[^"]+"[^>]*><code>(\w+)</code>', built["api/index.html"].source))
+def test_every_name_of_the_package_is_linked_from_the_first_api_page(built_pages: dict[str, Page]) -> None:
+    linked = set(re.findall(r'href="[^"]+#[^"]+"[^>]*><code>(\w+)</code>', built_pages["api/index.html"].source))
     assert {*StaICC.__all__} <= linked
 
 
 @pytest.mark.slow
-def test_no_page_fetches_anything_from_another_host(built: dict[str, Page]) -> None:
-    for name, page in built.items():
+def test_no_page_fetches_anything_from_another_host(built_pages: dict[str, Page]) -> None:
+    for name, page in built_pages.items():
         for address in page.fetched:
             names_a_host = re.match(r"\s*[\"']?(\w+:)?//", address) and not address.startswith("data:")
             assert not names_a_host, f"{name}: {address}"
@@ -603,10 +679,10 @@ def test_no_style_sheet_fetches_anything_from_another_host(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_script_of_a_page_may_fetch_anything_from_another_host(built: dict[str, Page]) -> None:
+def test_no_script_of_a_page_may_fetch_anything_from_another_host(built_pages: dict[str, Page]) -> None:
     """Without the policy, the theme's script would fetch a renderer of diagrams, and the stars of a repository."""
     policy = "<head>\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'self' "
-    for name, page in built.items():
+    for name, page in built_pages.items():
         assert policy in page.source, name
         assert 'class="mermaid"' not in page.source, name
         assert 'data-md-component="source"' not in page.source, name
@@ -656,55 +732,61 @@ LONGEST_SEARCH = 600
 """Seconds; it only ends a search that never shows a result, whatever else the machine does."""
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
+class _HandlerWithoutLog(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args: Any) -> None:
         pass
 
 
-def first_hit(browser: Any) -> str:
-    """The address of the first result of the search that a page shows; an idle machine needs two seconds for it."""
-    script = "return document.querySelector('.md-search-result__item > a')?.href"
-    until = time.monotonic() + LONGEST_SEARCH
-    while time.monotonic() < until:
-        if (hit := browser.execute_script(script)) is not None:
+def wait_for_first_hit(browser: Any) -> str:
+    """Wait until a page shows results of its search, on an idle machine two seconds, and return the first address."""
+    address_of_first_hit = "return document.querySelector('.md-search-result__item > a')?.href"
+    end = time.monotonic() + LONGEST_SEARCH
+    while time.monotonic() < end:
+        hit = browser.execute_script(address_of_first_hit)
+        if hit is not None:
             return str(hit)
         time.sleep(0.1)
     pytest.fail(f"{browser.current_url} shows no result of its search after {LONGEST_SEARCH} s")
 
 
-def first_hits(site: Path, searches: tuple[str, ...]) -> Iterator[str]:
-    """The page that the built site's own search lists first, for each search."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(site)))
+def search_built_site(site: Path, searches: tuple[str, ...]) -> dict[str, str]:
+    """Return the page that the search of the built site lists first, for each search."""
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(_HandlerWithoutLog, directory=str(site))
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}/"
     browser = chromium()
+    first_hits = {}
     try:
         for words in searches:
-            address = f"http://127.0.0.1:{server.server_port}/"
             browser.get(f"{address}index.html?q={words.replace(' ', '+')}")
-            yield first_hit(browser).removeprefix(address).partition("?")[0]
+            hit = wait_for_first_hit(browser)
+            first_hits[words] = hit.removeprefix(address).partition("?")[0]
     finally:
         browser.quit()
         server.shutdown()
         server.server_close()
+    return first_hits
 
 
 @pytest.fixture(scope="module")
 def first_hit_of(site: Path) -> dict[str, str]:
     """The page that the search of the built site lists first, by what is searched."""
     skip_without_chromium()
-    searches = (*SEARCHES, *NAMES, *QUESTIONS)
-    return dict(zip(searches, first_hits(site, searches), strict=True))
+    return search_built_site(site, (*SEARCHES, *NAMES, *QUESTIONS))
 
 
 @pytest.mark.slow
-def test_most_searches_of_users_find_a_guide_first(first_hit_of: dict[str, str]) -> None:
-    other_pages = {}
+def test_32_searches_of_users_find_a_guide_first(first_hit_of: dict[str, str]) -> None:
+    """The others find pages about internals."""
+    searches_with_a_guide = []
     for words in SEARCHES:
         hit = first_hit_of[words]
-        if hit.startswith(INTERNALS) or not hit.endswith(".html"):
-            other_pages[words] = hit
+        if hit.endswith(".html") and not hit.startswith(INTERNALS):
+            searches_with_a_guide.append(words)
 
-    assert len(SEARCHES) - len(other_pages) >= 32, other_pages
+    assert len(searches_with_a_guide) >= 32, f"no guide for {set(SEARCHES) - set(searches_with_a_guide)}"
 
 
 @pytest.mark.slow
@@ -727,6 +809,6 @@ def test_the_search_works_in_a_folder_without_a_server(site: Path) -> None:
     browser = chromium()
     try:
         browser.get(f"{(site / 'index.html').as_uri()}?q=significance+test")
-        assert first_hit(browser).startswith(site.as_uri())
+        assert wait_for_first_hit(browser).startswith(site.as_uri())
     finally:
         browser.quit()

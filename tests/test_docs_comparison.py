@@ -32,54 +32,64 @@ class Line(NamedTuple):
     corrected: float
 
 
-def example() -> str:
-    """Return the output of ``compare`` on the page."""
+def output_of_compare() -> str:
+    """Return the output of ``compare`` that the page shows."""
     (block,) = (block for block in BLOCKS if block.page.name == "comparing.md" and block.rule.startswith("example"))
     return block.code
 
 
-def lines() -> list[Line]:
-    """Return the lines of the table: those of the data sets, the mean last."""
+def lines_of_table() -> list[Line]:
+    """Return the lines of the table that ``compare`` printed: those of the data sets, the mean last."""
     number = r" +([+-]?\d[\d.e-]*)"
     pattern = rf"^(\S.*?) +\d+{number}{number}{number} +(\S+) \.\. (\S+){number}{number}"
-    found = re.findall(pattern, example(), re.MULTILINE)
-    return [Line(name, *map(float, numbers)) for name, *numbers in found]
+    cells_of_lines = re.findall(pattern, output_of_compare(), re.MULTILINE)
+    return [Line(name, *map(float, numbers)) for name, *numbers in cells_of_lines]
 
 
 def test_the_table_has_the_ten_data_sets_with_their_mean() -> None:
-    assert len(lines()) == 11
-    assert lines()[-1].name == "mean of 10 data sets"
+    lines = lines_of_table()
+    assert len(lines) == 10 + 1
+    assert lines[-1].name == "mean of 10 data sets"
 
 
-@pytest.mark.parametrize("line", lines(), ids=lambda line: line.name)
-def test_a_line_agrees_with_itself(line: Line) -> None:
+@pytest.mark.parametrize("line", lines_of_table(), ids=lambda line: line.name)
+def test_the_difference_of_a_line_is_that_of_its_scores(line: Line) -> None:
     assert line.difference == pytest.approx(line.first - line.second, abs=ROUNDING)
+
+
+@pytest.mark.parametrize("line", lines_of_table(), ids=lambda line: line.name)
+def test_the_interval_of_a_line_has_its_difference_and_excludes_zero_if_p_is_at_most_5_percent(line: Line) -> None:
     assert line.low < line.difference < line.high
     excludes_zero = line.low > 0 or line.high < 0
     assert excludes_zero == (line.p <= 0.05)
-    assert line.corrected >= line.p
 
 
-def test_the_mean_is_that_of_the_lines() -> None:
-    *datasets, mean = lines()
+def test_the_scores_of_the_mean_are_the_means_of_the_ten_data_sets() -> None:
+    *datasets, mean = lines_of_table()
     assert sum(line.first for line in datasets) / 10 == pytest.approx(mean.first, abs=ROUNDING)
     assert sum(line.second for line in datasets) / 10 == pytest.approx(mean.second, abs=ROUNDING)
 
 
 def test_corrected_p_values_are_those_of_holm() -> None:
-    *datasets, mean = lines()
-    assert [line.corrected for line in datasets] == pytest.approx(holm([line.p for line in datasets]), rel=0.01)
-    assert mean.corrected == mean.p  # a single test
+    *datasets, mean = lines_of_table()
+    p_values = [line.p for line in datasets]
+    corrected_p_values = [line.corrected for line in datasets]
+    assert corrected_p_values == pytest.approx(holm(p_values), rel=0.01)  # rounded for the table
+    assert mean.corrected == mean.p, "a single test needs no correction"
 
 
-def test_the_text_quotes_figures_of_the_output() -> None:
-    prose = FENCE.sub("", SECTION)
-    quoted = set(re.findall(r"(?<![\d.])0\.\d{3,}", prose))
-    assert len(quoted) >= 8
-    printed = [abs(float(number)) for number in re.findall(r"[+-]?\d\.\d+(?:e-\d+)?", example())]
-    invented = []
-    for number in sorted(quoted):
-        digits = len(number) - len("0.")
-        if float(number) not in [round(figure, digits) for figure in printed]:
-            invented.append(number)
-    assert invented == []
+@pytest.mark.parametrize("line", lines_of_table(), ids=lambda line: line.name)
+def test_a_corrected_p_value_is_not_lower_than_the_p_value(line: Line) -> None:
+    assert line.corrected >= line.p
+
+
+def test_numbers_in_the_text_are_numbers_of_the_output() -> None:
+    """A number of the text may have fewer digits than in the output, and no sign."""
+    text = FENCE.sub("", SECTION)
+    numbers_in_text = set(re.findall(r"(?<![\d.])0\.\d{3,}", text))
+    assert len(numbers_in_text) >= 8, "the search finds no numbers"
+    printed = [abs(float(number)) for number in re.findall(r"[+-]?\d\.\d+(?:e-\d+)?", output_of_compare())]
+
+    for number in numbers_in_text:
+        digits = len(number.removeprefix("0."))
+        assert float(number) in [round(printed_number, digits) for printed_number in printed]

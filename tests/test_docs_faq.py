@@ -10,28 +10,41 @@ PAGE = (Path(__file__).parents[1] / "docs" / "faq.md").read_text("utf-8")
 SECTION = PAGE.split("## How many test rows do I need?")[1].split("\n## ")[0]
 
 
-def detectable(rows: int, share: float, datasets: int) -> float:
-    """Return the detectable difference if a share of the rows differs, half of them for each run."""
-    for_each = round(rows * share) // 2
-    steps = [1 / rows] * for_each + [-1 / rows] * for_each + [0.0] * (rows - 2 * for_each)
+def detectable_difference_of(rows: int, share: float, datasets: int) -> float:
+    """Return the detectable difference in accuracy of two runs.
+
+    Args:
+        rows: Number of test rows of each data set.
+        share: Share of the rows on which one run is right and the other is wrong; each run is right on half of them.
+        datasets: Number of data sets, all alike.
+    """
+    rows_of_each_run = round(rows * share) // 2
+    equal_rows = rows - 2 * rows_of_each_run
+    steps = [1 / rows] * rows_of_each_run + [-1 / rows] * rows_of_each_run + [0.0] * equal_rows
     difference = PairedDifference(0.5, 0.5, steps, -1 / rows, 1 / rows)
-    found = detectable_difference(mean_difference([difference] * datasets))
-    assert found is not None
-    return found
+    detectable = detectable_difference(mean_difference([difference] * datasets))
+    assert detectable is not None
+    return detectable
 
 
-def test_the_table_of_rows_is_computed_by_the_library() -> None:
-    lines = [line for line in SECTION.splitlines() if line.startswith("|")][2:]
+def test_the_table_has_the_detectable_differences_that_the_library_computes() -> None:
+    """Its columns are three shares of different rows, each for one data set and for ten."""
+    _, _, *lines = [line for line in SECTION.splitlines() if line.startswith("|")]
     assert len(lines) == 3
     for line in lines:
-        rows, *cells = line.strip("| ").split(" | ")
+        heading, *cells = line.strip("| ").split(" | ")
+        rows = int(heading.split()[0])
         expected = []
         for share in (0.1, 0.2, 0.3):
             for datasets in (1, 10):
-                expected.append(f"{detectable(int(rows.split()[0]), share, datasets):.3f}")
+                expected.append(f"{detectable_difference_of(rows, share, datasets):.3f}")
         assert cells == expected
 
 
-def test_the_rows_for_three_points_are_those_of_the_text() -> None:
-    assert detectable(256, 0.2, 10) <= 0.03 < detectable(128, 0.2, 10)
-    assert detectable(512, 0.1, 1) > 0.03
+def test_256_rows_of_ten_data_sets_detect_three_points_and_128_do_not() -> None:
+    assert detectable_difference_of(rows=256, share=0.2, datasets=10) <= 0.03
+    assert detectable_difference_of(rows=128, share=0.2, datasets=10) > 0.03
+
+
+def test_512_rows_of_one_data_set_do_not_detect_three_points() -> None:
+    assert detectable_difference_of(rows=512, share=0.1, datasets=1) > 0.03

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,69 +19,80 @@ PAGE = (Path(__file__).parents[1] / "docs" / "published_figures.md").read_text(e
 LIKELIHOOD, ERROR = "averaged_truelabel_likelihood", "expected_calibration_error_1"
 
 
-def table(head: str) -> Iterator[list[str]]:
-    """The rows of the table that begins with a head, as cells without backticks."""
-    lines = PAGE[PAGE.index(head) :].split("\n\n")[0].splitlines()
-    for line in lines[2:]:
-        yield [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+def rows_of_table(heading: str) -> list[list[str]]:
+    """Return the rows of the page's table whose first line begins with a heading, as cells without backticks."""
+    table = PAGE[PAGE.index(heading) :].split("\n\n")[0]
+    rows = []
+    for line in table.splitlines()[2:]:  # after the headings and the rule
+        rows.append([cell.strip().strip("`") for cell in line.strip("|").split("|")])
+    return rows
 
 
-class Answers:
-    """The embedded model's answers, in three forms; each distinct prompt is asked once."""
+class EmbeddedModel:
+    """The predictions of the embedded model in three forms. Each distinct prompt is scored once."""
 
     def __init__(self) -> None:
-        self.kernel, self.known = load_kernel("ppm"), dict[tuple[str, tuple[str, ...]], list[float]]()
+        self.kernel = load_kernel("ppm")
+        self.cache: dict[tuple[str, tuple[str, ...]], list[float]] = {}
 
     def probabilities(self, prompt: str, label_space: list[str]) -> list[float]:
+        """Return the probability of each label, from the cache if the prompt was scored before."""
         key = (prompt, tuple(label_space))
-        if key not in self.known:
-            self.known[key] = self.kernel(prompt=prompt, label_space=label_space)
-        return self.known[key]
+        if key not in self.cache:
+            self.cache[key] = self.kernel(prompt=prompt, label_space=label_space)
+        return self.cache[key]
 
     def logits(self, prompt: str, label_space: list[str]) -> list[float]:
         return [math.log(max(value, 1e-300)) for value in self.probabilities(prompt, label_space)]
 
     def labels(self, prompt: str, label_space: list[str]) -> int:
-        row = self.probabilities(prompt, label_space)
-        return row.index(max(row))
+        probabilities = self.probabilities(prompt, label_space)
+        return probabilities.index(max(probabilities))
 
 
 @pytest.fixture(scope="module")
-def results(pack: None) -> dict[str, Any]:
-    """Results of the suite, by the head of their column."""
-    answers = Answers()
-    runs = {
-        "default": ("standard", answers.probabilities),
-        "0.1.1, probabilities": ("0.1.1", answers.probabilities),
-        "0.1.1, logits": ("0.1.1", answers.logits),
-        "0.1.1, labels": ("0.1.1", answers.labels),
-        "default, logits": ("standard", answers.logits),
-    }
+def results_of_suite(pack: None) -> dict[str, Any]:
+    """Results of the suite by metric set and kind of outputs, each under the heading of its column on the page."""
+    model = EmbeddedModel()
+    standard = Suite(metrics="standard", statistics=Statistics(intervals=False))
+    of_release = Suite(metrics="0.1.1", statistics=Statistics(intervals=False))
     return {
-        name: Suite(metrics=metrics, statistics=Statistics(intervals=False))(function)
-        for name, (metrics, function) in runs.items()
+        "default": standard(model.probabilities),
+        "0.1.1, probabilities": of_release(model.probabilities),
+        "0.1.1, logits": of_release(model.logits),
+        "0.1.1, labels": of_release(model.labels),
+        "default, logits": standard(model.logits),
     }
 
 
-def shown(value: float | None) -> str:
+def four_decimals(value: float | None) -> str:
     return "None" if value is None else f"{value:.4f}"
 
 
-def test_the_sets_side_by_side(results: dict[str, Any]) -> None:
-    head = re.search(r"\| part \| key \| (.*) \|\n", PAGE)
-    assert head is not None
-    columns = head[1].split(" | ")
-    rows = list(table("| part | key |"))
-    assert len(rows) == 8
-    for part, key, *cells in rows:
-        assert cells == [shown(results[column][part]["Averaged results"][key]) for column in columns], (part, key)
-        assert cells[0] == shown(results["default, logits"][part]["Averaged results"][key])
+def test_the_table_of_metric_sets_has_the_scores_of_the_results(results_of_suite: dict[str, Any]) -> None:
+    headings = re.search(r"\| part \| key \| (.*) \|\n", PAGE)
+    assert headings is not None
+    columns = headings[1].split(" | ")
+    rows = rows_of_table("| part | key |")
+    assert len(rows) == 8, "one for each of the scores that the page compares"
+    for benchmark, metric, *cells in rows:
+        scores = [results_of_suite[column][benchmark]["Averaged results"][metric] for column in columns]
+        assert cells == [four_decimals(score) for score in scores], (benchmark, metric)
 
 
-def test_the_first_table_of_the_readme(pack: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_the_default_metrics_are_the_same_of_logits_as_of_probabilities(
+    results_of_suite: dict[str, Any],
+) -> None:
+    for benchmark, metric, cell_of_probabilities, *_ in rows_of_table("| part | key |"):
+        score_of_logits = results_of_suite["default, logits"][benchmark]["Averaged results"][metric]
+        assert cell_of_probabilities == four_decimals(score_of_logits), (benchmark, metric)
+
+
+def test_the_readme_shows_the_first_table_of_the_embedded_model(pack: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     (block,) = (block for block in BLOCKS if block.rule == "output of the ten data sets")
     table, _, rest = block.code.rpartition("...")
     assert table
-    assert not rest.strip()
+    assert rest.strip() == "", "the block ends with ..."
+
     assert str(Normal()(load_kernel("ppm"))).startswith(table.rstrip("\n"))

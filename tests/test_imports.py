@@ -74,7 +74,8 @@ class Import(NamedTuple):
     line: int
 
 
-def name_of(path: Path) -> str:
+def module_name_of(path: Path) -> str:
+    """Return the name of a module, such as ``StaICC.cli`` of ``StaICC/cli/__init__.py``."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -107,15 +108,17 @@ def imports_of_nodes(nodes: Iterable[ast.AST], when: str) -> Iterator[Import]:
 
 
 def room_of(module: str) -> str:
+    """Return the folder or module directly in the package, such as "cli" of ``StaICC.cli.run``; "" of the package."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
 
-def place(path: Path, statement: Import) -> str:
+def describe_import(path: Path, statement: Import) -> str:
+    """Return where an import statement is, and what it imports."""
     return f"{path.relative_to(ROOT)}:{statement.line} imports {statement.module}"
 
 
-PATHS = {name_of(path): path for path in FILES}
+PATHS = {module_name_of(path): path for path in FILES}
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +131,13 @@ def imports_by_path() -> dict[Path, list[Import]]:
 
 
 def test_every_folder_has_a_rule() -> None:
-    rooms = {room_of(name) for name in PATHS} - {"", "__main__"}
+    rooms = {room_of(module) for module in PATHS} - {"", "__main__"}
     assert rooms == {*MAY_IMPORT, *GROUND}
-    floors = list(graphlib.TopologicalSorter(MAY_IMPORT).static_order())  # or a CycleError: rooms in a circle
-    assert floors.index("files") < floors.index("results") < floors.index("cli")
+
+
+def test_the_rules_allow_no_circle_of_folders() -> None:
+    order = list(graphlib.TopologicalSorter(MAY_IMPORT).static_order())  # or a CycleError, which names the folders
+    assert order.index("files") < order.index("results") < order.index("cli")
 
 
 def rooms_that_may_be_imported(room: str) -> set[str]:
@@ -147,11 +153,11 @@ def test_imports_point_in_one_direction(imports_by_path: dict[Path, list[Import]
     """Also inside functions. Imports for types only may point anywhere, but see the test of cycles."""
     wrong = []
     for path, imports in imports_by_path.items():
-        allowed = rooms_that_may_be_imported(room_of(name_of(path)))
+        allowed = rooms_that_may_be_imported(room_of(module_name_of(path)))
         for statement in imports:
             is_checked = statement.module.startswith("StaICC") and statement.when != "types"
             if is_checked and room_of(statement.module) not in allowed:
-                wrong.append(place(path, statement))
+                wrong.append(describe_import(path, statement))
     assert not wrong, "\n".join(wrong)
 
 
@@ -164,83 +170,99 @@ LOADERS = {"StaICC.optional", "StaICC.registry", "StaICC.cli"}
 
 def test_modules_are_imported_by_name_only_in_the_loaders() -> None:
     """``import_module`` anywhere else could hide a cycle; other rooms are joined by :mod:`StaICC.registry`."""
-    wrong = []
+    imports_by_name = []
     for path in FILES:
         source = path.read_text("utf-8")
-        if name_of(path) in LOADERS or not re.search("import_module|__import__", source):
+        if module_name_of(path) in LOADERS or not re.search("import_module|__import__", source):
             continue
         for node in ast.walk(ast.parse(source)):
             if not isinstance(node, ast.Call):
                 continue
-            called = ast.unparse(node.func).rpartition(".")[2]
+            function = ast.unparse(node.func).rpartition(".")[2]
             arguments = ", ".join(map(ast.unparse, node.args))
-            if called in {"import_module", "__import__"} and not re.match(r"'(?!StaICC)\w", arguments):
-                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {called}({arguments})")
-    assert wrong == []
+            names_another_package = re.match(r"'(?!StaICC)\w", arguments)
+            if function in {"import_module", "__import__"} and not names_another_package:
+                imports_by_name.append(f"{path.relative_to(ROOT)}:{node.lineno}: {function}({arguments})")
+    assert imports_by_name == []
+
+
+def modules_imported_by(statement: Import) -> set[str]:
+    """Return the modules of the package that a statement imports: ``from a import b`` may mean ``a.b`` or a name."""
+    modules = {f"{statement.module}.{name}" for name in statement.names}
+    all_names_are_modules = bool(modules) and modules <= PATHS.keys()
+    if not all_names_are_modules:
+        modules.add(statement.module)
+    return modules & PATHS.keys()
 
 
 def test_there_are_no_import_cycles(imports_by_path: dict[Path, list[Import]]) -> None:
     """Also inside functions and for types only; a name of a package counts where it is defined."""
-    edges: dict[str, set[str]] = {name: set() for name in PATHS}
+    imported_modules: dict[str, set[str]] = {module: set() for module in PATHS}
     for path, imports in imports_by_path.items():
+        module = module_name_of(path)
         for statement in imports:
-            targets = {f"{statement.module}.{name}" for name in statement.names}
-            if not targets <= PATHS.keys() or not targets:
-                targets.add(statement.module)
-            edges[name_of(path)] |= (targets & PATHS.keys()) - {name_of(path)}
-    assert edges["StaICC.inference.runner"] >= {"StaICC.errors", "StaICC.inference.workers"}
-    assert [*graphlib.TopologicalSorter(edges).static_order()]  # or a CycleError, which names the modules
+            imported_modules[module] |= modules_imported_by(statement) - {module}
+    assert imported_modules["StaICC.inference.runner"] >= {"StaICC.errors", "StaICC.inference.workers"}
+
+    order = graphlib.TopologicalSorter(imported_modules).static_order()
+    assert list(order) != []  # or a CycleError, which names the modules
 
 
 def test_private_names_are_not_imported_from_other_modules(imports_by_path: dict[Path, list[Import]]) -> None:
-    private = [
-        place(path, statement)
-        for path, imports in imports_by_path.items()
-        for statement in imports
-        if statement.module.startswith("StaICC")
-        and any(name.startswith("_") and not name.startswith("__") for name in statement.names)
-    ]
-    assert private == []
+    imports_of_private_names = []
+    for path, imports in imports_by_path.items():
+        for statement in imports:
+            private_names = [name for name in statement.names if re.match("_(?!_)", name)]
+            if statement.module.startswith("StaICC") and private_names:
+                imports_of_private_names.append(describe_import(path, statement))
+    assert imports_of_private_names == []
 
 
 # -- packages of others
 
 
-def of_others(statement: Import) -> bool:
+def imports_another_package(statement: Import) -> bool:
+    """Whether a statement imports neither StaICC nor the standard library."""
     return statement.module.split(".")[0] not in {"StaICC", "__future__", *sys.stdlib_module_names}
 
 
-def test_only_the_standard_library_is_loaded(imports_by_path: dict[Path, list[Import]]) -> None:
+def may_import_torch(path: Path) -> bool:
+    """Whether a module may import torch and transformers: those of kernels and methods."""
+    return room_of(module_name_of(path)) in {"kernels", "methods"}
+
+
+def test_loading_a_module_imports_no_other_package_but_torch(imports_by_path: dict[Path, list[Import]]) -> None:
     """Optional packages are imported inside functions; only kernels and methods may load torch with a module."""
     wrong = []
     for path, imports in imports_by_path.items():
-        torch_too = room_of(name_of(path)) in {"kernels", "methods"}
+        allowed = {"torch", "transformers"} if may_import_torch(path) else set()
         for statement in imports:
-            fine = torch_too and statement.module.split(".")[0] in {"torch", "transformers"}
-            if statement.when == "load" and of_others(statement) and not fine:
-                wrong.append(place(path, statement))
+            package = statement.module.split(".")[0]
+            if statement.when == "load" and imports_another_package(statement) and package not in allowed:
+                wrong.append(describe_import(path, statement))
     assert not wrong, "\n".join(wrong)
 
 
-def test_packages_that_functions_ask_for_are_extras(imports_by_path: dict[Path, list[Import]]) -> None:
+def test_packages_that_functions_import_are_extras(imports_by_path: dict[Path, list[Import]]) -> None:
     wrong = []
     for path, imports in imports_by_path.items():
-        torch_too = room_of(name_of(path)) in {"kernels", "methods"}
-        allowed = EXTRAS if torch_too else EXTRAS - {"torch", "transformers"}
-        wrong += [
-            place(path, statement)
-            for statement in imports
-            if of_others(statement) and statement.module.split(".")[0] not in allowed
-        ]
+        allowed = EXTRAS if may_import_torch(path) else EXTRAS - {"torch", "transformers"}
+        for statement in imports:
+            package = statement.module.split(".")[0]
+            if imports_another_package(statement) and package not in allowed:
+                wrong.append(describe_import(path, statement))
     assert not wrong, "\n".join(wrong)
 
 
 def test_modules_of_posix_or_windows_are_imported_with_a_guard() -> None:
     """In the library and in its tests: inside a ``try``, or in a function that other systems do not call."""
-    unguarded = re.compile(rf"^(?:import|from) (?:{'|'.join(NOT_EVERYWHERE)})\b.*", re.MULTILINE)
-    files = [*FILES, *(ROOT / "tests").rglob("*.py")]
-    wrong = {path: found for path in files if (found := unguarded.findall(path.read_text("utf-8")))}
-    assert not wrong
+    import_without_indent = re.compile(rf"^(?:import|from) (?:{'|'.join(NOT_EVERYWHERE)})\b.*", re.MULTILINE)
+    unguarded_imports = {}
+    for path in (*FILES, *(ROOT / "tests").rglob("*.py")):
+        lines = import_without_indent.findall(path.read_text("utf-8"))
+        if lines:
+            unguarded_imports[path] = lines
+    assert unguarded_imports == {}
 
 
 # -- public names: there, and not private names of other modules (ruff checks order and docstrings)
@@ -251,29 +273,35 @@ LIKE_PACKAGES = {"StaICC.cli", "StaICC.kernels.huggingface", "StaICC.prefabricat
 """The command line, what all files of the torch kernel share, and two packages of 0.1.1."""
 
 
-def test_rooms_pass_no_names_on() -> None:
+@pytest.mark.parametrize("package", [name for name in ROOMS if name not in LIKE_PACKAGES])
+def test_the_init_file_of_a_folder_has_a_docstring_only(package: str) -> None:
     """A name has one path, that of the module which defines it; users import it from ``StaICC``."""
-    statements = {
-        name: len(ast.parse(PATHS[name].read_text("utf-8")).body) for name in ROOMS if name not in LIKE_PACKAGES
-    }
-    assert {name: count for name, count in statements.items() if count != 1} == {}
+    statements = ast.parse(PATHS[package].read_text("utf-8")).body
+    assert len(statements) == 1
 
 
-def test_every_module_can_be_imported_and_has_the_names_that_it_lists() -> None:
-    for name, path in PATHS.items():
-        if name == "StaICC.__main__":
-            continue
-        try:
-            module = importlib.import_module(name)
-        except ImportError as error:
-            if "torch" in str(error) or "transformers" in str(error):
-                continue  # an extra that is not installed
-            raise
-        imports = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
-        passed_on = [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
-        listed = getattr(module, "__all__", passed_on)
-        assert [public for public in listed if not hasattr(module, public)] == [], name
-        assert len(set(listed)) == len(listed), name
+def names_imported_as_themselves(path: Path) -> list[str]:
+    """Return the names that a file exports by ``import name as name``."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names += [alias.name for alias in node.names if alias.asname == alias.name]
+    return names
+
+
+@pytest.mark.parametrize("name", sorted(PATHS.keys() - {"StaICC.__main__"}))
+def test_a_module_can_be_imported_and_has_the_names_that_it_lists(name: str) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        if "torch" in str(error) or "transformers" in str(error):
+            pytest.skip("an extra is not installed")
+        raise
+
+    listed = getattr(module, "__all__", names_imported_as_themselves(PATHS[name]))
+
+    assert [public_name for public_name in listed if not hasattr(module, public_name)] == []
+    assert len(set(listed)) == len(listed), "a name is listed twice"
 
 
 def test_no_public_name_is_that_of_a_room() -> None:
@@ -298,49 +326,71 @@ def test_public_classes_and_functions_have_docstrings(name: str) -> None:
         assert value.__doc__
 
 
-def test_the_benchmarks_that_the_release_documents_are_public() -> None:
-    of_release = {"Normal", "Triplet_bias", "GLER", "Template_sens", "Demo_sens"}
-    of_release |= {"Contextual_bias", "Domain_bias", "Post_bias"}
-    assert of_release <= set(StaICC.__all__)
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        *("Normal", "Triplet_bias", "Contextual_bias", "Domain_bias", "Post_bias"),
+        *("GLER", "Template_sens", "Demo_sens"),
+    ],
+)
+def test_a_benchmark_that_release_0_1_1_documents_is_public(benchmark: str) -> None:
+    assert benchmark in StaICC.__all__
 
 
-def test_dir_lists_the_public_names_once_and_no_name_that_the_package_imports() -> None:
+def test_dir_lists_each_public_name_once() -> None:
     listed = dir(StaICC)
     assert len(listed) == len(set(listed))
     assert set(StaICC.__all__) <= set(listed)
-    assert {"Any", "TYPE_CHECKING", "annotations", "importlib"}.isdisjoint(listed)
+
+
+def test_dir_lists_no_name_that_the_package_imports_for_itself() -> None:
+    assert {"Any", "TYPE_CHECKING", "annotations", "importlib"}.isdisjoint(dir(StaICC))
 
 
 # -- what importing does
 
 
-def python(code: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    given = {"PYTHONPATH": str(ROOT), "HOME": str(folder), "STAICC_HOME": str(folder / "home"), "TZ": "UTC"}
-    given["SYSTEMROOT"] = os.environ.get("SYSTEMROOT", "")
+def run_code(code: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh process with options of Python, in a folder that is its home, too."""
+    variables = {"PYTHONPATH": str(ROOT), "HOME": str(folder), "STAICC_HOME": str(folder / "home"), "TZ": "UTC"}
+    variables["SYSTEMROOT"] = os.environ.get("SYSTEMROOT", "")  # Windows needs it
     command = [sys.executable, *options, "-c", code]
-    return subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=True)
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=True)
 
 
-ALL = "import StaICC\nfor name in StaICC.__all__: getattr(StaICC, name)\n"
+IMPORT_PACKAGE = "import StaICC"
+LOAD_EVERY_NAME = "import StaICC\nfor name in StaICC.__all__: getattr(StaICC, name)"
 
 
-@pytest.mark.parametrize("code", ["import StaICC\n", ALL], ids=["package", "every name"])
-def test_importing_has_no_side_effect(tmp_path: Path, code: str) -> None:
-    check = """
+@pytest.mark.parametrize("statements", [IMPORT_PACKAGE, LOAD_EVERY_NAME], ids=["package", "every name"])
+def test_importing_has_no_side_effect(tmp_path: Path, statements: str) -> None:
+    """It changes no global state, starts no thread, writes nothing and loads no other package."""
+    code = f"""
 import logging, os, random, signal, sys, threading, warnings
-state, handlers = random.getstate(), signal.getsignal(signal.SIGINT)
-filters, environment = list(warnings.filters), dict(os.environ)
-{code}
-assert not logging.getLogger().handlers and not logging.getLogger("StaICC").handlers
-assert all(not logger.handlers for name, logger in logging.Logger.manager.loggerDict.items()
-           if name.startswith("StaICC") and isinstance(logger, logging.Logger))
-assert random.getstate() == state and signal.getsignal(signal.SIGINT) == handlers
-assert warnings.filters == filters and dict(os.environ) == environment
-assert threading.active_count() == 1
-outside = {{name.partition(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names)
-print(sorted(name for name in outside if not name.startswith(("_", "sitecustomize", "usercustomize"))))
+
+def global_state():
+    return {{
+        "random numbers": random.getstate(),
+        "handler of interrupts": signal.getsignal(signal.SIGINT),
+        "filters of warnings": list(warnings.filters),
+        "environment": dict(os.environ),
+        "handlers of all records": list(logging.getLogger().handlers),
+        "threads": threading.active_count(),
+    }}
+
+before = global_state()
+{statements}
+assert global_state() == before
+
+for name, logger in logging.Logger.manager.loggerDict.items():
+    if name.startswith("StaICC") and isinstance(logger, logging.Logger):
+        assert logger.handlers == []
+
+packages = {{name.partition(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names)
+print(sorted(name for name in packages if not name.startswith(("_", "sitecustomize", "usercustomize"))))
 """
-    done = python(check.format(code=code), tmp_path, "-B", "-S", "-W", "error")
+    done = run_code(code, tmp_path, "-B", "-S", "-W", "error")
+
     assert (done.stdout, done.stderr) == ("['StaICC']\n", "")
     assert list(tmp_path.iterdir()) == []
 
@@ -348,14 +398,15 @@ print(sorted(name for name in outside if not name.startswith(("_", "sitecustomiz
 def modules_loaded_by(statement: str, folder: Path) -> list[str]:
     """Return the modules that a statement loads in a fresh process."""
     code = f"import sys; before = set(sys.modules); {statement}; print(*sorted(set(sys.modules) - before))"
-    return python(code, folder, "-B", "-S").stdout.split()
+    return run_code(code, folder, "-B", "-S").stdout.split()
 
 
-def test_importing_the_package_loads_few_modules(tmp_path: Path) -> None:
+def test_importing_the_package_loads_at_most_five_of_its_modules(tmp_path: Path) -> None:
     """The others are loaded with the first name that needs them, so that the import takes some milliseconds."""
     loaded = modules_loaded_by("import StaICC", tmp_path)
 
-    assert len([name for name in loaded if name.startswith("StaICC")]) <= 5
+    modules_of_package = [name for name in loaded if name.startswith("StaICC")]
+    assert len(modules_of_package) <= 5
     assert "json" not in loaded
 
 
@@ -377,7 +428,8 @@ def test_commands_on_saved_results_load_neither_readers_of_logs_nor_benchmarks(c
     assert "StaICC.benchmarks" not in loaded
 
 
-def test_the_line_of_the_first_use_is_seen_without_any_logging_set_up(tmp_path: Path) -> None:
+def test_the_first_use_of_data_prints_where_they_are_installed(tmp_path: Path) -> None:
+    """A log record of the library is shown in a program that sets up no logging."""
     code = """
 import os; os.environ["STAICC_OFFLINE"] = "1"
 from StaICC import DataMissingError, load_dataset
@@ -386,9 +438,10 @@ try:
 except DataMissingError as error:
     print(error)
 """
-    done = python(code, tmp_path)
-    assert done.stderr.count("\n") == 1
-    assert "installing the benchmark's data into" in done.stderr
+    done = run_code(code, tmp_path)
+
+    (line,) = done.stderr.splitlines()
+    assert "installing the benchmark's data into" in line
     assert "python -m StaICC data install StaICC-0.1.1-py3-none-any.whl" in done.stdout
 
 
@@ -409,7 +462,8 @@ try:
 except StaICC.errors.MissingDependencyError as error:
     print(error)
 """
-    done = python(code, tmp_path, "-B", "-S")
+    done = run_code(code, tmp_path, "-B", "-S")
+
     assert f"pip install -e '{ROOT}[hf]'" in done.stdout.splitlines()[-1]
 
 

@@ -29,8 +29,8 @@ ROWS = [(f"text {row}", f"kind {row % 20}") for row in range(400)]
 KINDS = [f"kind {number}" for number in range(20)]
 
 
-class Indexed:
-    """What has nothing but an index."""
+class OnlyIndex:
+    """A class of integers that has nothing but ``__index__``."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -39,59 +39,62 @@ class Indexed:
         return self.number
 
     def __repr__(self) -> str:
-        return f"Indexed({self.number})"
+        return f"OnlyIndex({self.number})"
 
 
 class Two(enum.IntEnum):
     TWO = 2
 
 
-def kinds_of_numbers() -> list[Callable[[int], Any]]:
-    """NumPy's integers, where it is installed, and any other class of integers."""
+def integer_types() -> list[Callable[[int], Any]]:
+    """Return functions that make an integer of another type: NumPy's types, where it is installed, and a class."""
     try:
         import numpy
     except ImportError:
-        return [Indexed]
-    return [Indexed, numpy.int64, numpy.int32, numpy.uint8, numpy.array]
+        return [OnlyIndex]
+    return [OnlyIndex, numpy.int64, numpy.int32, numpy.uint8, numpy.array]
 
 
-def experimentor(**settings: Any) -> Any:
+def experimentor_of_mini(**settings: Any) -> Any:
     return Normal(datasets=["mini"], **settings)[0]
 
 
-def mini() -> Any:
-    return Normal(k=2, datasets=["mini"], limit=2)
+def run_permutation_ensemble(orders: Any) -> Any:
+    """Return the means of the method with this number of orders of demonstrations."""
+    method = Method("permutation_ensemble", load_kernel("ppm"), orders=orders)
+    return method.run(Normal(k=2, datasets=["mini"], limit=2)).averaged
 
 
-def set_k_of_an_experimentor(number: Any) -> Any:
-    """Return what depends on k after setting it: k itself, prompts, and what is signed."""
-    own = experimentor()
-    own.set_k(number)
-    return [own.get_k(), own.prompt_set()[:2], dict(own.settings_for_signature())]
+def set_k_of_an_experimentor(k: Any) -> Any:
+    """Return what depends on k after setting it: k itself, prompts, and settings in the signature."""
+    experimentor = experimentor_of_mini()
+    experimentor.set_k(k)
+    return [experimentor.get_k(), experimentor.prompt_set()[:2], dict(experimentor.settings_for_signature())]
 
 
-def long_icl(number: Any) -> Any:
+def run_long_icl(number: Any) -> Any:
+    """Return the reproducible part of a result, with the number as its round and as its limit."""
     data = Dataset.from_rows(ROWS, name="kinds", label_space=KINDS, split=SplitSizes(0, 200, 200))
     benchmark = LongICL(datasets=[data], rounds=[number], limit=number)
     result = benchmark(lambda prompt, label_space: 0)
     return json.loads(json.dumps(result.reproducible()))
 
 
-def method(number: Any) -> Any:
-    kernel = load_kernel("ppm")
-    made = Method("ensemble", kernel, calibration_number=number, sets=number)
-    return made.calibration_number, dataclasses.asdict(made.options)
+def options_of_ensemble(number: Any) -> Any:
+    """Return the options of a method that was made with the number as two of them."""
+    method = Method("ensemble", load_kernel("ppm"), calibration_number=number, sets=number)
+    return method.calibration_number, dataclasses.asdict(method.options)
 
 
 OPTIONS: dict[str, Callable[[Any], Any]] = {
-    "k": lambda number: experimentor(k=number).prompt_set()[:2],
+    "k": lambda number: experimentor_of_mini(k=number).prompt_set()[:2],
     "set_k": set_k_of_an_experimentor,
-    "example": lambda number: experimentor().prompt_former.example(number),
+    "example": lambda number: experimentor_of_mini().prompt_former.example(number),
     "limit": lambda number: str(Normal(datasets=["mini"], limit=number).signature()),
     "re_initialize": lambda number: Normal(datasets=["mini"]).re_initialize(number),
     "interpolations": lambda number: str(GLER(datasets=["mini"], interpolations=number).signature()),
     "draws, templates": lambda number: str(Generalisation(datasets=["mini"], draws=number, templates=number)[0].task),
-    "orders": lambda number: Method("permutation_ensemble", load_kernel("ppm"), orders=number).run(mini()).averaged,
+    "orders": run_permutation_ensemble,
     "bins": lambda number: expected_calibration_error_1([0], [[1.0, 0.0]], number),
     "domain_query_length": lambda number: str(DomainBias(datasets=["mini"], domain_query_length=number).signature()),
     "split": lambda number: json.dumps(dataclasses.asdict(SplitSizes(number, number, number))),
@@ -101,8 +104,8 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
     "max_tokens": lambda number: ReplySettings(max_tokens=number).reply_settings(),
     "order": lambda number: repr(load_kernel("ppm", order=number)),
     "levels": lambda number: repr(Experiment("order", [number], shots=number, seed=number)),
-    "rounds, limit": long_icl,
-    "method": method,
+    "rounds, limit": run_long_icl,
+    "method": options_of_ensemble,
     "label index": lambda number: Normal(datasets=["mini"], limit=3)(preentered_prediction=[[number] * 6]),
     "label of a row": lambda number: (
         Dataset.from_rows([("a", 0), ("b", number)], name="x", label_space=list("abcd")).table.digest
@@ -110,52 +113,62 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_whole_numbers_of_every_type_give_the_same(option: str) -> None:
-    expected = OPTIONS[option](2)
-    for kind in (*kinds_of_numbers(), Two):
-        assert OPTIONS[option](kind(2)) == expected, kind
+"""Functions of a number, which pass it as an option and return what depends on it, by the name of the option."""
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_truth_values_and_other_numbers_are_refused(option: str) -> None:
-    for value in (True, 2.0, "3"):
-        with pytest.raises(StaICC.StaICCError):
-            OPTIONS[option](value)
+@pytest.mark.parametrize("use_number", OPTIONS.values(), ids=OPTIONS)
+def test_an_option_takes_integers_of_every_type(use_number: Callable[[Any], Any]) -> None:
+    expected = use_number(2)
+
+    for integer_type in (*integer_types(), Two):
+        assert use_number(integer_type(2)) == expected, integer_type
+
+
+@pytest.mark.parametrize("value", [True, 2.0, "3"], ids=repr)
+@pytest.mark.parametrize("use_number", OPTIONS.values(), ids=OPTIONS)
+def test_an_option_refuses_truth_values_floats_and_texts(use_number: Callable[[Any], Any], value: Any) -> None:
+    with pytest.raises(StaICC.StaICCError):
+        use_number(value)
 
 
 LOWEST = dict.fromkeys(OPTIONS, 1) | {"interpolations": 2, "draws, templates": 2}
 LOWEST |= dict.fromkeys(
     ("label index", "label of a row", "k", "set_k", "example", "re_initialize", "domain_query_length", "order"), 0
 )
+"""The lowest integer that each option accepts."""
 
 
 @pytest.mark.parametrize(("option", "lowest"), LOWEST.items())
-def test_the_lowest_number_is_accepted_and_no_lower_one(option: str, lowest: int) -> None:
-    OPTIONS[option](lowest)
+def test_an_option_accepts_its_lowest_integer_and_refuses_the_next_lower_one(option: str, lowest: int) -> None:
+    use_number = OPTIONS[option]
+
+    use_number(lowest)
     with pytest.raises(StaICC.StaICCError):
-        OPTIONS[option](lowest - 1)
+        use_number(lowest - 1)
 
 
-@pytest.mark.parametrize("kind", [*kinds_of_numbers(), Two, int])
-def test_a_whole_number_of_any_type_becomes_an_int(kind: Any) -> None:
-    for number in (whole_number(kind(2)), validate_integer("k", kind(2), 0)):
-        assert number == 2
-        assert type(number) is int
+@pytest.mark.parametrize("integer_type", [*integer_types(), Two, int])
+def test_an_integer_of_any_type_becomes_an_int(integer_type: Any) -> None:
+    number = whole_number(integer_type(2))
+    validated_number = validate_integer("k", integer_type(2), 0)
+
+    assert (number, validated_number) == (2, 2)
+    assert type(number) is int
+    assert type(validated_number) is int
 
 
-@pytest.mark.parametrize("value", [True, Indexed(True), 3.0, "3", None, [3]], ids=repr)
+@pytest.mark.parametrize("value", [True, OnlyIndex(True), 3.0, "3", None, [3]], ids=repr)
 def test_other_values_are_no_whole_number(value: Any) -> None:
     assert whole_number(value) is None
 
 
 def test_a_whole_number_above_the_highest_one_is_refused() -> None:
     with pytest.raises(ArgumentError, match="k must be an integer from 0 to 2, not"):
-        validate_integer("k", Indexed(3), 0, 2)
+        validate_integer("k", OnlyIndex(3), 0, 2)
 
 
 def test_an_option_of_a_kernel_takes_a_whole_number_of_any_type() -> None:
-    assert make_options("x", KernelOptions, {"token_budget": Indexed(5)}).token_budget == 5
+    assert make_options("x", KernelOptions, {"token_budget": OnlyIndex(5)}).token_budget == 5
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Mistakes that newcomers make, and the message that each gets: none is silent.
 
-A case says what the user does, and what the message must contain: what is wrong, and a way out (empty where the first
-part implies it).
+A case has what the user does, and what the message must contain: the problem, and advice (empty where the problem
+implies it).
 """
 
 from __future__ import annotations
@@ -31,52 +31,72 @@ from StaICC.optional import require
 from StaICC.report.page import write_report
 from StaICC.results.result import load
 
-GOOD = "text,label\n" + "".join(f"ticket {i},{'bug' if i % 2 else 'wish'}\n" for i in range(40))
+LINES_OF_TICKETS = "".join(f"ticket {row},wish\nticket {row + 1},bug\n" for row in range(0, 40, 2))
+TICKETS_CSV = f"text,label\n{LINES_OF_TICKETS}"
+"""A file without a mistake: 40 rows with two labels."""
 
 
-def written(name: str, content: str | bytes) -> str:
+def write_file(name: str, content: str | bytes) -> str:
+    """Write a file into the folder of the test, and return its name."""
     Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
     return name
 
 
-def read(name: str, content: str | bytes, texts: Any = ("text",), label: Any = "label") -> Dataset:
-    return Dataset.from_file(written(name, content), list(texts), label)
+def dataset_from_content(name: str, content: str | bytes, label: str = "label") -> Dataset:
+    """Write a file and read it as a data set, whose texts are in the column ``text``."""
+    write_file(name, content)
+    return Dataset.from_file(name, ["text"], label)
 
 
-def first(prompt: Any, label_space: list[str]) -> list[float]:
+def predict_first_label(prompt: Any, label_space: list[str]) -> list[float]:
     return [1.0] + [0.0] * (len(label_space) - 1)
 
 
-def run(*arguments: Any, **named: Any) -> Any:
-    return Normal(datasets=["mini"], limit=2)(*arguments, **named)
+def run_on_mini(*arguments: Any, **settings: Any) -> Any:
+    """Run a benchmark of four queries: two test rows, each with two draws of demonstrations."""
+    return Normal(datasets=["mini"], limit=2)(*arguments, **settings)
 
 
-ROWS = [{"text": f"t{i}", "label": "ab"[i % 2]} for i in range(20)]
+ERRORS_OF_MISTAKES = (StaICCError, LookupError, AttributeError, TypeError)
 
-# content of a file (CSV, or JSON Lines of a list), what the message says, what it says to do
-CSV: dict[str, tuple[Any, str, str]] = {
+
+def assert_error_with_advice(error: BaseException, problem: str, advice: str) -> None:
+    """Check that the message of an error is short, and says what is wrong and what to do."""
+    message = str(error)
+    assert problem in message
+    assert advice in message
+    assert "Traceback" not in message
+    assert len(message) < 600
+
+
+# content of a CSV file, what the message says, what it says to do
+CSV: dict[str, tuple[str | bytes, str, str]] = {
     "empty": ("", "a.csv is empty", ""),
     "spreadsheet": (b"PK\x03\x04 and more", "an Excel file", "Save it as CSV"),
-    "too few fields": (GOOD + "only text\n", "line 42 has 1 fields, but the header has 2", "Complete"),
+    "too few fields": (TICKETS_CSV + "only text\n", "line 42 has 1 fields, but the header has 2", "Complete"),
     "comma without quotes": ("text,label\nYes, it crashes,bug\n", "line 2 has 3 fields", "in double quotes"),
     "quote within a field": ('text,label\n"a" b,bug\n', "a.csv, line 2", 'twice ("")'),
     "Latin-1": ("text,label\ncaf\xe9,a\n".encode("latin-1"), "a.csv is not text in utf-8", "encoding='cp1252'"),
-    "empty text": (GOOD + " ,bug\n", "line 42 has no text (1 of 41 rows)", "Remove"),
-    "empty label": (GOOD + "x,\ny, \n", "line 42 has no label (2 of 42", "fill in"),
-    "JSON key missing": ([*ROWS, {"txt": "x", "label": "a"}], "a.jsonl: line 21 has no 'text'", "it has: txt, label"),
+    "empty text": (TICKETS_CSV + " ,bug\n", "line 42 has no text (1 of 41 rows)", "Remove"),
+    "empty label": (TICKETS_CSV + "x,\ny, \n", "line 42 has no label (2 of 42", "fill in"),
+}
+
+# line 21 of a file of JSON Lines whose first 20 lines are good, what the message says, what it says to do
+LINE_21_OF_JSON_LINES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "key missing": ({"txt": "x", "label": "a"}, "a.jsonl: line 21 has no 'text'", "it has: txt, label"),
     "text is null": (
-        [*ROWS, {"text": None, "label": "a"}],
+        {"text": None, "label": "a"},
         "a.jsonl, line 21: column 'text' must be a string, not None",
         "Correct or remove",
     ),
     "half a character": (
-        [*ROWS, {"text": "x", "label": "\ud800"}],
+        {"text": "x", "label": "\ud800"},
         "a.jsonl, line 21, column 'label': a label holds a lone surrogate",
         "",
     ),
 }
 
-# arguments of from_file for a good file
+# arguments of Dataset.from_file which replace good ones, what the message says, what it says to do
 ARGUMENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "text column misspelt": ({"texts": ["txt"]}, "no column of a.csv 'txt'", "did you mean 'text'"),
     "unknown encoding": ({"encoding": "utf-88"}, "encoding: got 'utf-88'", "Use a name such as"),
@@ -89,7 +109,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "label missing in labels": ({"labels": ["bugs", "wish"]}, "no label 'bug'; did you mean 'bugs'", "Add it"),
 }
 
-# what an inference function returns or is
+# an inference function, what the message says, what it says to do
 FUNCTIONS: dict[str, tuple[Any, str, str]] = {
     "name of a model instead of f": ("hf:gpt2", "must be callable, not str", "pass load_kernel('hf:gpt2')"),
     "f returns an unknown label": (lambda prompt, label_space: "foods", "foods", "food"),
@@ -105,34 +125,47 @@ FUNCTIONS: dict[str, tuple[Any, str, str]] = {
     "f with a third parameter": (lambda prompt, label_space, model: 0, "argument: 'model'", "functools.partial"),
 }
 
-# settings of a benchmark or a run on the data set mini
-SETTINGS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "store is a number": ({"store": 5}, "must be the path of a file or a PredictionStore, not 5", ""),
-    "setting misspelt": ({"progres": False}, "no setting 'progres'", "progress"),
-    "f for one prompt": ({"batched_inference": True}, "returned 3 answers for 4", "leave out batched_inference=True"),
-}
-
-# what else the user does, what the message says, what it says to do
+# a call of the user, what the message says, what it says to do
 PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "store is a number": (
+        lambda: run_on_mini(load_kernel("ppm"), store=5),
+        "must be the path of a file or a PredictionStore, not 5",
+        "",
+    ),
+    "setting misspelt": (
+        lambda: run_on_mini(predict_first_label, progres=False),
+        "no setting 'progres'",
+        "progress",
+    ),
+    "f for one prompt": (
+        lambda: run_on_mini(predict_first_label, batched_inference=True),
+        "returned 3 answers for 4",  # the scores of three labels, for four prompts
+        "leave out batched_inference=True",
+    ),
     "path misspelt": (
-        lambda: (written("tickets.csv", GOOD), Dataset.from_file("ticket.csv", ["text"], "label")),
+        lambda: (write_file("tickets.csv", TICKETS_CSV), Dataset.from_file("ticket.csv", ["text"], "label")),
         "there is no file ticket.csv",
         "Did you mean 'tickets.csv'?",
     ),
-    "other format": (lambda: read("a.xlsx", b"PK"), "the format .xlsx is not known", "Save it as CSV"),
+    "other format": (lambda: dataset_from_content("a.xlsx", b"PK"), "the format .xlsx is not known", "Save it as CSV"),
     "number as label column": (
-        lambda: read("a.csv", "text,score\n" + "".join(f"t{i},{i / 7}\n" for i in range(20)), label="score"),
+        lambda: dataset_from_content(
+            "a.csv", "text,score\n" + "".join(f"t{i},{i / 7}\n" for i in range(20)), label="score"
+        ),
         "each of the 20 rows has a label of its own",
         "Choose the column of the classes",
     ),
-    "corrupt Parquet": (lambda: read("a.parquet", b"PAR1 nothing"), "cannot be read as Parquet", ""),
-    "score as a key": (lambda: run(first)["accuracy"], "'accuracy'", 'Use result["Averaged results"]'),
+    "score as a key": (
+        lambda: run_on_mini(predict_first_label)["accuracy"],
+        "'accuracy'",
+        'Use result["Averaged results"]',
+    ),
     "model misspelt": (lambda: load_kernel("smollm"), "no kind of model 'smollm'", "did you mean 'smollm2'"),
     "a hub model without hf:": (lambda: load_kernel("gpt2"), "no kind of model 'gpt2'", "Write hf:gpt2 for a model"),
     "data as k": (lambda: Normal("mini"), "k must be an integer of at least 0, not 'mini'", "Normal(datasets=[...])"),
     "wrong argument": (lambda: Normal(dataset=["mini"]), "no argument of Normal 'dataset'", "did you mean 'datasets'"),
     "prompts are asked for": (
-        lambda: run(first).queries(prompts=True),
+        lambda: run_on_mini(predict_first_label).queries(prompts=True),
         "prompts: got True, expected a function",
         "written_prompts",
     ),
@@ -146,7 +179,11 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "'evaluate'",
         "Call the benchmark itself",
     ),
-    "score as an attribute": (lambda: run(first).accuracy, "'accuracy'", 'Use result["Averaged results"]["accuracy"]'),
+    "score as an attribute": (
+        lambda: run_on_mini(predict_first_label).accuracy,
+        "'accuracy'",
+        'Use result["Averaged results"]["accuracy"]',
+    ),
     "template of a data set": (
         lambda: attrgetter("change_template")(Normal(datasets=["mini"])[0].prompt_former),
         "no attribute 'change_template'",
@@ -164,28 +201,36 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "no model": (lambda: Normal(datasets=["mini"])(), "got neither", "as in benchmark(my_inference)"),
     "predictions without a list around them": (
-        lambda: run(preentered_prediction=[1, 1, 1, 1]),
+        lambda: run_on_mini(preentered_prediction=[1, 1, 1, 1]),
         "expected 1, one for each data set",
         "Put yours into a list",
     ),
     "seed": (lambda: Normal(seed=1), "no argument of Normal 'seed'", "nothing to seed"),  # type: ignore[call-arg]
     "names with commas": (lambda: Normal(datasets="SST2,TREC"), "no data set", "one by one: 'SST2', 'TREC'"),
     "all data sets": (lambda: Normal(datasets="all"), "no data set 'all'. There are", "leave datasets out"),
-    "runs are a list": (lambda: rank([run(first)] * 2), "expected a mapping of names", ""),  # type: ignore[arg-type]
-    "a file for a run": (lambda: compare(run(first), "r.json"), "second: got 'r.json'", "StaICC.load(path) reads"),  # type: ignore
+    "runs are a list": (lambda: rank([run_on_mini(predict_first_label)] * 2), "expected a mapping of names", ""),  # type: ignore[arg-type]
+    "a file for a run": (
+        lambda: compare(run_on_mini(predict_first_label), "r.json"),
+        "second: got 'r.json'",
+        "StaICC.load(path) reads",
+    ),  # type: ignore
     "a file among runs": (
-        lambda: rank({"a": run(first), "b": "r.json"}),  # type: ignore[dict-item]
+        lambda: rank({"a": run_on_mini(predict_first_label), "b": "r.json"}),  # type: ignore[dict-item]
         "'b': got 'r.json'",
         "StaICC.load(path) reads",
     ),
     "a report of a file": (lambda: write_report("r.json", "r.html"), "got 'r.json'", "StaICC.load(path) reads"),  # type: ignore
     "a report of a list": (
-        lambda: write_report([run(first)], "r.html"),  # type: ignore[arg-type]
+        lambda: write_report([run_on_mini(predict_first_label)], "r.html"),  # type: ignore[arg-type]
         "got a list of results",
         "Give each result a name",
     ),
     "a number for a file": (lambda: load(5), "path: got 5", "expected the path of a file"),  # type: ignore
-    "a number for an output file": (lambda: run(first).save(3), "path: got 3", "expected the path of a file"),  # type: ignore
+    "a number for an output file": (
+        lambda: run_on_mini(predict_first_label).save(3),
+        "path: got 3",
+        "expected the path of a file",
+    ),  # type: ignore
     "a number for a file of data": (lambda: Dataset.from_file(3), "path: got 3", "expected the path of a file"),  # type: ignore
     "a file is verified": (lambda: verify("r.json"), "result: got 'r.json'", "use verify_file"),  # type: ignore[arg-type]
     "model and benchmark exchanged": (
@@ -194,7 +239,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "",
     ),
     "score without a precision": (
-        lambda: run(first, score="likelihood"),
+        lambda: run_on_mini(predict_first_label, score="likelihood"),
         "score='likelihood' belongs to precision",
         "as in precision=0.02",
     ),
@@ -214,7 +259,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "Method('vanilla', kernel)",
     ),
     "one result is ranked": (
-        lambda: rank(run(first)),  # type: ignore[arg-type]
+        lambda: rank(run_on_mini(predict_first_label)),  # type: ignore[arg-type]
         "results: got one result of Normal",
         'as in {"first": result',
     ),
@@ -224,7 +269,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "Pass it to the benchmark itself",
     ),
     "store is the data": (
-        lambda: run(load_kernel("ppm"), store=written("a.csv", GOOD)),
+        lambda: run_on_mini(load_kernel("ppm"), store=write_file("a.csv", TICKETS_CSV)),
         "a.csv is not a prediction store",
         "give another path",
     ),
@@ -306,64 +351,83 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-def refused(act: Callable[[], Any], what_is_wrong: str, advice: str) -> None:
-    """Check that a mistake is an error of one short message, which says what is wrong and what to do."""
-    with pytest.raises((StaICCError, LookupError, AttributeError, TypeError)) as caught:
-        act()
+@pytest.mark.parametrize(("call", "problem", "advice"), PYTHON.values(), ids=PYTHON)
+def test_a_wrong_call_is_an_error_with_advice(call: Callable[[], Any], problem: str, advice: str) -> None:
+    with pytest.raises(ERRORS_OF_MISTAKES) as caught:
+        call()
 
-    message = str(caught.value)
-    assert what_is_wrong in message
-    assert advice in message
-    assert "Traceback" not in message
-    assert len(message) < 600
+    assert_error_with_advice(caught.value, problem, advice)
 
 
-@pytest.mark.parametrize("mistake", PYTHON)
-def test_in_python(mistake: str) -> None:
-    if "Parquet" in mistake:
-        pytest.importorskip("pyarrow")
-    refused(*PYTHON[mistake])
+@pytest.mark.parametrize(("content", "problem", "advice"), CSV.values(), ids=CSV)
+def test_a_wrong_csv_file_is_an_error_with_advice(content: str | bytes, problem: str, advice: str) -> None:
+    write_file("a.csv", content)
+
+    with pytest.raises(ERRORS_OF_MISTAKES) as caught:
+        Dataset.from_file("a.csv", ["text"], "label")
+
+    assert_error_with_advice(caught.value, problem, advice)
 
 
-@pytest.mark.parametrize(("content", "said", "advice"), CSV.values(), ids=CSV)
-def test_in_a_file(content: Any, said: str, advice: str) -> None:
-    lines = "".join(json.dumps(row) + "\n" for row in content) if isinstance(content, list) else content
-    refused(lambda: read("a.csv" if lines is content else "a.jsonl", lines), said, advice)
+@pytest.mark.parametrize(("record", "problem", "advice"), LINE_21_OF_JSON_LINES.values(), ids=LINE_21_OF_JSON_LINES)
+def test_a_wrong_line_of_json_lines_is_an_error_with_advice(record: dict[str, Any], problem: str, advice: str) -> None:
+    twenty_good_lines = '{"text": "t0", "label": "a"}\n{"text": "t1", "label": "b"}\n' * 10
+    write_file("a.jsonl", twenty_good_lines + json.dumps(record) + "\n")
+
+    with pytest.raises(ERRORS_OF_MISTAKES) as caught:
+        Dataset.from_file("a.jsonl", ["text"], "label")
+
+    assert_error_with_advice(caught.value, problem, advice)
 
 
-@pytest.mark.parametrize(("given", "said", "advice"), ARGUMENTS.values(), ids=ARGUMENTS)
-def test_in_arguments_of_a_file(given: dict[str, Any], said: str, advice: str) -> None:
+@pytest.mark.parametrize(("changes", "problem", "advice"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_a_wrong_argument_of_from_file_is_an_error_with_advice(
+    changes: dict[str, Any], problem: str, advice: str
+) -> None:
     for name in ("a.csv", "a.parquet", "a.jsonl"):
-        written(name, GOOD)
-    arguments = {"path": "a.csv", "texts": ["text"], "label": "label"} | given
-    refused(lambda: Dataset.from_file(**arguments), said, advice)
+        write_file(name, TICKETS_CSV)
+    good_arguments = {"path": "a.csv", "texts": ["text"], "label": "label"}
+
+    with pytest.raises(ERRORS_OF_MISTAKES) as caught:
+        Dataset.from_file(**(good_arguments | changes))
+
+    assert_error_with_advice(caught.value, problem, advice)
 
 
-@pytest.mark.parametrize(("function", "said", "advice"), FUNCTIONS.values(), ids=FUNCTIONS)
-def test_in_an_inference_function(function: Any, said: str, advice: str) -> None:
-    refused(lambda: run(function), said, advice)
+def test_a_corrupt_parquet_file_is_refused() -> None:
+    pytest.importorskip("pyarrow")
+    write_file("a.parquet", b"PAR1 nothing")
+
+    with pytest.raises(StaICCError) as caught:
+        Dataset.from_file("a.parquet", ["text"], "label")
+
+    assert_error_with_advice(caught.value, problem="cannot be read as Parquet", advice="")
 
 
-@pytest.mark.parametrize(("given", "said", "advice"), SETTINGS.values(), ids=SETTINGS)
-def test_in_settings(given: dict[str, Any], said: str, advice: str) -> None:
-    refused(lambda: run(load_kernel("ppm") if "store" in given else first, **given), said, advice)
+@pytest.mark.parametrize(("function", "problem", "advice"), FUNCTIONS.values(), ids=FUNCTIONS)
+def test_a_wrong_inference_function_is_an_error_with_advice(function: Any, problem: str, advice: str) -> None:
+    benchmark = Normal(datasets=["mini"], limit=2)
+
+    with pytest.raises(ERRORS_OF_MISTAKES) as caught:
+        benchmark(function)
+
+    assert_error_with_advice(caught.value, problem, advice)
 
 
-def write_files_of_mistakes() -> None:
+def write_files_named_on_command_lines() -> None:
     """Write the files that the command lines above name, good ones and others, into the folder of the test."""
-    written("tickets.csv", GOOD)
-    written("titled.csv", GOOD.replace(",", ",a title,").replace("a title", "title", 1))
-    written("one.csv", GOOD.replace("wish", "bug"))
-    written("several.csv", GOOD.replace("wish", "wish;bug"))
-    json_lines = []
-    for number in range(40):
-        json_lines.append(json.dumps({"text": f"ticket {number}", "label": "bug" if number % 2 else "wish"}))
-    written("cut.jsonl", "\n".join([*json_lines[:2], "ticket", *json_lines[3:]]))
-    written("lacking.jsonl", "\n".join([json_lines[0], '{"text": "ticket 1"}', *json_lines[2:]]))
-    written("carded.csv", GOOD)
-    written("carded.card.json", '{"labels": ["bug", "praise"]}')
-    written("empty.json", "{}")
-    written("run.sqlite", b"SQLite format 3\0\xff")
+    write_file("tickets.csv", TICKETS_CSV)
+    write_file("titled.csv", "text,title,label\n" + LINES_OF_TICKETS.replace(",", ",a title,"))
+    write_file("one.csv", TICKETS_CSV.replace("wish", "bug"))
+    write_file("several.csv", TICKETS_CSV.replace("wish", "wish;bug"))
+    two_lines = '{"text": "a wish", "label": "wish"}\n{"text": "a bug", "label": "bug"}\n'
+    line_without_label = '{"text": "a bug"}\n'
+    write_file("cut.jsonl", two_lines + "ticket\n" + two_lines * 19)
+    write_file("lacking.jsonl", '{"text": "a wish", "label": "wish"}\n' + line_without_label + two_lines * 19)
+    write_file("carded.csv", TICKETS_CSV)
+    write_file("carded.card.json", '{"labels": ["bug", "praise"]}')
+    write_file("empty.json", "{}")
+    write_file("run.sqlite", b"SQLite format 3\0\xff")
 
 
 ABBREVIATIONS = {
@@ -373,8 +437,8 @@ ABBREVIATIONS = {
 """What capitals in the command lines above stand for."""
 
 
-def status_of_command(line: str) -> int:
-    """Return the status with which a command ends."""
+def exit_status_of(line: str) -> int:
+    """Run a command line, whose abbreviations are spelled out first, and return its exit status."""
     for abbreviation, words in ABBREVIATIONS.items():
         line = line.replace(abbreviation, words)
     try:
@@ -383,77 +447,106 @@ def status_of_command(line: str) -> int:
         return int(stop.code or 0)
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_a_mistake_on_the_command_line_is_said_with_advice(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    write_files_of_mistakes()
+@pytest.mark.parametrize(
+    ("line", "problem", "advice"), [(line, *message) for line, message in LINES.items()], ids=LINES
+)
+def test_a_wrong_command_line_is_an_error_with_advice(
+    line: str, problem: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files_named_on_command_lines()
 
-    status = status_of_command(line)
+    status = exit_status_of(line)
 
-    *_, last_line = capsys.readouterr().err.splitlines()
-    what_is_wrong, advice = LINES[line]
-    assert status in (2, 3)
-    assert what_is_wrong in last_line
-    assert advice in last_line
+    last_line_of_stderr = capsys.readouterr().err.splitlines()[-1]
+    assert status in (2, 3), "2: an argument is invalid, 3: data are missing"
+    assert problem in last_line_of_stderr
+    assert advice in last_line_of_stderr
 
 
-# what runs, but is suspicious: a warning, once, in the log and in the result
-WARNED: dict[str, tuple[Callable[[], Dataset], str]] = {
+def rows_with_labels_0_and_1(different_texts: int) -> list[tuple[str, int]]:
+    """Return 300 rows, whose texts begin again after some rows; equal texts have equal labels."""
+    rows = []
+    for row in range(300):
+        number_of_text = row % different_texts
+        rows.append((f"t{number_of_text}", number_of_text % 2))
+    return rows
+
+
+# k, a function that makes a data set, and what the warning says
+WARNED: dict[str, tuple[int, Callable[[], Dataset], str]] = {
     "few rows": (
-        lambda: Dataset.from_rows([(f"t{i}", i % 2) for i in range(300)], name="x", label_space=["a", "b"]),
+        2,
+        lambda: Dataset.from_rows(rows_with_labels_0_and_1(different_texts=300), name="x", label_space=["a", "b"]),
         "2 of 300 rows are tested: an accuracy of 50 % is known to +/- 50 points. Use a larger limit",
     ),
     "labels without rows": (
-        lambda: Dataset.from_rows([(f"t{i}", i % 2) for i in range(300)], name="x", label_space=list("abcd")),
+        2,
+        lambda: Dataset.from_rows(rows_with_labels_0_and_1(different_texts=300), name="x", label_space=list("abcd")),
         "2 labels have no test row, such as 'c', 'd'.",
     ),
-    "k above the pool": (lambda: read("a.csv", GOOD), "k = 64 is larger than the demonstration set (16 rows)"),
-    "duplicates": (lambda: read("a.csv", GOOD + GOOD.partition("\n")[2]), "are also in the demonstration set"),
+    "k above the pool": (
+        64,
+        lambda: dataset_from_content("a.csv", TICKETS_CSV),
+        "k = 64 is larger than the demonstration set (16 rows)",
+    ),
+    "duplicates": (
+        2,
+        lambda: dataset_from_content("a.csv", TICKETS_CSV + LINES_OF_TICKETS),
+        "are also in the demonstration set",
+    ),
     "contradicting labels": (
-        lambda: read("a.csv", GOOD + GOOD.partition("\n")[2].replace("bug", "wish", 5)),
+        2,
+        lambda: dataset_from_content("a.csv", TICKETS_CSV + LINES_OF_TICKETS.replace("bug", "wish", 5)),
         " 5 texts have two or more labels",
     ),
     "repeated test rows": (
-        lambda: Dataset.from_rows([(f"t{i % 7}", i % 7 % 2) for i in range(300)], name="x", label_space=["a", "b"]),
-        "113 of 120 test rows have the texts of other test rows (first: row ",
+        2,
+        lambda: Dataset.from_rows(rows_with_labels_0_and_1(different_texts=7), name="x", label_space=["a", "b"]),
+        "113 of 120 test rows have the texts of other test rows (first: row ",  # 120 rows have 7 different texts
     ),
-    "spelling of labels": (lambda: read("a.csv", GOOD + "x,Bug\ny,Bug\n"), "the labels 'Bug', 'bug' differ only in"),
+    "spelling of labels": (
+        2,
+        lambda: dataset_from_content("a.csv", TICKETS_CSV + "x,Bug\ny,Bug\n"),
+        "the labels 'Bug', 'bug' differ only in",
+    ),
 }
 
 
-@pytest.mark.parametrize("mistake", WARNED)
-def test_suspicious_data_are_a_warning_once_in_the_log_and_in_the_result(
-    mistake: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("k", "make_dataset", "warning"), WARNED.values(), ids=WARNED)
+def test_suspicious_data_are_one_warning_in_the_log_and_in_the_result(
+    k: int, make_dataset: Callable[[], Dataset], warning: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_dataset, text = WARNED[mistake]
-    k = 64 if mistake == "k above the pool" else 2
+    suite = Suite(k=k, datasets=[make_dataset()], limit=2)
 
     with caplog.at_level(logging.WARNING):
-        result = Suite(k=k, datasets=[make_dataset()], limit=2)(first)
+        result = suite(predict_first_label)
 
-    assert len([warning for warning in result.warnings if text in warning]) == 1
-    assert caplog.text.count(text) == 1
-    assert str(result).count(text) == 1
+    assert "\n".join(result.warnings).count(warning) == 1
+    assert caplog.text.count(warning) == 1
+    assert str(result).count(warning) == 1
     assert "warnings" in result["Normal"].to_dict()
 
 
-def test_one_label_for_the_first_fifty_queries_is_a_warning() -> None:
-    """25 test rows have 50 queries."""
-    warnings_of_run = Normal(datasets=["mini"], limit=25)(first).warnings
+def test_a_model_that_predicts_one_label_for_the_first_50_queries_is_a_warning() -> None:
+    """Each test row has two queries."""
+    result = Normal(datasets=["mini"], limit=25)(predict_first_label)
 
-    text = "the first 50 queries all got the label 'food'"
-    assert any(text in warning for warning in warnings_of_run), warnings_of_run
-
-
-def test_one_label_for_fewer_queries_is_no_warning() -> None:
-    warnings_of_run = Normal(datasets=["mini"], limit=24)(first).warnings
-
-    assert [warning for warning in warnings_of_run if "queries all got" in warning] == []
+    assert "the first 50 queries all got the label 'food'" in "\n".join(result.warnings)
 
 
-def test_different_labels_are_no_warning() -> None:
+def test_a_model_that_predicts_one_label_for_48_queries_is_no_warning() -> None:
+    """Each test row has two queries."""
+    result = Normal(datasets=["mini"], limit=24)(predict_first_label)
+
+    assert "queries all got" not in "\n".join(result.warnings)
+
+
+def test_a_model_that_predicts_all_labels_is_no_warning() -> None:
     labels = itertools.cycle([0, 1, 2])
 
-    assert Normal(datasets=["mini"], limit=25)(lambda prompt, label_space: next(labels)).warnings == ()
+    result = Normal(datasets=["mini"], limit=25)(lambda prompt, label_space: next(labels))
+
+    assert result.warnings == ()
 
 
 def test_the_package_of_a_missing_module_is_named() -> None:
@@ -461,19 +554,17 @@ def test_the_package_of_a_missing_module_is_named() -> None:
         require("no_such_package.platforms", "vllm", "the vLLM kernel")
 
 
-def needs_torch(prompt: str, label_space: list[str]) -> Any:
+def predict_with_torch(prompt: str, label_space: list[str]) -> Any:
     """A model that imports torch when it is called."""
     return require("torch", "hf", "the kernel")
 
 
-def test_a_missing_package_ends_a_run_that_collects_failures_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It is not about one query."""
+def test_a_missing_package_ends_a_run_that_collects_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no failure of one query. The message has the command that installs the package."""
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
 
     with pytest.raises(MissingDependencyError, match=r"^the kernel needs the package 'torch'") as caught:
-        Normal(datasets=["mini"], limit=1)(needs_torch, on_error="collect")
+        Normal(datasets=["mini"], limit=1)(predict_with_torch, on_error="collect")
 
     message = str(caught.value)
     assert "query" not in message

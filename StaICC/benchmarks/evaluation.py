@@ -536,7 +536,7 @@ class _DatasetAccuracy:
         return cls(
             sample,
             is_correct=_correct(outcome.scored_predictions, sample.truth),
-            last_labels=[query.last_label for query in outcome.condition.queries],
+            last_labels=outcome.last_labels,
         )
 
     @property

@@ -316,6 +316,8 @@ class Outcome:
         Args:
             values: One value for each scored query, in order.
         """
+        if len(self.queries) == len(self.given):
+            return list(values)  # every query is scored
         by_query: list[_T | None] = []
         values_of_scored = iter(values)
         for answer in self.given:
@@ -340,9 +342,14 @@ class Outcome:
         return self.normalised.kind
 
     @cached_property
+    def last_labels(self) -> list[int | None]:
+        """The label of the last demonstration of each query of the condition; ``None`` if it is not known."""
+        return [query.last_label for query in self.condition.queries]
+
+    @cached_property
     def answered(self) -> list[int]:
-        """The predicted label index of each scored query."""
-        return [argmax(row) for row in self.rows]
+        """The predicted label index of each scored query: of the largest number, and of several the first."""
+        return [row.index(max(row)) for row in self.rows]
 
     @property
     def scored_predictions(self) -> list[int | None]:
