@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import itertools
 import math
 import os
 import signal
@@ -428,20 +429,22 @@ def test_an_answer_that_never_ends_is_cut_off_at_the_timeout(make_kernel, server
 def interrupt_at_third_request(server):
     """Let the server interrupt this process at its third request; further answers come after the interrupt."""
     was_interrupted = threading.Event()
+    request_numbers = itertools.count(1)  # the length of server.requests may grow by two between two looks
 
     def on_signal(number, frame):
         was_interrupted.set()
         raise KeyboardInterrupt
 
-    def answer(handler, right):
-        if len(server.requests) == 3:
+    def answer_after_interrupt(handler, right_answer):
+        request_number = next(request_numbers)
+        if request_number == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        if len(server.requests) >= 3:
+        if request_number >= 3:
             was_interrupted.wait(60)
             time.sleep(0.05)
-        endpoint_server.send(handler, right)
+        endpoint_server.send(handler, right_answer)
 
-    server.usual_answer = answer
+    server.usual_answer = answer_after_interrupt
     handler_before = signal.signal(signal.SIGINT, on_signal)
     yield
     signal.signal(signal.SIGINT, handler_before)
