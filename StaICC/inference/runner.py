@@ -10,7 +10,7 @@ There are four ways to evaluate:
 - A served model gets queries from threads, each in a call of its own, so that none waits for another one.
 - An executor evaluates chunks in its workers (:mod:`StaICC.inference.workers`).
 
-A prediction waits at most half a second for its commit, or until 64 are waiting. A kill loses these and what is in
+A prediction waits at most half a second for its commit, or until 1,024 are waiting. A kill loses these and what is in
 flight; Ctrl-C loses what does not end within a moment.
 
 A query without a prediction is a :class:`Failure`. It is never scored as a wrong prediction.
@@ -73,8 +73,12 @@ from StaICC.prompting.prompt_writer import Query
 
 _COMMIT_SECONDS = CHUNK_SECONDS
 """How long a prediction waits for its commit, at most, and the query that is evaluated then."""
-_COMMIT_ANSWERS = 64
-"""Predictions after which there is a commit in any case, and queries of a chunk of a function of one prompt."""
+_COMMIT_ANSWERS = 1024
+"""Predictions after which there is a commit in any case. A commit of few predictions takes more time for each of them:
+the keys of a store are digests, so nearly each prediction changes another page of the file, and two predictions of one
+commit that change the same page write it once."""
+_CHUNK = 64
+"""Queries of a chunk of a function of one prompt."""
 _BATCH = 256
 """Prompts of a chunk of a kernel with a batched form, which makes its own batches within: what a kill may lose."""
 
@@ -853,7 +857,7 @@ def _evaluate_in_this_thread(
     """
     evaluate_chunk = chunk_evaluator(function, options.on_error)
     is_batched = _is_batched(function)
-    pace = Pace(min(options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS))
+    pace = Pace(min(options.chunk_size or _CHUNK, _CHUNK))
     while not collector.ended:
         chunk = pending.take(pace.size)
         if chunk is None:

@@ -574,18 +574,40 @@ def two_datasets() -> list[Dataset]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "score", "highest"),
-    [(Normal, ECE, 1.0), (ContextualBias, "entropy", (math.log(2) + math.log(3)) / 2)],
+    ("kind", "score", "ranges"),
+    [
+        (Normal, ECE, [(0.0, 1.0), (0.0, 1.0)]),
+        (ContextualBias, "entropy", [(0.0, math.log(2)), (0.0, math.log(3))]),
+    ],
     ids=["calibration error", "entropy"],
 )
 def test_intervals_of_means_are_those_of_the_data_sets(
-    kind: Any, score: str, highest: float, two_datasets: list[Dataset]
+    kind: Any, score: str, ranges: list[tuple[float, float]], two_datasets: list[Dataset]
 ) -> None:
     result = kind(datasets=two_datasets)(any_scores)
 
     values = [scores[score] for scores in result.divided.values()]
     intervals = [details.intervals[score] for details in result.details.values()]
-    assert result.means.intervals[score] == mean_interval(values, intervals, highest)
+    assert result.means.intervals[score] == mean_interval(values, intervals, ranges)
+
+
+def test_the_mean_slope_of_opposite_predictions_has_the_opposite_interval(make_own: Callable[..., Dataset]) -> None:
+    """With two labels, the other label is right where the first one is wrong, so that each slope has the other sign."""
+    datasets = [make_own(1, name=name) for name in ("first", "second", "third")]
+
+    def random_label(prompt: str, label_space: list[str]) -> int:
+        return random.Random(str(prompt)).randrange(2)
+
+    def other_label(prompt: str, label_space: list[str]) -> int:
+        return 1 - random_label(prompt, label_space)
+
+    result = GLER(datasets=datasets)(random_label)
+    opposite_result = GLER(datasets=datasets)(other_label)
+
+    interval = result.means.intervals["accuracy"]
+    opposite_interval = opposite_result.means.intervals["accuracy"]
+    assert opposite_result.averaged["accuracy"] == pytest.approx(-result.averaged["accuracy"])
+    assert (opposite_interval.low, opposite_interval.high) == pytest.approx((-interval.high, -interval.low))
 
 
 def test_a_mean_has_an_interval_where_each_data_set_has_too_few_rows_for_one(two_datasets: list[Dataset]) -> None:

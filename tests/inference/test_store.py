@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,36 @@ def test_prompts_that_differ_in_a_lone_surrogate_have_different_keys() -> None:
     assert query_key("\ud800", []) != query_key("\ud801", [])
 
 
+def test_a_label_space_is_encoded_once_for_many_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Sequence[str]] = []
+    framed_list = StaICC.inference.store._framed_list
+
+    def counting_framed_list(texts: Sequence[str]) -> bytes:
+        encoded.append(texts)
+        return framed_list(texts)
+
+    monkeypatch.setattr(StaICC.inference.store, "_framed_list", counting_framed_list)
+    for number in range(1000):
+        query_key(f"prompt {number}", ["encoded", "once"])
+    assert encoded == [("encoded", "once")]
+
+
 # -- what goes in comes out -----------------------------------------------------------------------------------------
+
+
+def test_pages_stay_in_the_log_until_it_is_large_so_that_a_page_that_changes_often_is_seldom_moved(path: Path) -> None:
+    with PredictionStore(path) as store:
+        size_of_empty_store = path.stat().st_size
+        for first in range(0, 4000, 100):
+            numbers = range(first, first + 100)
+            store.put_many("model", [(key(number), scores_of_query(number)) for number in numbers])
+        log = path.with_name(f"{path.name}-wal")
+        assert log.stat().st_size > 5_000_000  # SQLite moves the pages of such a log by default
+        assert path.stat().st_size <= size_of_empty_store
+        store.checkpoint()
+        assert path.stat().st_size > 200_000
+        assert store.info().answers == 4000
+
 
 FINITE_OR_MINUS_INFINITY = st.floats(allow_nan=False, max_value=sys.float_info.max)
 PREDICTIONS = st.one_of(
