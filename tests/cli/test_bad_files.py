@@ -100,9 +100,11 @@ def test_a_bad_file_is_refused_in_one_line_and_stays(folder: Path, staicc: Cli, 
     for content, data in TEXTS.items():
         if is_made_from_an_empty_file(command, content):
             continue
-        for name in ("bad", "bad.csv"):
-            (folder / name).write_bytes(data)
+        (folder / "bad").write_bytes(data)
+        (folder / "bad.csv").write_bytes(data)
+
         status, out, err = staicc(*words)
+
         assert (status, out) == (2, ""), f"{content}: {err}"
         assert err.startswith("staicc: "), f"{content}: {err}"
         assert err.count("\n") == 1, f"{content}: {err}"

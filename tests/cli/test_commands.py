@@ -212,13 +212,16 @@ def row_with(rows: list[dict[str, str]], names: dict[str, str]) -> dict[str, str
 )
 def test_a_table_of_published_figures_has_each_with_its_warnings(words: str) -> None:
     """The first table has the first benchmark of the document. Below it, each line begins with a mark, as "[1]"."""
-    shown = printed("published", *words.split())
-    table, *lines_below = shown.blocks
+    output = printed("published", *words.split())
+    table, *lines_below = output.blocks
     rows = [dict(zip(table.head, row, strict=True)) for row in table.rows]
-    mark_of = {text: mark for mark, _, text in (line.text.partition(" ") for line in lines_below)}
+    mark_of = {}
+    for line in lines_below:
+        mark, _, text = line.text.partition(" ")
+        mark_of[text] = mark
 
-    first_benchmark = shown.document[0]["benchmark"]
-    figures = [figure for figure in shown.document if figure["benchmark"] == first_benchmark]
+    first_benchmark = output.document[0]["benchmark"]
+    figures = [figure for figure in output.document if figure["benchmark"] == first_benchmark]
     if not words:  # without a choice, the table has the accuracy only
         figures = [figure for figure in figures if figure["metric"] == "accuracy"]
     name_columns = [name for name in ("model", "method", "dataset", "metric") if name in table.head]
@@ -229,9 +232,9 @@ def test_a_table_of_published_figures_has_each_with_its_warnings(words: str) -> 
         if figure["value"] is not None:
             assert mark_of[figure["source"]] == "source:", figure
 
-    for row in rows:  # each figure was taken out of its row
-        left = {name: cell for name, cell in row.items() if name not in name_columns and cell}
-        assert left == {}, "cells of no figure"
+    for row in rows:
+        cells_of_no_figure = {name: cell for name, cell in row.items() if name not in name_columns and cell}
+        assert cells_of_no_figure == {}, "each figure was taken out of its row"
 
 
 PLANS = pytest.mark.parametrize("aim", [("--half-width", "0.05"), ("--difference", "0.1")], ids=" ".join)
@@ -258,12 +261,11 @@ def test_a_plan_is_shown_with_a_row_for_each_design(aim: tuple[str, str]) -> Non
     table, _, _ = plan.blocks
     for row, design in zip(table.rows, plan.document["designs"], strict=True):
         queries = design["queries"]
-        expected_row = [str(design[size]) for size in ("datasets", "rows", "draws", "templates")]
-        expected_row += [f"{queries:,}", f"{(10 + 2) * queries:,}", f"{design['half_width']:.3f}"]
-        if "--difference" in aim:
-            expected_row.append(f"{design['power']:.2f}")
-        expected_row.append(f"{COST_OF_QUERY * queries:.2f}")
-        assert row == expected_row
+        tokens = (10 + 2) * queries
+        sizes = [str(design[size]) for size in ("datasets", "rows", "draws", "templates")]
+        power = [f"{design['power']:.2f}"] if "--difference" in aim else []
+        cost = f"{COST_OF_QUERY * queries:.2f}"
+        assert row == [*sizes, f"{queries:,}", f"{tokens:,}", f"{design['half_width']:.3f}", *power, cost]
 
 
 def test_a_plan_ends_with_the_command_of_its_best_design() -> None:

@@ -376,20 +376,28 @@ def test_settings_whose_names_are_equal_have_results_of_their_own(staicc: Run) -
 
 
 def test_names_of_results_have_each_value_of_a_setting() -> None:
-    model_names = ["a long name of a model " * 5, "a long name of a model " * 6]
-    settings = [{"model_name": name, "datasets": ["mini"], "k": k} for name in model_names for k in range(1000)]
+    """Long names of models are cut, so that two of them have equal beginnings."""
+    settings = []
+    for model_name in ("a long name of a model " * 5, "a long name of a model " * 6):
+        settings += [{"model_name": model_name, "datasets": ["mini"], "k": k} for k in range(1000)]
+
     names = _distinct_names(settings)
-    assert len({name.casefold() for name in names}) == len(names) == 2000
-    assert max(map(len, names)) < 130
+
+    names_in_lower_case = {name.casefold() for name in names}
+    assert len(names_in_lower_case) == 2 * 1000
+    assert max(len(name) for name in names) < 130
     for setting, name in zip(settings, names, strict=True):
         assert f"_k-{setting['k']}" in name
 
 
 def test_thousands_of_settings_with_equal_names_get_numbers() -> None:
     """Names are cut, so that long values that begin alike have equal names."""
-    names = _distinct_names([{"model_name": "a" * 200, "k": "A" * length} for length in range(100, 4100)])
+    settings = [{"model_name": "a" * 200, "k": "A" * length} for length in range(100, 4100)]
+
+    names = _distinct_names(settings)
+
     assert names[1] == f"{names[0]}_2"
-    assert len(set(names)) == 4000
+    assert len(set(names)) == len(settings)
 
 
 @pytest.mark.parametrize(
