@@ -421,7 +421,7 @@ def store_command(*words: object) -> int:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def store_path(tmp_path: Path) -> Path:
     """A store with 50 predictions of model A and one of model B."""
     with PredictionStore(tmp_path / "run.sqlite") as store:
         store.put_many("model A", [(key, [0.25, 0.75]) for key in KEYS])
@@ -429,22 +429,22 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.sqlite"
 
 
-def test_store_info_counts_the_predictions_of_each_model(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert store_command("info", path) == 0
+def test_store_info_counts_the_predictions_of_each_model(store_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert store_command("info", store_path) == 0
     out = capsys.readouterr().out
     assert "51 answers" in out
     assert "        50  model A\n         1  model B\n" in out
 
 
-def test_store_info_has_the_same_counts_as_json(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert store_command("info", path, "--json") == 0
+def test_store_info_has_the_same_counts_as_json(store_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert store_command("info", store_path, "--json") == 0
     info = json.loads(capsys.readouterr().out)
     assert info["answers"] == 51
     assert info["models"] == {"model A": 50, "model B": 1}
 
 
-def test_store_export_prints_a_line_for_each_prediction(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert store_command("export", path) == 0
+def test_store_export_prints_a_line_for_each_prediction(store_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert store_command("export", store_path) == 0
     printed = capsys.readouterr()
     lines = [json.loads(line) for line in printed.out.splitlines()]
     assert len(lines) == 51
@@ -453,40 +453,42 @@ def test_store_export_prints_a_line_for_each_prediction(path: Path, capsys: pyte
 
 
 def test_store_export_writes_to_a_file_what_it_would_print(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store_command("export", path)
+    store_command("export", store_path)
     printed = capsys.readouterr().out
-    assert store_command("export", path, "--output", tmp_path / "out.jsonl", "--json") == 0
+    assert store_command("export", store_path, "--output", tmp_path / "out.jsonl", "--json") == 0
     assert (tmp_path / "out.jsonl").read_text() == printed
 
 
-def test_store_export_replaces_no_file(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_store_export_replaces_no_file(store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out.jsonl").write_text("of the user", "utf-8")
-    assert store_command("export", path, "--output", tmp_path / "out.jsonl") == 2
+    assert store_command("export", store_path, "--output", tmp_path / "out.jsonl") == 2
     assert str(tmp_path / "out.jsonl") in capsys.readouterr().err
     assert (tmp_path / "out.jsonl").read_text("utf-8") == "of the user"
 
 
-def test_store_merge_adds_each_prediction_once(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_store_merge_adds_each_prediction_once(
+    store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The same store is given twice: the second time, all of its predictions are there."""
-    assert store_command("merge", tmp_path / "all.sqlite", path, path, "--json") == 0
+    assert store_command("merge", tmp_path / "all.sqlite", store_path, store_path, "--json") == 0
     report = json.loads(capsys.readouterr().out)
-    assert report == {str(path): {"added": 0, "present": 51, "different": 0}}
+    assert report == {str(store_path): {"added": 0, "present": 51, "different": 0}}
 
 
 def test_store_merge_says_how_many_predictions_differ(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     merged = tmp_path / "all.sqlite"
-    store_command("merge", merged, path)
+    store_command("merge", merged, store_path)
     capsys.readouterr()
     key = query_key("further prompt", [])
-    for file, prediction in ((merged, 0), (path, 1)):
+    for file, prediction in ((merged, 0), (store_path, 1)):
         with PredictionStore(file) as store:
             store.put_many("model A", [(key, prediction)])
-    assert store_command("merge", merged, path) == 0
-    expected = f"{path}: 0 answers added, 51 were there, 1 differ from those there (not copied)\n"
+    assert store_command("merge", merged, store_path) == 0
+    expected = f"{store_path}: 0 answers added, 51 were there, 1 differ from those there (not copied)\n"
     assert capsys.readouterr().out == expected
 
 
