@@ -27,7 +27,7 @@ from StaICC.inference.prices import Prices, prices_of
 from StaICC.inference.prompt_key import PromptKey, characters
 from StaICC.inference.recheck import may_cost_money
 from StaICC.inference.replies import Chunk, Failure, chunk_evaluator
-from StaICC.inference.runner import RunOptions, chunks_of, distinct_keys
+from StaICC.inference.runner import RunOptions, chunks_of, distinct_keys, keys_of
 from StaICC.inference.store import PredictionStore, refuse_stray_log
 from StaICC.prompting.prompt_writer import Query
 from StaICC.registry import import_reference
@@ -318,7 +318,7 @@ class Tasks:
             options: The options of the run, with its store.
             parts_left: The number of parts that are not added yet, this one included.
         """
-        keys = distinct_keys(queries, options.group_prefixes)  # pairs of a prompt and its label space
+        keys = distinct_keys(keys_of(queries), options.group_prefixes)  # pairs of a prompt and its label space
         stored: dict[PromptKey, Answer] = {}
         if options.store is not None:
             stored = options.store.get_many(keys)

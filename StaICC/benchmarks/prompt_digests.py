@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from StaICC.benchmarks.records import MARK_BYTES, Written
 from StaICC.inference.prompt_key import LONE_SURROGATES, prompt_digest
-from StaICC.prompting.prompt_writer import Query, as_argument
+from StaICC.prompting.prompt_writer import Query
 from StaICC.results.details import DatasetDetails
 
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -40,7 +40,7 @@ def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) 
     marks = bytearray()
     separator = b""
     for query in queries:
-        item = _encode_json(as_argument(query.prompt))
+        item = _encode_json(query.prompt)  # a text, or the texts of the noisy channel, which become a list
         digest_of_list.update(separator + item.encode("utf-8", LONE_SURROGATES))
         separator = b","
 

@@ -207,6 +207,8 @@ def _equal_scores(outcome: Outcome) -> bool:
     if _only_names_label(first_row):
         return False
     for row in outcome.rows:
+        if row == first_row:
+            continue
         for score, first_score in zip(row, first_row, strict=True):
             if not _equal(score, first_score):
                 return False

@@ -194,6 +194,8 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
         >>> check_answer({"yes": 3, "no": 1}, ["no", "yes"])
         [1.0, 3.0]
     """
+    if type(value) is list or type(value) is tuple:  # the common case: the numbers are in the order of the labels
+        return _numbers_of_row(value, label_space)
     if isinstance(value, str):
         text = _as_text(value)
         return text if free_text else _index_of_text(text, label_space)
@@ -367,10 +369,12 @@ def _numbers_of_row(row: Sequence[object], label_space: Sequence[str]) -> list[f
         numbers: list[float] = list(row)  # type: ignore[arg-type]
     else:
         numbers = [_number(value, label) for value, label in zip(row, label_space, strict=True)]
+    if all(map(math.isfinite, numbers)):
+        return numbers
     for label, number in zip(label_space, numbers, strict=True):
         if math.isnan(number) or number == math.inf:
             raise OutputError(f"the value for label {label!r} is {number}, expected a finite number")
-    if numbers and max(numbers) == -math.inf:
+    if max(numbers) == -math.inf:
         raise OutputError("the value for each label is minus infinity, expected a finite number for one label or more")
     return numbers
 

@@ -216,11 +216,14 @@ def checked_prediction(value: Any, label_space: Sequence[str]) -> Answer | Failu
     """
     if issubclass(type(value), BaseException):  # not isinstance, which asks the value for its class
         return _raised("the inference function gave an error:", value)
-    caller = f"reading the inference function's answer, a {type(value).__name__},"
-    answer = _call_user_code(caller, check_answer, value, label_space, free_text=True)
-    if isinstance(answer, Failure) and isinstance(answer.cause, errors.OutputError):
-        return Failure(f"the inference function's answer cannot be scored: {answer.cause}", answer.cause)
-    return answer
+    try:
+        return check_answer(value, label_space, free_text=True)
+    except KeyboardInterrupt:
+        raise
+    except errors.OutputError as error:
+        return Failure(f"the inference function's answer cannot be scored: {error}", error)
+    except BaseException as error:  # the check calls methods of an object of the user's
+        return _raised(f"reading the inference function's answer, a {type(value).__name__}, raised", error)
 
 
 def unparsed_reason(rule: str, reply: str) -> str:
@@ -365,7 +368,7 @@ def chunk_evaluator(
             value = _call_user_code("the inference function", function, prompt=argument, label_space=list(labels))
             answer = value if type(value) is Failure else checked_prediction(value, labels)
             answers.append(answer)
-            if ends_run([answer], on_error):
+            if isinstance(answer, Failure) and ends_run([answer], on_error):
                 break
         return answers
 

@@ -10,7 +10,7 @@ There are four ways to evaluate:
 - A served model gets queries from threads, each in a call of its own, so that none waits for another one.
 - An executor evaluates chunks in its workers (:mod:`StaICC.inference.workers`).
 
-A prediction waits at most half a second for its commit, or until 64 are waiting. A kill loses these and what is in
+A prediction waits at most half a second for its commit, or until 1,024 are waiting. A kill loses these and what is in
 flight; Ctrl-C loses what does not end within a moment.
 
 A query without a prediction is a :class:`Failure`. It is never scored as a wrong prediction.
@@ -73,8 +73,12 @@ from StaICC.prompting.prompt_writer import Query
 
 _COMMIT_SECONDS = CHUNK_SECONDS
 """How long a prediction waits for its commit, at most, and the query that is evaluated then."""
-_COMMIT_ANSWERS = 64
-"""Predictions after which there is a commit in any case, and queries of a chunk of a function of one prompt."""
+_COMMIT_ANSWERS = 1024
+"""Predictions after which there is a commit in any case. A commit of few predictions takes more time for each of them:
+the keys of a store are digests, so nearly each prediction changes another page of the file, and two predictions of one
+commit that change the same page write it once."""
+_CHUNK = 64
+"""Queries of a chunk of a function of one prompt."""
 _BATCH = 256
 """Prompts of a chunk of a kernel with a batched form, which makes its own batches within: what a kill may lose."""
 
@@ -166,18 +170,23 @@ class Part:
     """As for :class:`~StaICC.progress.Progress`."""
 
 
-def distinct_keys(queries: Iterable[Query], group_prefixes: bool) -> list[PromptKey]:
-    """Return the distinct pairs of prompt and label space among queries.
+def keys_of(queries: Iterable[Query]) -> list[PromptKey]:
+    """Return the pair of prompt and label space of each query."""
+    return [(query.prompt, query.label_space) for query in queries]
+
+
+def distinct_keys(keys: Iterable[PromptKey], group_prefixes: bool) -> list[PromptKey]:
+    """Return the distinct pairs of prompt and label space.
 
     Args:
-        queries: The queries.
+        keys: The pairs of all queries.
         group_prefixes: Sort the pairs, so that prompts with a common prefix follow each other; otherwise they are in
             the order of the queries.
     """
-    keys = list(dict.fromkeys((query.prompt, query.label_space) for query in queries))
+    distinct = list(dict.fromkeys(keys))
     if group_prefixes:
-        keys.sort(key=_prefix_order)
-    return keys
+        distinct.sort(key=_prefix_order)
+    return distinct
 
 
 def _prefix_order(key: PromptKey) -> tuple[Any, ...]:
@@ -227,13 +236,14 @@ class _Evaluation:
     def __init__(self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> None:
         """Look up which predictions of the queries are stored; nothing is predicted yet."""
         self._function = function
-        self._queries = queries
+        self._keys_of_queries = keys_of(queries)
+        """The pair of prompt and label space of each query."""
         self._part = part
         """The name and the number of the queries in the run, for messages and progress."""
         self._options = options
-        self._numbers = _first_numbers(queries)
+        self._numbers = _first_numbers(self._keys_of_queries)
         """The number of the first query with each key, for messages."""
-        self._keys = distinct_keys(queries, options.group_prefixes)
+        self._keys = distinct_keys(self._numbers, options.group_prefixes)
         """The distinct pairs of prompt and label space, in the order of their evaluation."""
         self._stored_meanwhile: dict[PromptKey, Answer] = {}
         """Predictions that another run on the store makes while this one runs."""
@@ -263,7 +273,7 @@ class _Evaluation:
     def predictions(self) -> list[Answer | Failure]:
         """Return one prediction for each query, in order."""
         answers = self._collector.answers
-        return [answers[query.prompt, query.label_space] for query in self._queries]
+        return [answers[key] for key in self._keys_of_queries]
 
     def _read_store(self) -> dict[PromptKey, Answer]:
         """Return the stored predictions of the queries, by their keys; the run reuses them, and counts them here."""
@@ -393,11 +403,15 @@ def _most_characters(options: RunOptions) -> float:
     return math.inf if options.chunk_size else MOST_CHARACTERS
 
 
-def _first_numbers(queries: Sequence[Query]) -> dict[PromptKey, int]:
-    """Return the number of the first query of each distinct pair of prompt and label space."""
+def _first_numbers(keys: Sequence[PromptKey]) -> dict[PromptKey, int]:
+    """Return the number of the first query of each distinct pair of prompt and label space.
+
+    Args:
+        keys: The pair of each query.
+    """
     numbers: dict[PromptKey, int] = {}
-    for number, query in enumerate(queries):
-        numbers.setdefault((query.prompt, query.label_space), number)
+    for number, key in enumerate(keys):
+        numbers.setdefault(key, number)
     return numbers
 
 
@@ -557,18 +571,18 @@ class AnswerCollector:
         """New predictions that are not stored yet."""
         self._last_commit = time.monotonic()
         self.after_commit: Callable[[], None] | None = None
-        self._keep(stored)
+        self._keep(stored.items())
         self.report()
 
-    def _keep(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
+    def _keep(self, answers: Iterable[tuple[PromptKey, Answer | Failure]]) -> None:
         """Keep the predictions of some queries, in place of earlier ones of the same queries.
 
         A generated reply is kept as the label that is found in it, or as a failure without one, unless the run keeps
         texts (``free_text``).
         """
-        for key, answer in answers.items():
+        for key, answer in answers:
             prediction = answer
-            if not self._options.free_text:
+            if isinstance(answer, (str, Failure)) and not self._options.free_text:
                 prediction = self._read_label(key, answer)
             if isinstance(prediction, Failure):
                 self._note_failure(key, prediction)
@@ -577,11 +591,7 @@ class AnswerCollector:
             self._check_watched()
 
     def _read_label(self, key: PromptKey, answer: Answer | Failure) -> Answer | Failure:
-        """Return the prediction in an answer of the inference function.
-
-        A text is read as a reply: its label is the prediction, and a text without a label is a failure. Scores, labels
-        and failures are returned as they are.
-        """
+        """Return the prediction in a text or a failure: the label of a reply, or a failure if it has none."""
         if isinstance(answer, Text):
             self._options.counter.replies = True  # the result says that replies were read
         text_of_prompt, label_space = key
@@ -627,6 +637,9 @@ class AnswerCollector:
         So a mistake that concerns all queries, such as one predicted label, is seen long before the run ends.
         """
         first_queries = self._watched
+        last = first_queries[-1]  # usually the last one that is predicted
+        if (last.prompt, last.label_space) not in self.answers:
+            return
         predictions = []
         for query in first_queries:
             prediction = self.answers.get((query.prompt, query.label_space))
@@ -651,9 +664,9 @@ class AnswerCollector:
         """
         if any(usage):  # adding nothing takes time, too: 12 microseconds for each query of a plain function
             self._options.counter.add(*usage)
-        received = dict(zip(keys, predictions, strict=False))
+        received = list(zip(keys, predictions, strict=False))
         if self._options.store is not None:
-            for key, prediction in received.items():
+            for key, prediction in received:
                 if not isinstance(prediction, Failure):
                     self._uncommitted.append((key, prediction))
         self._keep(received)
@@ -662,7 +675,7 @@ class AnswerCollector:
 
     def take_stored(self, stored: Mapping[PromptKey, Answer]) -> None:
         """Take predictions that another run stored meanwhile."""
-        self._keep(stored)
+        self._keep(stored.items())
         self._stored_count += len(stored)
         self.report()
 
@@ -680,7 +693,7 @@ class AnswerCollector:
         """
         if self._options.store is not None and self._uncommitted:
             stored_by_others = self._options.store.put_many(self._uncommitted)
-            self._keep(stored_by_others)
+            self._keep(stored_by_others.items())
             # Emptied after the storing, not before: if Ctrl-C ends this call, the commit at the end of the run stores
             # them.
             self._uncommitted = []
@@ -844,7 +857,7 @@ def _evaluate_in_this_thread(
     """
     evaluate_chunk = chunk_evaluator(function, options.on_error)
     is_batched = _is_batched(function)
-    pace = Pace(min(options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS))
+    pace = Pace(min(options.chunk_size or _CHUNK, _CHUNK))
     while not collector.ended:
         chunk = pending.take(pace.size)
         if chunk is None:

@@ -33,7 +33,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
@@ -62,6 +62,11 @@ _TABLES = [
 _NO_EDITIONS = "[]"
 """The editions of a model that is not served, as the table has them."""
 _KEYS_PER_SELECT = 400
+_PAGES_IN_LOG = 8000
+"""Pages of 4 KiB in the write-ahead log after which they are moved into the file. SQLite's default, 1000, moves pages
+more often that change again soon: nearly each new prediction changes another page, since keys are digests."""
+_FRAMED_LABEL_SPACES = 1024
+"""The label spaces whose encoding is kept: a run has few, and encodes the one of each query several times."""
 _ROWS_PER_MERGE = 10_000
 _HEARD_AFTER = 0.2
 """Seconds of one attempt to write to a locked store: Ctrl-C is heard between two attempts."""
@@ -111,7 +116,7 @@ def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
             message = b"staicc-query-1 one" + _framed(prompt)
         else:
             message = b"staicc-query-1 all" + _framed_list(prompt)
-        message += _framed_list(label_space)
+        message += _framed_label_space(tuple(label_space))
     except (AttributeError, TypeError) as error:
         expected = "a prompt (a text, or a list of texts) and a list of labels"
         raise ArgumentError(f"a query: got {prompt!r:.80} and {label_space!r:.80}, expected {expected}") from error
@@ -154,6 +159,12 @@ def _framed(text: str) -> bytes:
 def _framed_list(texts: Sequence[str]) -> bytes:
     """Encode texts with their number in front."""
     return len(texts).to_bytes(8, "big") + b"".join([_framed(text) for text in texts])
+
+
+@lru_cache(_FRAMED_LABEL_SPACES)
+def _framed_label_space(label_space: tuple[str, ...]) -> bytes:
+    """Encode a label space, as :func:`_framed_list` does."""
+    return _framed_list(label_space)
 
 
 # How a row of the table holds label scores: 8 bytes for each score, then one of two groups of facts about the prompt,
@@ -465,6 +476,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         else:
             self._use_log(connection)
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_IN_LOG}")
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
         """Make a store of an empty file.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from StaICC.metrics import intervals
-from StaICC.metrics.classification import check_truth, numeric_rows, predicted_labels
+from StaICC.metrics.classification import check_truth, predicted_labels, valid_rows
 from StaICC.metrics.intervals import MetricTerm
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
 
@@ -29,7 +29,7 @@ def balanced_accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence
         >>> balanced_accuracy([0, 0, 0, 1], [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.7, 0.3]])
         0.5
     """
-    rows = numeric_rows(prediction)
+    rows = valid_rows(prediction)
     truth = check_truth(ground_truth, rows)
     return _mean_recall(truth, predicted_labels(rows))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from operator import add, mul
 from typing import Any
@@ -81,11 +82,12 @@ def _bins_by_number(sample: Sample, predictions: Sequence[Any]) -> dict[int, Bin
         sample: The queries.
         predictions: The probabilities of each query.
     """
+    edges = classification.inner_edges()
     bins: dict[int, BinRows] = {}
     for row, label, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
         confidence = max(distribution)
         hit = float(distribution.index(confidence) == label)
-        number = classification.confidence_bin(confidence)
+        number = bisect_right(edges, confidence)  # as confidence_bin() does it
         if number not in bins:
             bins[number] = BinRows(
                 hits=[0.0] * sample.n_rows, queries=[0.0] * sample.n_rows, errors=[0.0] * sample.n_rows

@@ -103,6 +103,18 @@ _SUM_ROUNDING = 2.0**-50
 _ADVICE = "say what they are: outputs='probabilities' divides each row by its sum, outputs='logits' takes the softmax"
 
 
+class ValidRows(tuple[tuple[float, ...], ...]):
+    """Rows of predictions that :func:`valid_rows` checked. Nobody can change them, so they are checked only once."""
+
+    __slots__ = ()
+
+
+class ValidProbabilities(ValidRows):
+    """Rows that are probability distributions, as :func:`valid_probabilities` checks them."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Normalised:
     """A matrix of predictions, read as probabilities or logits, or ambiguous.
@@ -113,7 +125,7 @@ class Normalised:
         reason: Why the kind is ambiguous, naming rows; None otherwise.
     """
 
-    probabilities: tuple[tuple[float, ...], ...] | None
+    probabilities: ValidProbabilities | None
     kind: Literal["probabilities", "logits", "ambiguous"]
     reason: str | None = None
 
@@ -374,6 +386,19 @@ def numeric_rows(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
     return _read_matrix(matrix).rows
 
 
+def valid_rows(matrix: Sequence[Sequence[float]]) -> ValidRows:
+    """Return a matrix of predictions as tuples of floats, after the checks of :func:`numeric_rows`.
+
+    Valid rows are returned unchanged, without a second check.
+
+    Raises:
+        OutputError: As for :func:`numeric_rows`.
+    """
+    if isinstance(matrix, ValidRows):
+        return matrix
+    return ValidRows(map(tuple, numeric_rows(matrix)))
+
+
 def softmax(row: Sequence[float]) -> list[float]:
     """Turn logits into probabilities, without overflow.
 
@@ -437,11 +462,11 @@ def normalise(matrix: Sequence[Sequence[float]], kind: Kind = "auto") -> Normali
         read = _rounded_to_zero(read)
 
     if kind == "logits":
-        return Normalised(tuple([tuple(numerics.softmax(row)) for row in read.rows]), "logits")
+        return Normalised(ValidProbabilities([tuple(numerics.softmax(row)) for row in read.rows]), "logits")
     probabilities = []
     for row_index, (row, total) in enumerate(zip(read.rows, read.totals, strict=True)):
         probabilities.append(_divide_by_sum(row_index, row, total))
-    return Normalised(tuple(probabilities), "probabilities")
+    return Normalised(ValidProbabilities(probabilities), "probabilities")
 
 
 class ConfidenceBin(NamedTuple):
@@ -478,6 +503,10 @@ def check_labels(ground_truth: Sequence[int], queries: int, labels: int) -> list
         raise ArgumentError(
             f"there are {len(ground_truth)} true labels for {queries} rows of predictions; expected one label per row"
         )
+    is_common_case = set(map(type, ground_truth)) == {int}
+    if is_common_case and min(ground_truth) >= 0 and max(ground_truth) < labels:
+        return list(ground_truth)
+
     checked = []
     for query_index, label in enumerate(ground_truth):
         label_index = whole_number(label)
@@ -521,7 +550,20 @@ def check_probabilities(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     return _without_rounding_below_zero(checked)
 
 
-def check_truth(ground_truth: Sequence[int], rows: list[list[float]]) -> list[int]:
+def valid_probabilities(rows: Sequence[Sequence[float]]) -> ValidProbabilities:
+    """Return rows as tuples of floats, after the checks of :func:`check_probabilities`.
+
+    Valid probabilities, such as those of :func:`normalise`, are returned unchanged, without a second check.
+
+    Raises:
+        OutputError: As for :func:`check_probabilities`.
+    """
+    if isinstance(rows, ValidProbabilities):
+        return rows
+    return ValidProbabilities(map(tuple, check_probabilities(rows)))
+
+
+def check_truth(ground_truth: Sequence[int], rows: Sequence[Sequence[float]]) -> list[int]:
     """Return the true labels after checking them against the rows.
 
     Raises:
@@ -532,11 +574,6 @@ def check_truth(ground_truth: Sequence[int], rows: list[list[float]]) -> list[in
         raise UndefinedMetricError("there are no predictions to score; a metric of nothing is undefined")
     label_count = len(rows[0]) if rows else 0
     return check_labels(ground_truth, queries=len(rows), labels=label_count)
-
-
-def _first_maxima(rows: list[list[float]]) -> list[int]:
-    """Return the index of the first maximum of each row."""
-    return [row.index(max(row)) for row in rows]
 
 
 def predicted_labels(prediction: Sequence[Sequence[float]]) -> list[int]:
@@ -555,7 +592,7 @@ def predicted_labels(prediction: Sequence[Sequence[float]]) -> list[int]:
         >>> predicted_labels([[0.2, 0.8], [0.5, 0.5]])
         [1, 0]
     """
-    return _first_maxima(numeric_rows(prediction))
+    return [row.index(max(row)) for row in valid_rows(prediction)]
 
 
 def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -568,10 +605,10 @@ def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         >>> accuracy([0, 1], [[0.9, 0.1], [0.6, 0.4]])
         0.5
     """
-    rows = numeric_rows(prediction)
+    rows = valid_rows(prediction)
     truth = check_truth(ground_truth, rows)
     correct_count = 0
-    for true_label, predicted_label in zip(truth, _first_maxima(rows), strict=True):
+    for true_label, predicted_label in zip(truth, predicted_labels(rows), strict=True):
         if predicted_label == true_label:
             correct_count += 1
     return correct_count / len(rows)
@@ -587,7 +624,7 @@ def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Seque
         >>> averaged_truelabel_likelihood([0, 1], [[0.75, 0.25], [0.5, 0.5]])
         0.625
     """
-    rows = check_probabilities(prediction)
+    rows = valid_probabilities(prediction)
     truth = check_truth(ground_truth, rows)
     likelihoods = [row[true_label] for row, true_label in zip(rows, truth, strict=True)]
     return math.fsum(likelihoods) / len(likelihoods)
@@ -628,7 +665,7 @@ def brier(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) ->
         >>> brier([0, 1], [[0.75, 0.25], [0.5, 0.5]])
         0.3125
     """
-    rows = check_probabilities(prediction)
+    rows = valid_probabilities(prediction)
     truth = check_truth(ground_truth, rows)
     distances = [brier_of_query(true_label, row) for row, true_label in zip(rows, truth, strict=True)]
     return math.fsum(distances) / len(distances)
@@ -647,7 +684,7 @@ def nll(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> f
         >>> nll([0, 1], [[1.0, 0.0], [0.5, 0.5]])
         0.34657359027997264
     """
-    rows = check_probabilities(prediction)
+    rows = valid_probabilities(prediction)
     truth = check_truth(ground_truth, rows)
     likelihoods = [row[true_label] for row, true_label in zip(rows, truth, strict=True)]
     zero_count = likelihoods.count(0.0)
@@ -682,13 +719,13 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         >>> macro_F1([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
         0.6666666666666666
     """
-    rows = numeric_rows(prediction)
+    rows = valid_rows(prediction)
     truth = check_truth(ground_truth, rows)
     label_count = len(rows[0])
     correct = [0] * label_count
     true = [0] * label_count
     predicted = [0] * label_count
-    for true_label, predicted_label in zip(truth, _first_maxima(rows), strict=True):
+    for true_label, predicted_label in zip(truth, predicted_labels(rows), strict=True):
         true[true_label] += 1
         predicted[predicted_label] += 1
         if predicted_label == true_label:
@@ -709,8 +746,6 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
 def confidence_bin(confidence: float, bins: int = 10) -> int:
     """Return the index of the bin that holds a confidence, from 0 to ``bins`` - 1 (see :func:`confidence_bins`).
 
-    The index is the number of inner edges, ``1 / bins``, ``2 / bins`` and so on, that are not above the confidence.
-
     Args:
         confidence: Highest probability of a row.
         bins: The number of bins.
@@ -719,8 +754,12 @@ def confidence_bin(confidence: float, bins: int = 10) -> int:
         >>> confidence_bin(0.35), confidence_bin(0.4), confidence_bin(1.0)
         (3, 4, 9)
     """
-    inner_edges = range(1, bins)  # times the number of bins
-    return bisect_right(inner_edges, confidence, key=lambda edge: edge / bins)
+    return bisect_right(inner_edges(bins), confidence)  # the number of edges that are not above the confidence
+
+
+def inner_edges(bins: int = 10) -> list[float]:
+    """Return the edges between bins of equal width: ``1 / bins``, ``2 / bins`` and so on."""
+    return [edge / bins for edge in range(1, bins)]
 
 
 def confidence_bins(
@@ -747,13 +786,14 @@ def confidence_bins(
         ConfidenceBin(queries=2, confidence=1.75, correct=1)
     """
     bins = validate_integer("bins", bins, minimum=1)
-    rows = check_probabilities(prediction)
+    rows = valid_probabilities(prediction)
     truth = check_truth(ground_truth, rows)
+    edges = inner_edges(bins)
     confidences_by_bin: list[list[float]] = [[] for _ in range(bins)]
     correct_by_bin = [0] * bins
     for true_label, row in zip(truth, rows, strict=True):
         confidence = max(row)
-        bin_index = confidence_bin(confidence, bins)
+        bin_index = bisect_right(edges, confidence)  # as confidence_bin() does it
         confidences_by_bin[bin_index].append(confidence)
         if row.index(confidence) == true_label:
             correct_by_bin[bin_index] += 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from StaICC.errors import UndefinedMetricError
-from StaICC.metrics.classification import check_probabilities, check_truth
+from StaICC.metrics.classification import check_truth, valid_probabilities
 from StaICC.metrics.intervals import MetricTerm, share_of_rows_part
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
 
@@ -37,7 +37,7 @@ def auroc_confidence(ground_truth: Sequence[int], prediction: Sequence[Sequence[
         >>> auroc_confidence([0, 0, 1], [[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]])
         0.5
     """
-    rows = check_probabilities(prediction)
+    rows = valid_probabilities(prediction)
     truth = check_truth(ground_truth, rows)
     return _wins(truth, rows).area
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from StaICC.errors import UndefinedMetricError
-from StaICC.metrics.classification import check_truth, numeric_rows, predicted_labels
+from StaICC.metrics.classification import check_truth, predicted_labels, valid_rows
 from StaICC.metrics.intervals import Interval, MetricTerm, share_of_rows_part
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
 
@@ -36,7 +36,7 @@ def matthews(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         >>> matthews([0, 0, 1, 1], [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
         0.5773502691896258
     """
-    rows = numeric_rows(prediction)
+    rows = valid_rows(prediction)
     truth = check_truth(ground_truth, rows)
     return _Counts.of(truth, predicted_labels(rows)).correlation
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
 from StaICC.metrics import classification, released
-from StaICC.metrics.classification import Kind, Normalised, normalise, numeric_rows
+from StaICC.metrics.classification import Kind, Normalised, ValidRows, normalise, valid_rows
 from StaICC.metrics.scores import SCORES, STATISTICS
 from StaICC.metrics.statistics import MeanOf, QueryMean, Reads, Statistic
 from StaICC.registry import Registry, fold, labelled, origin_of
@@ -118,10 +118,10 @@ class Metric:
         return self in _BUILT_IN or self in _RELEASED.metrics
 
 
-def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Score:
+def _measure(metric: Metric, truth: list[int], rows: Sequence[Sequence[float]]) -> Score:
     """Return the score of one metric.
 
-    The function gets its own copy of the data, so that it cannot change the data of other metrics.
+    A function of a user gets its own copy of the data, so that it cannot change the data of other metrics.
 
     Args:
         metric: The metric.
@@ -133,7 +133,11 @@ def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float
             or one outside its range.
     """
     try:
-        value: Any = metric.function(list(truth), [list(row) for row in rows])
+        value: Any
+        if metric.known:
+            value = metric.function(truth, rows)  # type: ignore[arg-type]  # it takes any sequences
+        else:
+            value = metric.function(list(truth), [list(row) for row in rows])
     except UndefinedMetricError as error:
         return Score(None, str(error))
     except Exception as error:
@@ -163,13 +167,13 @@ def _is_real_number(value: object) -> bool:
     return hasattr(value, "__float__")
 
 
-def _check_one_hot(rows: list[list[float]]) -> None:
+def _check_one_hot(rows: ValidRows) -> None:
     """Raise an ArgumentError for a row that is not one-hot: a single 1, and 0 for all other labels."""
     for row_index, row in enumerate(rows):
         if row.count(1.0) != 1 or row.count(0.0) != len(row) - 1:
             raise ArgumentError(
-                f"row {row_index} of the predictions is {row!r}; expected bare labels as one-hot rows (a single 1, "
-                "else 0)"
+                f"row {row_index} of the predictions is {list(row)!r}; expected bare labels as one-hot rows (a single "
+                "1, else 0)"
             )
 
 
@@ -275,7 +279,7 @@ class MetricSet:
             >>> scores["averaged_truelabel_likelihood"].reason
             'the predictions are bare labels, which have no probabilities'
         """
-        raw_rows = numeric_rows(rows)
+        raw_rows = valid_rows(rows)
         label_count = len(raw_rows[0]) if raw_rows else 0
         truth = classification.check_labels(ground_truth, queries=len(raw_rows), labels=label_count)
         if not raw_rows:
@@ -305,7 +309,7 @@ class MetricSet:
         """Return an undefined score with the same reason for every metric."""
         return {metric.name: Score(None, reason) for metric in self.metrics}
 
-    def _score_as_released(self, truth: list[int], raw_rows: list[list[float]], hard: bool) -> dict[str, Score]:
+    def _score_as_released(self, truth: list[int], raw_rows: ValidRows, hard: bool) -> dict[str, Score]:
         """Return the scores that StaICC 0.1.1 computes, which gives all metrics the rows as they were returned.
 
         Args:
@@ -313,7 +317,7 @@ class MetricSet:
             raw_rows: The rows as they were returned.
             hard: Whether they are one-hot rows of bare labels. They then get the width that they have in 0.1.1.
         """
-        rows = raw_rows
+        rows: Sequence[Sequence[float]] = raw_rows
         if hard:
             try:
                 rows = released.expand_label_indexes(classification.predicted_labels(raw_rows), truth)
@@ -324,7 +328,7 @@ class MetricSet:
     def _score_rows(
         self,
         truth: list[int],
-        raw_rows: list[list[float]],
+        raw_rows: ValidRows,
         probabilities: Sequence[Sequence[float]] | None,
         reason: str | None,
     ) -> dict[str, Score]:

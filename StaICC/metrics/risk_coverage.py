@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from StaICC.metrics.classification import check_probabilities, check_truth
+from StaICC.metrics.classification import check_truth, valid_probabilities
 from StaICC.metrics.intervals import MetricTerm, share_of_rows_part
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
 
@@ -35,7 +35,7 @@ def aurc(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> 
         >>> round(area, 6)
         0.277778
     """
-    rows = check_probabilities(prediction)
+    rows = valid_probabilities(prediction)
     truth = check_truth(ground_truth, rows)
     return risk_coverage_curve(truth, rows).area
 

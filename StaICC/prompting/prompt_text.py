@@ -6,7 +6,7 @@ long) reads the parts; nothing splits the text of a prompt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from StaICC.errors import PromptError
@@ -95,16 +95,39 @@ class PromptText(str):
         text: The text, if the caller has it; it must be that of the parts.
     """
 
-    __slots__ = ("parts",)
-    parts: PromptParts
+    __slots__ = ("_parts", "_write_parts")
+    _parts: PromptParts | None
+    _write_parts: Callable[[], PromptParts] | None
 
     def __new__(cls, parts: PromptParts, text: str | None = None) -> PromptText:
         """Make a prompt of its parts; its text is put together from them, unless the caller gives it."""
         if text is None:
             text = parts.text
         prompt = super().__new__(cls, text)
-        prompt.parts = parts
+        prompt._parts = parts
+        prompt._write_parts = None
         return prompt
+
+    @classmethod
+    def of_text(cls, text: str, write_parts: Callable[[], PromptParts]) -> PromptText:
+        """Return a prompt whose parts are written when they are read first. Most functions read only the text.
+
+        Args:
+            text: The text.
+            write_parts: Returns the parts; their text must be this one.
+        """
+        prompt = super().__new__(cls, text)
+        prompt._parts = None
+        prompt._write_parts = write_parts
+        return prompt
+
+    @property
+    def parts(self) -> PromptParts:
+        """The parts."""
+        if self._parts is None:
+            assert self._write_parts is not None
+            self._parts = self._write_parts()
+        return self._parts
 
     def __reduce__(self) -> tuple[type[PromptText], tuple[PromptParts]]:
         return PromptText, (self.parts,)

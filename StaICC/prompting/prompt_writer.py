@@ -20,11 +20,12 @@ benchmark's: a :class:`TemplateWarning` says so once, and it is recorded in the 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 from StaICC import habits
 from StaICC.arguments import known_name, validate_integer, whole_number
@@ -109,6 +110,19 @@ def parts_of_prompt(prompt: Prompt) -> PromptParts | None:
     return text.parts
 
 
+class _ShownRow(NamedTuple):
+    """A row of the demonstration set as prompts show it, with the fields of a :class:`Demonstration`.
+
+    A run writes tens of thousands of them, and most inference functions read the text of a prompt only. A tuple is made
+    faster than a demonstration, which is made when the parts of the prompt are read.
+    """
+
+    before: str
+    label: str
+    after: str
+    position: int | None
+
+
 class PromptRenderer:
     """Writes prompts with fixed settings.
 
@@ -124,7 +138,7 @@ class PromptRenderer:
         self.settings = settings
         self._demonstration_set = split.demonstration
         # The demonstrations of earlier prompts: by position, with the true label or a falsified one.
-        self._written: dict[tuple[int, bool], Demonstration] = {}
+        self._written: dict[tuple[int, bool], _ShownRow] = {}
 
     def input_text(self, texts: Sequence[str]) -> str:
         """Return input texts between their prefixes and affixes."""
@@ -142,16 +156,16 @@ class PromptRenderer:
             label: The label index to show.
             position: Its row of the demonstration set, if it is one.
         """
+        return Demonstration(*self._shown_row(texts, label, position))
+
+    def _shown_row(self, texts: Sequence[str], label: int, position: int | None) -> _ShownRow:
+        """Return a demonstration as prompts show it. The arguments are those of :meth:`demonstration`."""
         template = self.settings.template
         input_text = self.input_text(texts)
         label_name = self.settings.label_space[label]
         if self.settings.noisy_channel:
-            before = template.label_prefix
-            after = template.label_affix + input_text
-        else:
-            before = input_text + template.label_prefix
-            after = template.label_affix
-        return Demonstration(before, label_name, after, position)
+            return _ShownRow(template.label_prefix, label_name, template.label_affix + input_text, position)
+        return _ShownRow(input_text + template.label_prefix, label_name, template.label_affix, position)
 
     def assemble(self, demonstrations: Sequence[Demonstration], query: Sequence[str]) -> Prompt:
         """Return the prompt of a query: instruction, demonstrations and question.
@@ -163,36 +177,61 @@ class PromptRenderer:
         Returns:
             The prompt: a text, or one text for each label in the noisy channel.
         """
+        shown = []
+        for demonstration in demonstrations:
+            row = _ShownRow(
+                demonstration.before, demonstration.label, demonstration.after, position=demonstration.position
+            )
+            shown.append(row)
+        return self._assemble(shown, query)
+
+    def _assemble(self, shown: Sequence[_ShownRow], query: Sequence[str]) -> Prompt:
+        """Return the prompt of a query with its demonstrations, as :meth:`assemble` does."""
         template = self.settings.template
         question = template.query_prefix + self.input_text(query)
         if not self.settings.noisy_channel:
-            return self._prompt_text(demonstrations, question + template.label_prefix)
+            return self._prompt_text(shown, question + template.label_prefix)
         prompts = []
         for label in self.settings.label_space:
             candidate = template.label_prefix + label + template.label_affix
-            prompts.append(self._prompt_text(demonstrations, candidate + question))
+            prompts.append(self._prompt_text(shown, candidate + question))
         return tuple(prompts)
 
-    def _prompt_text(self, demonstrations: Sequence[Demonstration], question: str) -> str:
+    def _prompt_text(self, shown: Sequence[_ShownRow], question: str) -> str:
         """Return a prompt of demonstrations and a question, without the characters that the settings cut off its end.
 
         Usually it is a :class:`PromptText`, which knows its parts. If more than the question is cut off, it is a plain
         text, because the parts would be wrong.
         """
+        pieces = [self.settings.template.instruction]
+        for row in shown:
+            pieces += (row.before, row.label, row.after)
+        pieces.append(question)
+        text = "".join(pieces)
+
+        cut_characters = self.settings.cut_by_length
+        if cut_characters > 0:
+            text = text[:-cut_characters]
+            if cut_characters > len(question):
+                return text
+            question = question[:-cut_characters]
+        return PromptText.of_text(text, functools.partial(self._parts, shown, question))
+
+    def _parts(self, shown: Sequence[_ShownRow], question: str) -> PromptParts:
+        """Return the parts of a prompt.
+
+        Args:
+            shown: Its demonstrations.
+            question: Everything after them.
+        """
         template = self.settings.template
-        parts = PromptParts(
+        return PromptParts(
             instruction=template.instruction,
-            demonstrations=tuple(demonstrations),
+            demonstrations=tuple([Demonstration(*row) for row in shown]),
             question=question,
             label_prefix=template.label_prefix,
             text_prefixes=template.input_text_prefixes,
         )
-        cut_characters = self.settings.cut_by_length
-        if cut_characters == 0:
-            return PromptText(parts)
-        if cut_characters <= len(question):
-            return PromptText(dataclasses.replace(parts, question=question[:-cut_characters]))
-        return parts.text[:-cut_characters]
 
     def render(self, positions: Sequence[int], query: Sequence[str], noise: StableRandom) -> Prompt:
         """Write the prompt of one query.
@@ -209,22 +248,22 @@ class PromptRenderer:
         falsified_positions: Sequence[int] = ()
         if falsified_count > 0:
             falsified_positions = noise.sample(positions, falsified_count)
-        demonstrations = []
+        shown = []
         for position in positions:
             is_falsified = position in falsified_positions
-            demonstration = self._written.get((position, is_falsified))
-            if demonstration is None:
-                demonstration = self._demonstration_at(position, is_falsified)
-                self._written[position, is_falsified] = demonstration
-            demonstrations.append(demonstration)
-        return self.assemble(demonstrations, query)
+            row = self._written.get((position, is_falsified))
+            if row is None:
+                row = self._shown_row_at(position, is_falsified)
+                self._written[position, is_falsified] = row
+            shown.append(row)
+        return self._assemble(shown, query)
 
-    def _demonstration_at(self, position: int, is_falsified: bool) -> Demonstration:
+    def _shown_row_at(self, position: int, is_falsified: bool) -> _ShownRow:
         """Return a row of the demonstration set as prompts show it; a falsified label is the next one."""
         texts, label = self._demonstration_set.row(position)
         if is_falsified:
             label = (label + 1) % len(self.settings.label_space)
-        return self.demonstration(texts, label, position)
+        return self._shown_row(texts, label, position)
 
 
 NOISY_LABEL_AFFIX = " "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,15 @@ from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.progress import Progress
 from StaICC.prompting.prompt_writer import TemplateWarning
+from tests.benchmarks.conftest import invented_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
 
 @pytest.fixture
-def three(make_own: Callable[..., Dataset]) -> Benchmark:
-    return Normal(datasets=[make_own(1, "one"), make_own(2, "two"), "mini"])
+def benchmark_on_three() -> Benchmark:
+    """Normal on the data sets "one" (a column of texts), "two" (two columns) and "mini"."""
+    return Normal(datasets=[invented_dataset(columns=1, name="one"), invented_dataset(columns=2, name="two"), "mini"])
 
 
 def first_label(prompt: str, label_space: list[str]) -> int:
@@ -45,8 +46,8 @@ def test_a_saved_name_says_whether_queries_have_true_labels(kind: type[TaskBench
     assert has_true_labels(kind.task_name) is not experimentor.task.content_free
 
 
-def test_a_cut_of_prompts_is_a_setting(three: Benchmark) -> None:
-    experimentor = three[0]
+def test_a_cut_of_prompts_is_a_setting(benchmark_on_three: Benchmark) -> None:
+    experimentor = benchmark_on_three[0]
 
     experimentor.prompt_former.cut_by_length = 3
     settings_of_short_cut = experimentor.settings_for_signature()
@@ -65,34 +66,34 @@ def test_the_mean_over_one_data_set_has_no_interval_where_the_data_set_has_none(
     assert "macro_F1" in result.means.missing
 
 
-def test_re_initialize_undoes_changes(three: Benchmark) -> None:
-    experimentor = three[0]
+def test_re_initialize_undoes_changes(benchmark_on_three: Benchmark) -> None:
+    experimentor = benchmark_on_three[0]
     default_prompts = experimentor.prompt_set()
     experimentor.prompt_former.change_instruction("Decide. ")
     experimentor.set_k(1)
 
-    three.re_initialize()
+    benchmark_on_three.re_initialize()
 
-    assert three[0].prompt_set() == default_prompts
+    assert benchmark_on_three[0].prompt_set() == default_prompts
 
 
-def test_re_initialize_can_turn_the_noisy_channel_on(three: Benchmark) -> None:
+def test_re_initialize_can_turn_the_noisy_channel_on(benchmark_on_three: Benchmark) -> None:
     """In the noisy channel form, a prompt is a list of texts, one for each label."""
-    three.re_initialize(noisy_channel=True)
+    benchmark_on_three.re_initialize(noisy_channel=True)
 
-    assert isinstance(three[0].prompt_set()[0], list)
+    assert isinstance(benchmark_on_three[0].prompt_set()[0], list)
 
 
-def test_re_initialize_can_keep_the_changed_templates(three: Benchmark) -> None:
+def test_re_initialize_can_keep_the_changed_templates(benchmark_on_three: Benchmark) -> None:
     """The release raised an IndexError here (defect 12)."""
-    unchanged, changed, _ = three
+    unchanged, changed, _ = benchmark_on_three
     changed.prompt_former.change_instruction("Decide. ")
-    prompt_formers = [experimentor.prompt_former for experimentor in three]
+    prompt_formers = [experimentor.prompt_former for experimentor in benchmark_on_three]
 
-    three.re_initialize(k=2, keep_prompter=True)
+    benchmark_on_three.re_initialize(k=2, keep_prompter=True)
 
-    assert [experimentor.get_k() for experimentor in three] == [2, 2, 2]
-    assert [experimentor.prompt_former for experimentor in three] == prompt_formers
+    assert [experimentor.get_k() for experimentor in benchmark_on_three] == [2, 2, 2]
+    assert [experimentor.prompt_former for experimentor in benchmark_on_three] == prompt_formers
     for prompt in changed.prompt_set():
         assert prompt.startswith("Decide. ")
     for prompt in unchanged.prompt_set():
@@ -102,25 +103,25 @@ def test_re_initialize_can_keep_the_changed_templates(three: Benchmark) -> None:
 # -- functions and bad arguments
 
 
-def test_queries_are_predicted_in_the_order_of_the_data_sets_each_prompt_once(three: Benchmark) -> None:
+def test_queries_are_predicted_in_the_order_of_the_data_sets_each_prompt_once(benchmark_on_three: Benchmark) -> None:
     predicted: list[str] = []
 
     def record_prompt(prompt: str, label_space: list[str]) -> int:
         predicted.append(prompt)
         return 0
 
-    three(record_prompt)
+    benchmark_on_three(record_prompt)
 
     expected: list[str] = []
-    for experimentor in three:
+    for experimentor in benchmark_on_three:
         expected.extend(dict.fromkeys(experimentor.prompt_set()))  # without repetitions, in order
     assert predicted == expected
 
 
-def test_progress_reports_the_end_of_every_data_set_in_order(three: Benchmark) -> None:
+def test_progress_reports_the_end_of_every_data_set_in_order(benchmark_on_three: Benchmark) -> None:
     reports: list[Progress] = []
 
-    three(first_label, progress=reports.append)
+    benchmark_on_three(first_label, progress=reports.append)
 
     finished = [report.where for report in reports if report.done == report.total and not report.phase]
     assert finished == ["Normal, one", "Normal, two", "Normal, mini"]
@@ -128,18 +129,20 @@ def test_progress_reports_the_end_of_every_data_set_in_order(three: Benchmark) -
     assert numbers == {(0, 3), (1, 3), (2, 3)}
 
 
-def test_predictions_can_be_given_for_each_data_set(three: Benchmark, stand_in: Any, anonymous: Any) -> None:
+def test_predictions_can_be_given_for_each_data_set(
+    benchmark_on_three: Benchmark, hash_model: Any, anonymous: Any
+) -> None:
     predictions_by_dataset = {}
-    for experimentor in three:
+    for experimentor in benchmark_on_three:
         label_space = experimentor.get_label_space()
         predictions_by_dataset[experimentor.name] = [
-            stand_in(prompt, label_space) for prompt in experimentor.prompt_set()
+            hash_model(prompt, label_space) for prompt in experimentor.prompt_set()
         ]
 
-    from_dictionary = three(preentered_prediction=predictions_by_dataset)
-    from_list = three(preentered_prediction=list(predictions_by_dataset.values()))
+    from_dictionary = benchmark_on_three(preentered_prediction=predictions_by_dataset)
+    from_list = benchmark_on_three(preentered_prediction=list(predictions_by_dataset.values()))
 
-    assert anonymous(from_dictionary) == anonymous(three(stand_in))
+    assert anonymous(from_dictionary) == anonymous(benchmark_on_three(hash_model))
     assert from_list == from_dictionary
 
 
@@ -164,15 +167,15 @@ def failed_count(benchmark: Benchmark) -> int:
     return count
 
 
-def test_a_failed_query_ends_the_run_by_default(three: Benchmark) -> None:
+def test_a_failed_query_ends_the_run_by_default(benchmark_on_three: Benchmark) -> None:
     with pytest.raises(OutputError, match=r"^Normal, two, query \d+: .*cannot be scored: "):
-        three(failing)
+        benchmark_on_three(failing)
 
 
-def test_a_partial_result_says_which_queries_failed_and_why(three: Benchmark) -> None:
-    failed = failed_count(three)
+def test_a_partial_result_says_which_queries_failed_and_why(benchmark_on_three: Benchmark) -> None:
+    failed = failed_count(benchmark_on_three)
 
-    result = three(failing, on_error="collect")
+    result = benchmark_on_three(failing, on_error="collect")
 
     assert not result.complete
     failed_by_dataset = {name: details.failed for name, details in result.details.items()}
@@ -182,23 +185,23 @@ def test_a_partial_result_says_which_queries_failed_and_why(three: Benchmark) ->
     assert len(details.failures) == failed
     assert "got None" in details.failures[0].reason
     assert result.signature.fields["failed"] == str(failed)
-    query_count = sum(len(experimentor) for experimentor in three)
+    query_count = sum(len(experimentor) for experimentor in benchmark_on_three)
     assert f"PARTIAL: {failed} of {query_count} queries" in str(result)
 
 
-def test_a_run_after_a_partial_one_is_complete(three: Benchmark) -> None:
-    three(failing, on_error="collect")
+def test_a_run_after_a_partial_one_is_complete(benchmark_on_three: Benchmark) -> None:
+    benchmark_on_three(failing, on_error="collect")
 
-    assert three(by_length).complete
+    assert benchmark_on_three(by_length).complete
 
 
-def test_the_scores_of_a_partial_result_are_over_the_scored_queries(three: Benchmark) -> None:
-    result = three(failing, on_error="collect", return_outputs=True)
+def test_the_scores_of_a_partial_result_are_over_the_scored_queries(benchmark_on_three: Benchmark) -> None:
+    result = benchmark_on_three(failing, on_error="collect", return_outputs=True)
 
     assert result.outputs is not None
     scored = [record for record in result.outputs["two"] if record["prediction"] is not None]
     correct = [record for record in scored if record["prediction"] == record["ground_truth"]]
-    assert len(scored) == QUERIES_OF_TWO - failed_count(three)
+    assert len(scored) == QUERIES_OF_TWO - failed_count(benchmark_on_three)
     assert result["Divided results"]["two"]["accuracy"] == len(correct) / len(scored)
 
 
@@ -206,11 +209,11 @@ def equal_probabilities(prompt: str, label_space: list[str]) -> list[float]:
     return [1 / len(label_space)] * len(label_space)
 
 
-def test_a_score_that_one_data_set_lacks_has_no_mean(three: Benchmark) -> None:
+def test_a_score_that_one_data_set_lacks_has_no_mean(benchmark_on_three: Benchmark) -> None:
     """Bare labels have no likelihood, and numbers that may be logits or probabilities have none either."""
     likelihood = "averaged_truelabel_likelihood"
 
-    result = three([first_label, by_length, equal_probabilities])
+    result = benchmark_on_three([first_label, by_length, equal_probabilities])
 
     outputs = [details.conditions[0].output for details in result.details.values()]
     assert outputs == ["labels", "ambiguous", "probabilities"]
@@ -222,8 +225,8 @@ def test_a_score_that_one_data_set_lacks_has_no_mean(three: Benchmark) -> None:
     assert result.details["one"].missing[likelihood].startswith("the predictions are bare labels")
 
 
-def test_a_score_that_all_data_sets_have_is_averaged(three: Benchmark) -> None:
-    result = three([first_label, by_length, equal_probabilities])
+def test_a_score_that_all_data_sets_have_is_averaged(benchmark_on_three: Benchmark) -> None:
+    result = benchmark_on_three([first_label, by_length, equal_probabilities])
 
     accuracies = [scores["accuracy"] for scores in result["Divided results"].values()]
     assert result["Averaged results"]["accuracy"] == math.fsum(accuracies) / 3
@@ -232,31 +235,35 @@ def test_a_score_that_all_data_sets_have_is_averaged(three: Benchmark) -> None:
 # -- runs and signatures
 
 
-def test_a_second_run_equals_the_first_and_nothing_stays_from_another_model(three: Benchmark, stand_in: Any) -> None:
+def test_a_second_run_equals_the_first_and_nothing_stays_from_another_model(
+    benchmark_on_three: Benchmark, hash_model: Any
+) -> None:
     """The release keeps predictions in the object (defect 7)."""
-    first = three(stand_in)
-    of_another_model = three(by_length)
-    second = three(stand_in)
+    first = benchmark_on_three(hash_model)
+    of_another_model = benchmark_on_three(by_length)
+    second = benchmark_on_three(hash_model)
 
     assert of_another_model != first
     assert second == first
     assert json.dumps(second.to_dict()["details"]) == json.dumps(first.to_dict()["details"])
 
 
-def test_a_run_differs_from_the_signature_of_its_benchmark_by_how_it_is_scored(three: Benchmark, stand_in: Any) -> None:
-    result = three(stand_in)
+def test_a_run_differs_from_the_signature_of_its_benchmark_by_how_it_is_scored(
+    benchmark_on_three: Benchmark, hash_model: Any
+) -> None:
+    result = benchmark_on_three(hash_model)
 
-    assert result.signature.differences(three.signature()) == {"scoring": ("function", None)}
+    assert result.signature.differences(benchmark_on_three.signature()) == {"scoring": ("function", None)}
 
 
-def own(name: str) -> Dataset:
+def yes_no_dataset(name: str) -> Dataset:
     rows = [("One text.", 0), ("Another.", 1)] * 30
     return Dataset.from_rows(rows, name=name, label_space=["x", "y"])
 
 
 def signature_of(names: list[str]) -> str:
     """Return the line of the signature of a benchmark on data sets with these names."""
-    return str(Normal(datasets=[own(name) for name in names], limit=2).signature())
+    return str(Normal(datasets=[yes_no_dataset(name) for name in names], limit=2).signature())
 
 
 @pytest.mark.parametrize(
@@ -274,7 +281,7 @@ def test_names_of_own_data_cannot_pass_for_other_settings(one: list[str], other:
 
 def test_data_sets_need_names_that_differ_in_more_than_case() -> None:
     with pytest.raises(ArgumentError, match="each once, case ignored"):
-        Normal(datasets=[own("once"), own("Once")])
+        Normal(datasets=[yes_no_dataset("once"), yes_no_dataset("Once")])
 
 
 # -- experimentors: every control that the README of 0.1.1 documents; nothing stays from run to run
@@ -288,22 +295,22 @@ def mini() -> Experimentor:
     return Experimentor("mini", NormalTask())
 
 
-def test_auto_run_returns_the_standard_metrics_and_success(mini: Experimentor, stand_in: Any) -> None:
-    mini.outputs = "logits"  # those of the stand-in are all positive, so they could be anything
+def test_auto_run_returns_the_standard_metrics_and_success(mini: Experimentor, hash_model: Any) -> None:
+    mini.outputs = "logits"  # those of the model are all positive, so they could be anything
 
-    scores, success = mini.auto_run(stand_in)
-    scores_with_outputs, _, _ = mini(stand_in, return_outputs=True)
+    scores, success = mini.auto_run(hash_model)
+    scores_with_outputs, _, _ = mini(hash_model, return_outputs=True)
 
     assert list(scores) == METRICS
     assert success is True
     assert scores_with_outputs == scores
 
 
-def test_outputs_have_the_documented_keys_and_those_of_the_release(mini: Experimentor, stand_in: Any) -> None:
+def test_outputs_have_the_documented_keys_and_those_of_the_release(mini: Experimentor, hash_model: Any) -> None:
     """The release's keys differ from its README's (defect 16)."""
     mini.outputs = "logits"
 
-    _, _, outputs = mini(stand_in, return_outputs=True)
+    _, _, outputs = mini(hash_model, return_outputs=True)
 
     documented = ["ground_truth", "predictions", "predicted_probabilities"]
     released = ["groundtruth", "predicted", "prob."]
@@ -314,15 +321,15 @@ def test_outputs_have_the_documented_keys_and_those_of_the_release(mini: Experim
         outputs["prediction"]
 
 
-def test_outputs_are_aligned_with_the_prompts(mini: Experimentor, stand_in: Any) -> None:
+def test_outputs_are_aligned_with_the_prompts(mini: Experimentor, hash_model: Any) -> None:
     mini.outputs = "logits"
 
-    _, _, outputs = mini(stand_in, return_outputs=True)
+    _, _, outputs = mini(hash_model, return_outputs=True)
 
     test_set = mini.test_set()
     truth = [test_set.label(row) for row in range(len(test_set))]
     assert outputs["ground_truth"] == truth * 2, "every test row is in 2 queries, one in each repeat"
-    logits = [stand_in(prompt, mini.get_label_space()) for prompt in mini.prompt_set()]
+    logits = [hash_model(prompt, mini.get_label_space()) for prompt in mini.prompt_set()]
     assert outputs["predictions"] == [row.index(max(row)) for row in logits]
     assert outputs["predicted_probabilities"] == logits, "as the function returned them"
     for row, probabilities in zip(logits, outputs["normalised_probabilities"], strict=True):
@@ -486,17 +493,17 @@ def test_a_function_is_not_called_where_predictions_are_given(mini: Experimentor
 # -- custom metrics
 
 
-def test_a_custom_metric_is_listed_after_the_standard_ones(mini: Experimentor, stand_in: Any) -> None:
+def test_a_custom_metric_is_listed_after_the_standard_ones(mini: Experimentor, hash_model: Any) -> None:
     mini.add_metric("mine", lambda ground_truth, prediction: 0.25)
 
-    scores = mini.run(stand_in).values
+    scores = mini.run(hash_model).values
 
     assert list(scores) == [*METRICS, "mine"]
     assert scores["mine"] == 0.25
 
 
-def test_a_custom_metric_that_changes_its_arguments_changes_no_score(mini: Experimentor, stand_in: Any) -> None:
-    expected = dict(mini.run(stand_in).values)
+def test_a_custom_metric_that_changes_its_arguments_changes_no_score(mini: Experimentor, hash_model: Any) -> None:
+    expected = dict(mini.run(hash_model).values)
     received = []
 
     def destructive(ground_truth: list[int], prediction: list[list[float]]) -> float:
@@ -507,7 +514,7 @@ def test_a_custom_metric_that_changes_its_arguments_changes_no_score(mini: Exper
 
     mini.add_metric("first", destructive)
     mini.add_metric("second", destructive)
-    first_run, second_run = mini.run(stand_in), mini.run(stand_in)
+    first_run, second_run = mini.run(hash_model), mini.run(hash_model)
 
     assert first_run.values == {**expected, "first": 0.25, "second": 0.25}
     assert second_run.values == first_run.values
@@ -516,11 +523,11 @@ def test_a_custom_metric_that_changes_its_arguments_changes_no_score(mini: Exper
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, None], ids=str)
 def test_a_custom_metric_without_a_finite_value_is_missing_with_the_value_as_reason(
-    mini: Experimentor, stand_in: Any, value: Any
+    mini: Experimentor, hash_model: Any, value: Any
 ) -> None:
     mini.add_metric("undefined", lambda ground_truth, prediction: value)
 
-    details = mini.run(stand_in).details
+    details = mini.run(hash_model).details
 
     assert str(value) in details.missing["undefined"]
 

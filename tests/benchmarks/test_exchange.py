@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import StaICC
+from StaICC import Normal, Suite
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.exchange import (
     csv_lines,
@@ -38,12 +39,7 @@ from StaICC.results.result import load as load_result
 Model = Callable[..., list[float]]
 
 
-def mini(benchmark: str = "Normal", **arguments: Any) -> Any:
-    """Return a benchmark on the first six test rows of ``mini``, which are twelve queries of Normal."""
-    return getattr(StaICC, benchmark)(**{"datasets": ["mini"], "limit": 6, **arguments})
-
-
-def predicted(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[str, dict[str, Any]]:
+def predictions_by_id(benchmark: Any, hash_model: Model, field: str = "logits") -> dict[str, dict[str, Any]]:
     """Return the predictions of the stand-in model by id of the query, in one of three forms.
 
     Args:
@@ -53,7 +49,7 @@ def predicted(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[st
     """
     predictions = {}
     for identified in identified_queries(benchmark):
-        row = stand_in(identified.query.prompt, list(identified.query.label_space))
+        row = hash_model(identified.query.prompt, list(identified.query.label_space))
         best = row.index(max(row))
         value = {"logits": row, "index": best, "label": identified.query.label_space[best]}[field]
         predictions[identified.id] = {field: value}
@@ -68,13 +64,13 @@ def ids_of(benchmark: Benchmark) -> set[str]:
 
 
 def test_an_id_names_benchmark_data_set_condition_row_repeat_and_prompt() -> None:
-    for query_id_of_normal in ids_of(mini()):
+    for query_id_of_normal in ids_of(Normal(datasets=["mini"], limit=6)):
         assert re.fullmatch(r"Normal/mini/normal/[0-5]/[01]/[0-9a-f]{12}", query_id_of_normal)
 
 
 @pytest.mark.parametrize("settings", [{"k": 2}, {"noisy_channel": True}], ids=str)
 def test_queries_with_other_prompts_have_other_ids(settings: dict[str, Any]) -> None:
-    assert ids_of(mini()).isdisjoint(ids_of(mini(**settings)))
+    assert ids_of(Normal(datasets=["mini"], limit=6)).isdisjoint(ids_of(Normal(datasets=["mini"], limit=6, **settings)))
 
 
 def test_names_in_an_id_are_escaped_so_that_slashes_separate_its_parts() -> None:
@@ -114,7 +110,7 @@ def test_prompts_in_a_file_are_the_prompts(
     tmp_path: Path, suffix: str, name: str, noisy: bool, dataset: str | Dataset
 ) -> None:
     """A prompt of the noisy channel is a list of texts, which a table has as JSON."""
-    benchmark = mini(name, limit=3, noisy_channel=noisy, datasets=[dataset])
+    benchmark = getattr(StaICC, name)(datasets=[dataset], limit=3, noisy_channel=noisy)
 
     records = written_prompts(benchmark, tmp_path / f"prompts.{suffix}")
 
@@ -131,9 +127,9 @@ def test_prompts_in_a_file_are_the_prompts(
 
 
 @pytest.fixture
-def stand_in(stand_in: Model) -> Model:
-    """The stand-in with negative logits, so that they are known to be logits without ``outputs=``."""
-    return lambda prompt, label_space: [value - 5 for value in stand_in(prompt, label_space)]
+def hash_model(hash_model: Model) -> Model:
+    """A model whose logits are hashes minus 5: negative, so that they are known to be logits without ``outputs=``."""
+    return lambda prompt, label_space: [value - 5 for value in hash_model(prompt, label_space)]
 
 
 def write_predictions(path: Path, field: str, predictions: dict[str, dict[str, Any]]) -> None:
@@ -154,18 +150,18 @@ def write_predictions(path: Path, field: str, predictions: dict[str, dict[str, A
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
 @pytest.mark.parametrize("field", ["logits", "index", "label"])
 def test_given_predictions_are_scored_as_if_run(
-    tmp_path: Path, stand_in: Model, suffix: str, field: str, anonymous: Model
+    tmp_path: Path, hash_model: Model, suffix: str, field: str, anonymous: Model
 ) -> None:
     """From a file in any order to the same numbers as a run; only who predicted, and how, is not known."""
-    benchmark = mini()
+    benchmark = Normal(datasets=["mini"], limit=6)
     path = tmp_path / f"predictions.{suffix}"
-    write_predictions(path, field, predicted(benchmark, stand_in, field))
+    write_predictions(path, field, predictions_by_id(benchmark, hash_model, field))
 
     def function(prompt: str, label_space: list[str]) -> Any:
-        row = stand_in(prompt, label_space)
+        row = hash_model(prompt, label_space)
         return row if field == "logits" else row.index(max(row))
 
-    result = score_predictions(mini(), read_predictions(path))
+    result = score_predictions(Normal(datasets=["mini"], limit=6), read_predictions(path))
     of_run = benchmark(function)
 
     assert anonymous(result) == anonymous(of_run)
@@ -173,16 +169,20 @@ def test_given_predictions_are_scored_as_if_run(
     assert result.signature.differences(of_run.signature) == {"scoring": ("given", "function")}
 
 
-def test_given_predictions_have_outputs_on_request(stand_in: Model) -> None:
-    result = score_predictions(mini(), predicted(mini(), stand_in), return_outputs=True)
+def test_given_predictions_have_outputs_on_request(hash_model: Model) -> None:
+    result = score_predictions(
+        Normal(datasets=["mini"], limit=6),
+        predictions_by_id(Normal(datasets=["mini"], limit=6), hash_model),
+        return_outputs=True,
+    )
 
     assert isinstance(result, StaICC.Result)
     assert result.outputs is not None
-    assert len(result.outputs["mini"]) == len(mini()[0])
+    assert len(result.outputs["mini"]) == len(Normal(datasets=["mini"], limit=6)[0])
 
 
 def test_probabilities_may_be_given_by_label_in_any_order(anonymous: Model) -> None:
-    benchmark = mini()
+    benchmark = Normal(datasets=["mini"], limit=6)
     food, travel, weather = benchmark[0].get_label_space()
     probabilities = {weather: 0.1, travel: 0.2, food: 0.7}
     predictions = {key: {"probabilities": probabilities} for key in ids_of(benchmark)}
@@ -195,30 +195,33 @@ def test_probabilities_may_be_given_by_label_in_any_order(anonymous: Model) -> N
 @pytest.fixture
 def given_as_logits() -> dict[str, Any]:
     """Predictions that are given as logits, but could be probabilities."""
-    return {key: {"logits": [0.5, 0.25, 0.25]} for key in ids_of(mini())}
+    return {key: {"logits": [0.5, 0.25, 0.25]} for key in ids_of(Normal(datasets=["mini"], limit=6))}
 
 
 def test_logits_that_look_like_probabilities_are_read_as_the_file_says(
     given_as_logits: dict[str, Any], anonymous: Model
 ) -> None:
     """The automatic reading would take them for probabilities; the signature names the forced one."""
-    result = score_predictions(mini(), given_as_logits)
+    result = score_predictions(Normal(datasets=["mini"], limit=6), given_as_logits)
 
     assert isinstance(result, StaICC.Result)
     assert result.signature.fields["outputs"] == "logits"
-    of_run = mini(outputs="logits")(lambda prompt, label_space: [0.5, 0.25, 0.25])
+    of_run = Normal(datasets=["mini"], limit=6, outputs="logits")(lambda prompt, label_space: [0.5, 0.25, 0.25])
     assert anonymous(result) == anonymous(of_run)
 
 
 def test_given_probabilities_need_no_field_in_the_signature() -> None:
-    result = score_predictions(mini(), {key: {"probabilities": [0.5, 0.25, 0.25]} for key in ids_of(mini())})
+    result = score_predictions(
+        Normal(datasets=["mini"], limit=6),
+        {key: {"probabilities": [0.5, 0.25, 0.25]} for key in ids_of(Normal(datasets=["mini"], limit=6))},
+    )
 
     assert isinstance(result, StaICC.Result)
     assert "outputs" not in result.signature.fields
 
 
 def test_scoring_given_logits_leaves_the_benchmark_unchanged(given_as_logits: dict[str, Any]) -> None:
-    benchmark = mini()
+    benchmark = Normal(datasets=["mini"], limit=6)
 
     score_predictions(benchmark, given_as_logits)
 
@@ -226,8 +229,11 @@ def test_scoring_given_logits_leaves_the_benchmark_unchanged(given_as_logits: di
 
 
 @pytest.mark.posix
-def test_predictions_are_read_once_so_that_they_may_come_through_a_pipe(tmp_path: Path, stand_in: Model) -> None:
-    lines = [json.dumps({"id": key, **prediction}) for key, prediction in predicted(mini(), stand_in).items()]
+def test_predictions_are_read_once_so_that_they_may_come_through_a_pipe(tmp_path: Path, hash_model: Model) -> None:
+    lines = [
+        json.dumps({"id": key, **prediction})
+        for key, prediction in predictions_by_id(Normal(datasets=["mini"], limit=6), hash_model).items()
+    ]
     os.mkfifo(tmp_path / "pipe")
     threading.Thread(target=(tmp_path / "pipe").write_text, args=("\n".join(lines),), daemon=True).start()
     assert main(["score", "normal", str(tmp_path / "pipe"), "--datasets", "mini", "--limit", "6", "--no-save"]) == 0
@@ -258,20 +264,20 @@ def test_predictions_are_read_once_so_that_they_may_come_through_a_pipe(tmp_path
     ids=str,
 )
 def test_invalid_predictions_name_their_id(prediction: dict[str, Any] | None, message: str) -> None:
-    ids = [identified.id for identified in identified_queries(mini())]
+    ids = [identified.id for identified in identified_queries(Normal(datasets=["mini"], limit=6))]
 
     with pytest.raises(OutputError, match=message) as caught:
-        score_predictions(mini(), dict.fromkeys(ids, prediction))
+        score_predictions(Normal(datasets=["mini"], limit=6), dict.fromkeys(ids, prediction))
 
     assert str(caught.value).startswith(ids[0])
 
 
 @pytest.fixture
-def predictions_and_replies(stand_in: Model) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The predictions of the stand-in by index, and replies whose last label is the same one."""
-    by_index = predicted(mini(), stand_in, "index")
+def predictions_and_replies(hash_model: Model) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Predictions by index, such as ``{"index": 2}``, and replies that name the same label last; both by id."""
+    by_index = predictions_by_id(Normal(datasets=["mini"], limit=6), hash_model, "index")
     replies = {}
-    for identified in identified_queries(mini()):
+    for identified in identified_queries(Normal(datasets=["mini"], limit=6)):
         labels, index = identified.query.label_space, by_index[identified.id]["index"]
         text = f"<think>Not {labels[index - 1]}.</think> The answer is **{labels[index]}**."
         replies[identified.id] = {"reply": text}
@@ -281,7 +287,10 @@ def predictions_and_replies(stand_in: Model) -> tuple[dict[str, Any], dict[str, 
 def test_replies_are_parsed_and_scored_as_their_labels(predictions_and_replies: Any) -> None:
     by_index, replies = predictions_and_replies
 
-    of_labels, of_replies = score_predictions(mini(), by_index), score_predictions(mini(), replies)
+    of_labels, of_replies = (
+        score_predictions(Normal(datasets=["mini"], limit=6), by_index),
+        score_predictions(Normal(datasets=["mini"], limit=6), replies),
+    )
 
     assert dict(of_replies) == dict(of_labels)
 
@@ -289,9 +298,12 @@ def test_replies_are_parsed_and_scored_as_their_labels(predictions_and_replies: 
 def test_the_signature_of_replies_has_the_version_of_the_parser(predictions_and_replies: Any) -> None:
     by_index, replies = predictions_and_replies
 
-    of_labels, of_replies = score_predictions(mini(), by_index), score_predictions(mini(), replies)
+    of_labels, of_replies = (
+        score_predictions(Normal(datasets=["mini"], limit=6), by_index),
+        score_predictions(Normal(datasets=["mini"], limit=6), replies),
+    )
 
-    assert "scoring:given;parser=5" in str(of_replies.signature)
+    assert "scoring:given;parser=6" in str(of_replies.signature)
     assert "parser" not in str(of_labels.signature)
 
 
@@ -301,10 +313,10 @@ def test_replies_are_read_from_a_table(predictions_and_replies: Any, tmp_path: P
     lines = [f'{key},"{prediction["reply"]}"' for key, prediction in replies.items()]
     path.write_text("\n".join(["id,reply", *lines]), "utf-8")
 
-    result = score_predictions(mini(), read_predictions(path))
+    result = score_predictions(Normal(datasets=["mini"], limit=6), read_predictions(path))
 
-    assert result.signature == score_predictions(mini(), replies).signature
-    assert dict(result) == dict(score_predictions(mini(), replies))
+    assert result.signature == score_predictions(Normal(datasets=["mini"], limit=6), replies).signature
+    assert dict(result) == dict(score_predictions(Normal(datasets=["mini"], limit=6), replies))
 
 
 def test_a_reply_without_a_label_is_an_error(predictions_and_replies: Any) -> None:
@@ -313,7 +325,7 @@ def test_a_reply_without_a_label_is_an_error(predictions_and_replies: Any) -> No
     replies[unparsed] = {"reply": "I cannot decide."}
 
     with pytest.raises(OutputError, match=rf"1 of {len(replies)} replies are unparsed, .* {unparsed}: .*no label"):
-        score_predictions(mini(), replies)
+        score_predictions(Normal(datasets=["mini"], limit=6), replies)
 
 
 def test_a_reply_without_a_label_makes_the_result_partial_on_request(predictions_and_replies: Any) -> None:
@@ -321,7 +333,7 @@ def test_a_reply_without_a_label_makes_the_result_partial_on_request(predictions
     _, replies = predictions_and_replies
     replies[list(replies)[1]] = {"reply": "\x1b[31mI cannot decide.\n"}
 
-    result = score_predictions(mini(), replies, partial=True)
+    result = score_predictions(Normal(datasets=["mini"], limit=6), replies, partial=True)
 
     assert not result.complete
     assert f"PARTIAL: 1 of {len(replies)} queries" in str(result)
@@ -336,14 +348,14 @@ def documents(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
 
 
-def logged(folder: Path, stand_in: Any, name: str = "samples_x_2026.jsonl") -> Path:
-    """Write what lm_eval logs for the exported documents if the stand-in is its model; return the path of the file."""
+def write_lm_eval_samples(folder: Path, hash_model: Any, name: str = "samples_x_2026.jsonl") -> Path:
+    """Write what lm_eval logs for the exported documents with this model, and return the path of the file."""
     path = folder / "logged" / "model" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = []
     for number, doc in enumerate(documents(folder)):
         requests = [{"arg_0": doc["prompt"], "arg_1": label} for label in doc["label_space"]]
-        responses = [[str(value), "False"] for value in stand_in(doc["prompt"], doc["label_space"])]
+        responses = [[str(value), "False"] for value in hash_model(doc["prompt"], doc["label_space"])]
         sample = {
             "doc_id": number,
             "doc": doc,
@@ -358,15 +370,15 @@ def logged(folder: Path, stand_in: Any, name: str = "samples_x_2026.jsonl") -> P
 
 @pytest.mark.parametrize("name", ["Normal", "Suite"])
 def test_logged_samples_score_as_if_run(
-    tmp_path: Path, stand_in: Callable[..., Any], name: str, anonymous: Callable[[Any], Any]
+    tmp_path: Path, hash_model: Callable[..., Any], name: str, anonymous: Callable[[Any], Any]
 ) -> None:
-    benchmark = mini(name, limit=3)
+    benchmark = getattr(StaICC, name)(datasets=["mini"], limit=3)
     export_tasks(benchmark, tmp_path)
-    logged(tmp_path, stand_in)
+    write_lm_eval_samples(tmp_path, hash_model)
 
     result = score_predictions(benchmark, read_predictions(tmp_path / "logged"))
 
-    assert anonymous(result) == anonymous(benchmark(stand_in))
+    assert anonymous(result) == anonymous(benchmark(hash_model))
 
 
 def edit_samples(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
@@ -378,22 +390,24 @@ def edit_samples(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
 
 
 def test_logged_samples_without_filtered_responses_are_scored_by_the_unfiltered_ones(
-    tmp_path: Path, stand_in: Callable[..., Any], anonymous: Callable[[Any], Any]
+    tmp_path: Path, hash_model: Callable[..., Any], anonymous: Callable[[Any], Any]
 ) -> None:
-    benchmark = mini(limit=3)
+    benchmark = Normal(datasets=["mini"], limit=3)
     export_tasks(benchmark, tmp_path)
-    path = logged(tmp_path, stand_in)
+    path = write_lm_eval_samples(tmp_path, hash_model)
     edit_samples(path, lambda sample: sample.update(filtered_resps=None))
 
     result = score_predictions(benchmark, read_predictions(path))
 
-    assert anonymous(result) == anonymous(benchmark(stand_in))
+    assert anonymous(result) == anonymous(benchmark(hash_model))
 
 
-def test_logged_samples_with_labels_in_another_order_are_refused(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
+def test_logged_samples_with_labels_in_another_order_are_refused(
+    tmp_path: Path, hash_model: Callable[..., Any]
+) -> None:
     """Their responses would be those of other labels."""
-    export_tasks(mini(limit=3), tmp_path)
-    path = logged(tmp_path, stand_in)
+    export_tasks(Normal(datasets=["mini"], limit=3), tmp_path)
+    path = write_lm_eval_samples(tmp_path, hash_model)
 
     def reverse_last_labels(sample: dict[str, Any]) -> None:
         first, *others = sample["arguments"].values()
@@ -413,10 +427,10 @@ def write_lm_eval_results(samples: Path, model_name: object) -> None:
 
 
 @pytest.mark.parametrize("given", ["the folder", "the file of samples"])
-def test_the_name_in_the_log_of_lm_eval_names_the_model(tmp_path: Path, stand_in: Model, given: str) -> None:
-    benchmark = mini(limit=3)
+def test_the_name_in_the_log_of_lm_eval_names_the_model(tmp_path: Path, hash_model: Model, given: str) -> None:
+    benchmark = Normal(datasets=["mini"], limit=3)
     export_tasks(benchmark, tmp_path)
-    samples = logged(tmp_path, stand_in)
+    samples = write_lm_eval_samples(tmp_path, hash_model)
     write_lm_eval_results(samples, "gpt2")
 
     predictions = read_predictions(samples if given == "the file of samples" else tmp_path / "logged")
@@ -427,10 +441,10 @@ def test_the_name_in_the_log_of_lm_eval_names_the_model(tmp_path: Path, stand_in
     assert result.model.endswith("(predictions given)")
 
 
-def test_the_name_that_the_user_gives_replaces_that_of_the_log(tmp_path: Path, stand_in: Model) -> None:
-    benchmark = mini(limit=3)
+def test_the_name_that_the_user_gives_replaces_that_of_the_log(tmp_path: Path, hash_model: Model) -> None:
+    benchmark = Normal(datasets=["mini"], limit=3)
     export_tasks(benchmark, tmp_path)
-    write_lm_eval_results(logged(tmp_path, stand_in), "gpt2")
+    write_lm_eval_results(write_lm_eval_samples(tmp_path, hash_model), "gpt2")
 
     result = score_predictions(benchmark, read_predictions(tmp_path / "logged"), model_name="mine")
 
@@ -438,18 +452,20 @@ def test_the_name_that_the_user_gives_replaces_that_of_the_log(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("model_name", [None, "", "  ", 5, ["gpt2"]])
-def test_a_log_without_a_usable_name_is_scored_without_one(tmp_path: Path, stand_in: Model, model_name: object) -> None:
-    benchmark = mini(limit=3)
+def test_a_log_without_a_usable_name_is_scored_without_one(
+    tmp_path: Path, hash_model: Model, model_name: object
+) -> None:
+    benchmark = Normal(datasets=["mini"], limit=3)
     export_tasks(benchmark, tmp_path)
-    write_lm_eval_results(logged(tmp_path, stand_in), model_name)
+    write_lm_eval_results(write_lm_eval_samples(tmp_path, hash_model), model_name)
     result = score_predictions(benchmark, read_predictions(tmp_path / "logged"))
     assert result.model.startswith("predictions given [")
 
 
-def test_samples_of_two_models_are_refused(tmp_path: Path, stand_in: Model) -> None:
+def test_samples_of_two_models_are_refused(tmp_path: Path, hash_model: Model) -> None:
     """Half of the samples are in the log of one model, half in that of another."""
-    export_tasks(mini(limit=3), tmp_path)
-    first_samples = logged(tmp_path, stand_in, "samples_x_2026.jsonl")
+    export_tasks(Normal(datasets=["mini"], limit=3), tmp_path)
+    first_samples = write_lm_eval_samples(tmp_path, hash_model, "samples_x_2026.jsonl")
     second_samples = first_samples.with_name("samples_x_2027.jsonl")
     lines = first_samples.read_text("utf-8").splitlines()
     first_samples.write_text(lines[0], "utf-8")
@@ -461,9 +477,12 @@ def test_samples_of_two_models_are_refused(tmp_path: Path, stand_in: Model) -> N
         read_predictions(tmp_path / "logged")
 
 
-def test_the_command_score_names_the_model(tmp_path: Path, stand_in: Model, capsys: Any) -> None:
+def test_the_command_score_names_the_model(tmp_path: Path, hash_model: Model, capsys: Any) -> None:
     path = tmp_path / "predictions.jsonl"
-    records = [{"id": key, **answer} for key, answer in predicted(mini(), stand_in, "index").items()]
+    records = [
+        {"id": key, **answer}
+        for key, answer in predictions_by_id(Normal(datasets=["mini"], limit=6), hash_model, "index").items()
+    ]
     path.write_text("\n".join(map(json.dumps, records)), "utf-8")
     arguments = ["score", "normal", str(path), "--datasets", "mini", "--limit", "6", "--no-save"]
     assert main([*arguments, "--model-name", "my model"]) == 0
@@ -473,7 +492,7 @@ def test_the_command_score_names_the_model(tmp_path: Path, stand_in: Model, caps
 # -- batches of providers
 
 
-def replied(provider: str, request: dict[str, Any], text: str, reason: str = "stop") -> dict[str, Any]:
+def provider_line(provider: str, request: dict[str, Any], text: str, reason: str = "stop") -> dict[str, Any]:
     """Return the line of a provider's results with a reply to a request, as its documentation shows it.
 
     Args:
@@ -500,7 +519,7 @@ def replied(provider: str, request: dict[str, Any], text: str, reason: str = "st
     return {"custom_id": key, "result": {"type": "succeeded", "message": message}}
 
 
-def failed(provider: str, request: dict[str, Any]) -> dict[str, Any]:
+def expired_line(provider: str, request: dict[str, Any]) -> dict[str, Any]:
     """Return the line of a provider's results for a request that expired."""
     key = request["custom_id"]
     error = {"code": "expired", "message": "This request could not be executed"}
@@ -530,7 +549,7 @@ class Batch(NamedTuple):
     requests: list[dict[str, Any]]
 
     def reply(self, request: dict[str, Any], text: str, reason: str = "stop") -> dict[str, Any]:
-        return replied(self.provider, request, text, reason)
+        return provider_line(self.provider, request, text, reason)
 
     def right_replies(self) -> list[dict[str, Any]]:
         """Return a line with a label for each request."""
@@ -546,7 +565,7 @@ def batch(request: pytest.FixtureRequest, tmp_path: Path) -> Batch:
 
 def queries_of_batch() -> list[Query]:
     """Return all queries of the suite whose requests are in the batch."""
-    return [identified.query for identified in identified_queries(mini("Suite", limit=4))]
+    return [identified.query for identified in identified_queries(Suite(datasets=["mini"], limit=4))]
 
 
 def count_queries(requests: list[dict[str, Any]]) -> int:
@@ -592,7 +611,7 @@ def test_a_batch_scores_as_a_run(batch: Batch, tmp_path: Path) -> None:
 
     _, scored = score_lines(lines, tmp_path)
 
-    of_run = mini("Suite", limit=4)(lambda prompt, label_space: label_of(prompt))
+    of_run = Suite(datasets=["mini"], limit=4)(lambda prompt, label_space: label_of(prompt))
     assert list(scored) == list(of_run)
     for name, part in scored.items():
         assert part.divided == of_run[name].divided, name
@@ -607,7 +626,7 @@ def test_a_scored_batch_has_the_providers_name_of_the_model(batch: Batch, tmp_pa
 
 def lines_with_three_failures(batch: Batch) -> list[dict[str, Any]]:
     """Return lines in which the first request failed, the second reply ends with an error, and the third is missing."""
-    expired = failed(batch.provider, batch.requests[0])
+    expired = expired_line(batch.provider, batch.requests[0])
     ended_with_an_error = batch.reply(batch.requests[1], "fo", "error")
     return [expired, ended_with_an_error, *batch.right_replies()[3:]]
 
@@ -678,7 +697,7 @@ def test_a_batch_that_is_too_large_is_written_with_a_remark(
 @pytest.mark.parametrize("message", [[1], "food", None], ids=str)
 def test_a_reply_in_another_form_is_a_failure(message: Any) -> None:
     """No empty reply, which could count as wrong."""
-    line = replied("openai", {"custom_id": "a"}, "food")
+    line = provider_line("openai", {"custom_id": "a"}, "food")
     line["response"]["body"]["choices"][0]["message"] = message
 
     _, failure = batch_reply("r.jsonl, line 1", line, {})
@@ -688,7 +707,7 @@ def test_a_reply_in_another_form_is_a_failure(message: Any) -> None:
 
 
 def test_a_reply_whose_name_of_the_model_is_no_text_is_read() -> None:
-    line = replied("openai", {"custom_id": "a"}, "food")
+    line = provider_line("openai", {"custom_id": "a"}, "food")
     line["response"]["body"]["model"] = {"name": "m"}
 
     assert batch_reply("r.jsonl, line 1", line, {}) == ("a", {"reply": "food"})
@@ -698,9 +717,9 @@ def test_replies_of_two_models_are_refused() -> None:
     first_line_by_model = {"other": "r.jsonl, line 1"}
 
     with pytest.raises(SchemaError, match="m-2025-01-01"):
-        batch_reply("r.jsonl, line 2", replied("openai", {"custom_id": "a"}, "food"), first_line_by_model)
+        batch_reply("r.jsonl, line 2", provider_line("openai", {"custom_id": "a"}, "food"), first_line_by_model)
 
 
 def test_no_prediction_at_all_is_said() -> None:
     with pytest.raises(ArgumentError, match=r"got no prediction, expected one of each of the \d+ queries"):
-        score_predictions(mini(), {})
+        score_predictions(Normal(datasets=["mini"], limit=6), {})

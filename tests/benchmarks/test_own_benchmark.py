@@ -43,86 +43,146 @@ def module_of_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_the_table_shows_each_averaged_score_of_the_page(module_of_page: Path) -> None:
-    benchmark = make_benchmark(f"{module_of_page.stem}:SymbolLabels", datasets=["mini"])
-    result = benchmark(load_kernel("ppm"))
-    scores = list(result["Averaged results"])
-    assert scores == ["names.accuracy", "symbols.accuracy", "loss"]
-    table_heads = [line for line in str(result).splitlines() if line.startswith("data set")]
-    assert [score for score in scores if not any(score in heads.split() for heads in table_heads)] == []
+@pytest.fixture
+def page(module_of_page: Path) -> Any:
+    """The module of the page, with the task ``SymbolLabelsTask`` and its benchmark ``SymbolLabels``.
+
+    The task has the conditions "names" (the prompts of Normal) and "symbols" (with symbols for labels), and averages
+    their accuracies and the loss from the first to the second.
+    """
+    return importlib.import_module(module_of_page.stem)
 
 
-def test_the_conditions_of_the_page_have_baselines_and_intervals(module_of_page: Path) -> None:
+PPM = load_kernel("ppm")
+
+
+def always_first_label(prompt: str, label_space: Sequence[str]) -> list[float]:
+    return [0.6, 0.3, 0.1]
+
+
+def test_the_table_shows_each_averaged_score_of_the_page(page: Any) -> None:
+    result = page.SymbolLabels(datasets=["mini"])(PPM)
+
+    assert list(result["Averaged results"]) == ["names.accuracy", "symbols.accuracy", "loss"]
+    columns = []
+    for line in str(result).splitlines():
+        if line.startswith("data set"):
+            columns += line.split()
+    assert {"names.accuracy", "symbols.accuracy", "loss"} <= set(columns)
+
+
+def test_a_benchmark_of_a_module_is_made_by_its_name(module_of_page: Path, page: Any) -> None:
     benchmark = make_benchmark(f"{module_of_page.stem}:SymbolLabels", datasets=["mini"])
-    result = benchmark(load_kernel("ppm"))
-    assert set(result.details["mini"].baselines) == {"names", "symbols"}
-    assert {"names.accuracy", "symbols.accuracy"} <= set(result.details["mini"].intervals)
+
+    assert isinstance(benchmark, page.SymbolLabels)
+
+
+def test_the_conditions_of_the_page_have_baselines_and_intervals(page: Any) -> None:
+    result = page.SymbolLabels(datasets=["mini"])(PPM)
+
+    details = result.details["mini"]
+    assert set(details.baselines) == {"names", "symbols"}
+    assert {"names.accuracy", "symbols.accuracy"} <= set(details.intervals)
     assert set(result.means.intervals) == {"names.accuracy", "symbols.accuracy"}
 
 
 def test_the_page_passes_a_strict_type_check(module_of_page: Path) -> None:
     pytest.importorskip("mypy")
-    check = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache"), str(module_of_page)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    cache = str(ROOT / ".mypy_cache")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, str(module_of_page)]
+
+    check = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
     assert check.stdout.startswith("Success"), check.stdout
 
 
-def test_the_commands_need_no_other_file(module_of_page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One file on Python's path: it runs, its result is saved, shown and reported."""
+def test_the_benchmark_of_a_file_is_run_saved_and_reported_by_commands(
+    module_of_page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands need no other file."""
     name = f"{module_of_page.stem}:SymbolLabels"
+
     assert main(["run", name, "--model", "ppm", "--datasets", "mini", "--output", "results"]) == 0
+
     assert "names.accuracy" in capsys.readouterr().out
     (result,) = Path("results").glob("*.json")
     assert main(["report", str(result), "--output", "report"]) == 0
 
 
-def test_runs_of_the_page_are_compared_on_one_condition_as_runs_of_normal_are(module_of_page: Path) -> None:
+def test_runs_of_the_page_are_compared_on_one_condition_as_runs_of_normal_are(page: Any) -> None:
     """The condition "names" has the prompts of Normal: same difference, same p-value, same direction."""
-    page = importlib.import_module(module_of_page.stem)
-    models = {"ppm": load_kernel("ppm"), "first label": lambda prompt, label_space: [0.6, 0.3, 0.1]}
-    of_page = [page.SymbolLabels(datasets=["mini"])(model) for model in models.values()]
-    of_normal = [Normal(datasets=["mini"])(model) for model in models.values()]
-    own = compare(*of_page, "names.accuracy")
-    expected = compare(*of_normal, "accuracy")
-    assert own.higher_is_better
-    assert own.datasets == expected.datasets
-    on_symbols = compare(*of_page, "symbols.accuracy").overall
-    saved = [result["Averaged results"]["symbols.accuracy"] for result in of_page]
-    assert list(on_symbols.values) == pytest.approx(saved)
+    benchmark, normal = page.SymbolLabels(datasets=["mini"]), Normal(datasets=["mini"])
+
+    comparison = compare(benchmark(PPM), benchmark(always_first_label), "names.accuracy")
+
+    of_normal = compare(normal(PPM), normal(always_first_label), "accuracy")
+    assert comparison.higher_is_better
+    assert comparison.datasets == of_normal.datasets
 
 
-def test_a_comparison_by_the_first_score_names_the_others(module_of_page: Path) -> None:
-    """A benchmark of one's own has no main score, so the first one is no choice of anybody."""
-    page = importlib.import_module(module_of_page.stem)
-    models = [load_kernel("ppm"), lambda prompt, label_space: [0.6, 0.3, 0.1]]
-    runs = [page.SymbolLabels(datasets=["mini"])(model) for model in models]
-    first_line, second_line, *_ = compare(*runs).introduction()
+def test_a_comparison_on_a_condition_has_the_scores_of_both_runs(page: Any) -> None:
+    benchmark = page.SymbolLabels(datasets=["mini"])
+    first, second = benchmark(PPM), benchmark(always_first_label)
+
+    comparison = compare(first, second, "symbols.accuracy")
+
+    expected = (first.averaged["symbols.accuracy"], second.averaged["symbols.accuracy"])
+    assert comparison.overall.values == pytest.approx(expected)
+
+
+FIRST_SCORE = "this is the first score of the benchmark, which has no main one; others (metric): symbols.accuracy, loss"
+"""What is said where no score was chosen: the first one is no choice of anybody."""
+
+
+def test_a_comparison_by_the_first_score_names_the_others(page: Any) -> None:
+    benchmark = page.SymbolLabels(datasets=["mini"])
+
+    comparison = compare(benchmark(PPM), benchmark(always_first_label))
+
+    first_line, second_line, *_ = comparison.introduction()
     assert first_line == "metric: names.accuracy (higher is better)"
-    assert second_line == (
-        "this is the first score of the benchmark, which has no main one; others (metric): symbols.accuracy, loss"
-    )
-    of_normal = [Normal(datasets=["mini"])(model) for model in models]
-    for chosen in (compare(*runs, "names.accuracy"), compare(*of_normal)):
-        assert "first score" not in str(chosen)
+    assert second_line == FIRST_SCORE
 
 
-def test_a_ranking_by_the_first_score_names_the_others(module_of_page: Path) -> None:
-    page = importlib.import_module(module_of_page.stem)
-    models = {"ppm": load_kernel("ppm"), "first label": lambda prompt, label_space: [0.6, 0.3, 0.1]}
-    runs = {name: page.SymbolLabels(datasets=["mini"])(model) for name, model in models.items()}
-    note = "this is the first score of the benchmark, which has no main one; others (metric): "
-    ranking = rank(runs)
+def test_a_comparison_by_a_chosen_score_names_no_others(page: Any) -> None:
+    benchmark = page.SymbolLabels(datasets=["mini"])
+
+    comparison = compare(benchmark(PPM), benchmark(always_first_label), "names.accuracy")
+
+    assert "first score" not in str(comparison)
+
+
+def test_a_comparison_by_the_main_score_of_normal_names_no_others() -> None:
+    benchmark = Normal(datasets=["mini"])
+
+    comparison = compare(benchmark(PPM), benchmark(always_first_label))
+
+    assert "first score" not in str(comparison)
+
+
+def test_a_ranking_by_the_first_score_names_the_others(page: Any) -> None:
+    benchmark = page.SymbolLabels(datasets=["mini"])
+
+    ranking = rank({"ppm": benchmark(PPM), "first label": benchmark(always_first_label)})
+
     assert ranking.metric == "names.accuracy"
-    assert f"note: {note}symbols.accuracy, loss" in " ".join(str(ranking).split())
+    text_in_one_line = " ".join(str(ranking).split())
+    assert f"note: {FIRST_SCORE}" in text_in_one_line
     assert ranking.to_dict()["other_metrics"] == ("symbols.accuracy", "loss")
-    of_normal = {name: Normal(datasets=["mini"])(model) for name, model in models.items()}
-    for chosen in (rank(runs, "names.accuracy"), rank(of_normal)):
-        assert "first score" not in str(chosen)
+
+
+def test_a_ranking_by_a_chosen_score_names_no_others(page: Any) -> None:
+    benchmark = page.SymbolLabels(datasets=["mini"])
+    runs = {"ppm": benchmark(PPM), "first label": benchmark(always_first_label)}
+
+    assert "first score" not in str(rank(runs, "names.accuracy"))
+
+
+def test_a_ranking_by_the_main_score_of_normal_names_no_others() -> None:
+    benchmark = Normal(datasets=["mini"])
+    runs = {"ppm": benchmark(PPM), "first label": benchmark(always_first_label)}
+
+    assert "first score" not in str(rank(runs))
 
 
 class SingleTextTask(Task):
@@ -145,33 +205,43 @@ class SingleText(TaskBenchmark):
 
 def test_a_single_text_is_refused_in_the_noisy_channel() -> None:
     """It would be scored as in the direct channel, with the noisy channel in the signature."""
-    assert SingleText(datasets=["mini"], limit=2)[0].conditions()[1].queries[0].prompt == "one text"
-    with pytest.raises(
-        ArgumentError, match="Single_text/mini, condition 'single', query 0: the prompt is a single text"
-    ):
-        SingleText(datasets=["mini"], limit=2, noisy_channel=True)(load_kernel("ppm"))
+    benchmark = SingleText(datasets=["mini"], limit=2, noisy_channel=True)
+
+    message = "Single_text/mini, condition 'single', query 0: the prompt is a single text"
+    with pytest.raises(ArgumentError, match=message):
+        benchmark(PPM)
 
 
-def test_a_first_score_without_a_test_names_the_scores_that_have_one(module_of_page: Path) -> None:
-    runs = [SingleText(datasets=["mini"], limit=2)(load_kernel("ppm")) for _ in range(2)]
+def test_a_single_text_is_a_prompt_in_the_direct_channel() -> None:
+    _, single = SingleText(datasets=["mini"], limit=2)[0].conditions()
+
+    assert single.queries[0].prompt == "one text"
+
+
+def test_a_score_that_only_its_benchmark_computes_has_no_paired_test() -> None:
+    benchmark = SingleText(datasets=["mini"], limit=2)
+
     with pytest.raises(ArgumentError, match="own is a score that only the benchmark Single_text computes"):
-        compare(*runs)
-    page = importlib.import_module(module_of_page.stem)
+        compare(benchmark(PPM), benchmark(PPM))
 
+
+def test_a_first_score_without_a_test_names_the_scores_that_have_one(page: Any) -> None:
     class LossFirst(page.SymbolLabelsTask):  # type: ignore[name-defined, misc]
+        """Averages the loss first, which has no paired test."""
+
         def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
             scores: Scores = super().score(outcomes, scoring)
             loss = {"loss": scores.averaged["loss"]}
             return replace(scores, averaged=loss | dict(scores.averaged))
 
-    class Reordered(page.SymbolLabels):  # type: ignore[name-defined, misc]
+    class SymbolLabelsWithLossFirst(page.SymbolLabels):  # type: ignore[name-defined, misc]
         task_class = LossFirst
 
-    runs = [Reordered(datasets=["mini"], limit=8)(load_kernel("ppm")) for _ in range(2)]
-    with pytest.raises(
-        ArgumentError, match=r"no paired test for it.*others \(metric\): names.accuracy, symbols.accuracy"
-    ):
-        compare(*runs)
+    benchmark = SymbolLabelsWithLossFirst(datasets=["mini"], limit=8)
+
+    message = r"no paired test for it.*others \(metric\): names.accuracy, symbols.accuracy"
+    with pytest.raises(ArgumentError, match=message):
+        compare(benchmark(PPM), benchmark(PPM))
 
 
 class Unchanged(Share):
@@ -183,73 +253,95 @@ class Unchanged(Share):
         return [float(len(set(labels)) == 1) for labels in predictions]
 
 
-def test_a_score_over_conditions_is_compared_if_it_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The share of unchanged predictions, of the task of the page: its difference and the interval are computed."""
+def benchmark_with_reversed_demonstrations() -> Any:
+    """Return the benchmark ``Reversed`` of the page: its conditions have the demonstrations in two orders.
+
+    It averages the share of the predictions that are unchanged.
+    """
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
+    imports_and_task = blocks[0]
     (example,) = [block for block in blocks if "class ReversedTask" in block]
+    definitions, _, _ = example.partition("forward, backward = Reversed")
     names: dict[str, Any] = {"__name__": "page"}
-    exec(blocks[0] + example.partition("forward, backward = Reversed")[0], names)
-    runs = []
-    for position in (0, 1):  # the label of the first demonstration, or of the second one
-        model = partial(label_of_demonstration, position=position)
-        runs.append(names["Reversed"](datasets=["mini"])(model))
+    exec(imports_and_task + definitions, names)
+    return names["Reversed"](datasets=["mini"])
+
+
+def test_a_score_over_conditions_is_compared_if_it_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of unchanged predictions is the mean over the 96 rows of whether a row's predictions are equal."""
+    benchmark = benchmark_with_reversed_demonstrations()
+    copies_first = benchmark(partial(label_of_demonstration, position=0))
+    copies_second = benchmark(partial(label_of_demonstration, position=1))
     monkeypatch.setitem(scores.SCORES, "unchanged", ScoreRecord("unchanged", "unchanged", True, Unchanged()))
-    comparison = compare(*runs, "unchanged").overall
-    values = [run.averaged["unchanged"] for run in runs]
-    assert len(set(values)) == 2
-    assert list(comparison.values) == pytest.approx(values)
+
+    comparison = compare(copies_first, copies_second, "unchanged").overall
+
+    first_share, second_share = copies_first.averaged["unchanged"], copies_second.averaged["unchanged"]
+    assert first_share != second_share
+    assert comparison.values == pytest.approx((first_share, second_share))
     assert comparison.rows == 96
-    assert comparison.interval.low < values[0] - values[1] < comparison.interval.high
+    assert comparison.interval.low < first_share - second_share < comparison.interval.high
 
 
 def label_of_demonstration(prompt: str, label_space: Sequence[str], position: int) -> int:
+    """Predict the label of the demonstration at a position of the prompt."""
     shown = prompt.split("topic: ")[position + 1].splitlines()[0]
     return label_space.index(shown)
 
 
 def test_a_benchmark_of_this_library_may_have_an_option_that_is_a_text(
-    module_of_page: Path, monkeypatch: pytest.MonkeyPatch
+    page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Verification contradicted its results: it made the benchmark again from integers only."""
-    page = importlib.import_module(module_of_page.stem)
+    """Verification contradicted its results: it made the benchmark again from integers only.
+
+    The benchmark of the page is registered and signed as one of this library.
+    """
     monkeypatch.setattr("StaICC.benchmarks.rebuilding.BENCHMARKS", {"symbol-labels": page.SymbolLabels})
-    result = page.SymbolLabels(datasets=["mini"])(load_kernel("ppm"))
-    result.signature = Signature({**result.signature.fields, "benchmark": "Symbol_labels"})  # as one of this library
+    result = page.SymbolLabels(datasets=["mini"])(PPM)
+    result.signature = Signature({**result.signature.fields, "benchmark": "Symbol_labels"})
+
+    rebuilt = rebuild(result)
+
     assert result.arguments["options"]["symbols"].startswith("ABC")
-    assert rebuild(result).arguments() == result.arguments
+    assert rebuilt.arguments() == result.arguments
 
 
-class _AveragingTask(Task):
-    """Averages the scores that a test names."""
+def benchmark_that_averages(averaged_scores: Mapping[str, float]) -> TaskBenchmark:
+    """Return a benchmark with the scores "total" and "only.share" of each data set, which averages the given scores."""
 
-    name: ClassVar[str] = "Averaging"
-    averaged: ClassVar[Mapping[str, float]] = {}
+    class AveragingTask(Task):
+        name: ClassVar[str] = "Averaging"
 
-    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        return [Condition("only", task_input.queries())]
+        def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+            return [Condition("only", task_input.queries())]
 
-    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        values: dict[str, Any] = {"total": 1.0, "only": {"share": 0.5}}
-        return Scores(values, self.averaged)
+        def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+            values: dict[str, Any] = {"total": 1.0, "only": {"share": 0.5}}
+            return Scores(values, averaged_scores)
 
-
-def averaging(**scores: float) -> TaskBenchmark:
     class Averaging(TaskBenchmark):
-        task_name = _AveragingTask.name
-        task_class = type("AveragingTask", (_AveragingTask,), {"averaged": scores})
+        task_name = AveragingTask.name
+        task_class = AveragingTask
 
     return Averaging(datasets=["mini"], limit=2)
 
 
-def test_nested_and_plain_scores_are_columns_and_means() -> None:
-    result = averaging(**{"only.share": 0.5, "total": 1.0})(lambda prompt, label_space: 0)
-    heads, row = (line.split() for line in str(result).splitlines() if line.startswith(("data set", "mini  ")))
-    assert heads == ["data", "set", "total", "only.share"]
+def test_nested_and_plain_scores_are_columns_of_the_table() -> None:
+    benchmark = benchmark_that_averages({"only.share": 0.5, "total": 1.0})
+
+    result = benchmark(lambda prompt, label_space: 0)
+
+    lines = str(result).splitlines()
+    (columns,) = [line.split() for line in lines if line.startswith("data set")]
+    (row,) = [line.split() for line in lines if line.startswith("mini  ")]
+    assert columns == ["data", "set", "total", "only.share"]
     assert row == ["mini", "1.0000", "0.5000"]
 
 
-def test_an_averaged_score_that_a_data_set_does_not_have_is_refused() -> None:
+@pytest.mark.parametrize("name", ["only", "share", "other"])
+def test_an_averaged_score_that_a_data_set_does_not_have_is_refused(name: str) -> None:
     """It was left out of the table without a word."""
-    for name in ("only", "share", "other"):
-        with pytest.raises(ArgumentError, match=f"averages '{name}'.*expected one of: only.share, total"):
-            averaging(**{name: 1.0})(lambda prompt, label_space: 0)
+    benchmark = benchmark_that_averages({name: 1.0})
+
+    with pytest.raises(ArgumentError, match=f"averages '{name}'.*expected one of: only.share, total"):
+        benchmark(lambda prompt, label_space: 0)

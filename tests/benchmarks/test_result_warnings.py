@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from StaICC import GLER, Dataset, Method, Normal, load, verify
-from StaICC.benchmarks.findings import Contradicted, Recomputed
+from StaICC.benchmarks.findings import Contradicted, Recomputed, status_of
 from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.inference.contract import ScoredLabels, Text
 from StaICC.inference.identity import Identity
@@ -20,21 +20,28 @@ from StaICC.methods.run import run_all
 from StaICC.results.result import Result
 from tests.methods.fakes import Kernel
 
-SHARED = ["x person", "y person", "number"]
-"""Label names of which two end with the same token."""
+LABELS = ["x person", "y person", "number"]
+"""Label names of which the first two end with the same token."""
 
 
-def own_data(labels: Sequence[str], name: str = "own") -> Dataset:
-    rows = [(f"who wrote number {number}?", number % len(labels)) for number in range(60)]
-    return Dataset.from_rows(rows, name=name, label_space=labels)
+def questions(name: str = "own") -> Dataset:
+    """Return a data set of 60 questions with the three labels by turns."""
+    rows = [(f"who wrote number {number}?", number % 3) for number in range(60)]
+    return Dataset.from_rows(rows, name=name, label_space=LABELS)
 
 
-def normal(labels: Sequence[str] = SHARED) -> Normal:
-    return Normal(k=1, datasets=[own_data(labels)], limit=4)
+def normal_on_questions() -> Normal:
+    """Return Normal on four test rows, which are eight queries."""
+    return Normal(k=1, datasets=[questions()], limit=4)
 
 
-class Rule:
-    """A kernel whose prediction for each prompt is given by a rule."""
+class RuleKernel:
+    """A kernel whose prediction for each prompt is given by a rule.
+
+    Args:
+        rule: The function of prompt and labels.
+        fails_after: The number of predictions after which it is interrupted as by Ctrl-C.
+    """
 
     reply_limit = "max_tokens=3"
     api, last_blank = "completions", "prompt"
@@ -55,86 +62,113 @@ class Rule:
         return self.rule(prompt, label_space)
 
 
-def number_of(prompt: str) -> int:
-    return len(prompt) + sum(map(ord, prompt[-40:]))
+def different_scores(prompt: str) -> list[float]:
+    """Return scores of three labels of which the first one differs between most prompts."""
+    number = len(prompt) + sum(ord(character) for character in prompt[-40:])
+    return [0.5 + 1e-4 * (number % 50), 0.3, 0.2]
 
 
-RULES: dict[str, tuple[Any, list[str]]] = {
-    "ties": (lambda prompt, labels: [0.41234, 0.41234, 0.17532], ["have a tie", "are the same"]),
-    "low label mass": (
-        lambda prompt, labels: ScoredLabels([0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2], 0.001),
-        ["the labels together have a probability below 0.01"],
-    ),
-    "what a server said": (
-        lambda prompt, labels: ScoredLabels([0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2], None, 0, 0.6, True),
-        ["without visible text", "does not state how many tokens"],
-    ),
-    "replies that are cut": (
-        lambda prompt, labels: Text("I think", "length"),
-        ["stopped at max_tokens=3 without a label", "replies are unparsed"],
-    ),
-}
+def equal_scores_for_all(prompt: str, labels: Sequence[str]) -> list[float]:
+    return [0.41234, 0.41234, 0.17532]
 
 
-def benchmark_of_shared_labels(benchmark_type: Any = Normal) -> Any:
-    """Return a benchmark of labels of which two end with the same token."""
-    return benchmark_type(k=1, datasets=[own_data(SHARED)], limit=8, unparsed="wrong")
+def low_label_mass(prompt: str, labels: Sequence[str]) -> ScoredLabels:
+    """Predict scores of which the model gives all labels together the probability 0.001."""
+    return ScoredLabels(different_scores(prompt), 0.001)
 
 
-with_each_kind_of_warning = pytest.mark.parametrize(("rule", "texts"), RULES.values(), ids=RULES)
+def reply_without_visible_text(prompt: str, labels: Sequence[str]) -> ScoredLabels:
+    """Predict scores of a server that generated no visible text, and states no number of tokens."""
+    return ScoredLabels(different_scores(prompt), None, 0, 0.6, True)
 
 
-@with_each_kind_of_warning
+def cut_reply(prompt: str, labels: Sequence[str]) -> Text:
+    return Text("I think", "length")
+
+
+EACH_KIND_OF_WARNING = pytest.mark.parametrize(
+    ("rule", "texts"),
+    [
+        (equal_scores_for_all, ["have a tie", "are the same"]),
+        (low_label_mass, ["the labels together have a probability below 0.01"]),
+        (reply_without_visible_text, ["without visible text", "does not state how many tokens"]),
+        (cut_reply, ["stopped at max_tokens=3 without a label", "replies are unparsed"]),
+    ],
+)
+"""A rule of a kernel, and the warnings that its predictions get."""
+
+
+def benchmark_with_warnings(benchmark_type: Any = Normal) -> Any:
+    """Return a benchmark on eight test rows in which replies without a label count as wrong."""
+    return benchmark_type(k=1, datasets=[questions()], limit=8, unparsed="wrong")
+
+
+@EACH_KIND_OF_WARNING
 def test_a_run_has_each_warning_once(rule: Any, texts: list[str]) -> None:
-    result = benchmark_of_shared_labels()(Rule(rule))
+    result = benchmark_with_warnings()(RuleKernel(rule))
+
+    all_warnings = "\n".join(result.warnings)
     for text in texts:
-        assert "\n".join(result.warnings).count(text) == 1
+        assert all_warnings.count(text) == 1
         assert str(result).count(text) == 1
 
 
-@with_each_kind_of_warning
+@EACH_KIND_OF_WARNING
 def test_a_member_of_a_group_warns_as_a_run_alone(rule: Any, texts: list[str]) -> None:
-    group = BenchmarkGroup("Both", {"GLER": benchmark_of_shared_labels(GLER), "Normal": benchmark_of_shared_labels()})
-    warnings_of_member = group(Rule(rule))["Normal"].warnings
-    assert warnings_of_member == benchmark_of_shared_labels()(Rule(rule)).warnings
+    group = BenchmarkGroup("Both", {"GLER": benchmark_with_warnings(GLER), "Normal": benchmark_with_warnings()})
+
+    alone = benchmark_with_warnings()(RuleKernel(rule))
+    in_group = group(RuleKernel(rule))["Normal"]
+
+    assert in_group.warnings == alone.warnings
 
 
-@with_each_kind_of_warning
+@EACH_KIND_OF_WARNING
 def test_a_run_that_was_interrupted_and_resumed_warns_as_one_in_full(
     rule: Any, texts: list[str], tmp_path: Path
 ) -> None:
     store = tmp_path / "store.sqlite"
     with pytest.raises(KeyboardInterrupt):
-        benchmark_of_shared_labels()(Rule(rule, fails_after=3), store=store)
-    resumed = benchmark_of_shared_labels()(Rule(rule), store=store)
-    assert resumed.warnings == benchmark_of_shared_labels()(Rule(rule)).warnings
+        benchmark_with_warnings()(RuleKernel(rule, fails_after=3), store=store)
+
+    resumed = benchmark_with_warnings()(RuleKernel(rule), store=store)
+
+    in_full = benchmark_with_warnings()(RuleKernel(rule))
+    assert resumed.warnings == in_full.warnings
 
 
-@with_each_kind_of_warning
+@EACH_KIND_OF_WARNING
 def test_a_run_from_a_store_warns_as_one_that_calls_the_model(rule: Any, texts: list[str], tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
-    first = benchmark_of_shared_labels()(Rule(rule), store=store)
-    model = Rule(rule)
-    second = benchmark_of_shared_labels()(model, store=store, recheck=False)
-    assert model.calls == 0
-    assert second.warnings == first.warnings
+    first = benchmark_with_warnings()(RuleKernel(rule), store=store)
+    kernel = RuleKernel(rule)
+
+    from_store = benchmark_with_warnings()(kernel, store=store, recheck=False)
+
+    assert kernel.calls == 0
+    assert from_store.warnings == first.warnings
 
 
-@with_each_kind_of_warning
+@EACH_KIND_OF_WARNING
 def test_a_method_warns_as_the_model_alone(rule: Any, texts: list[str]) -> None:
-    by_method = Method("vanilla", Rule(rule)).run(benchmark_of_shared_labels())
-    assert set(by_method.warnings) == set(benchmark_of_shared_labels()(Rule(rule)).warnings)
+    alone = benchmark_with_warnings()(RuleKernel(rule))
+
+    by_method = Method("vanilla", RuleKernel(rule)).run(benchmark_with_warnings())
+
+    assert set(by_method.warnings) == set(alone.warnings)
 
 
-@with_each_kind_of_warning
+@EACH_KIND_OF_WARNING
 def test_a_loaded_result_has_its_warnings(rule: Any, texts: list[str], tmp_path: Path) -> None:
-    result = benchmark_of_shared_labels()(Rule(rule))
+    result = benchmark_with_warnings()(RuleKernel(rule))
+
     result.save(tmp_path / "result.json")
+
     assert load(tmp_path / "result.json").warnings == result.warnings
 
 
-class PricedRule(Rule):
-    """A kernel that warns about prompts and about predictions."""
+class PricedKernel(RuleKernel):
+    """A kernel whose requests may cost money, and that warns about prompts and about predictions."""
 
     may_cost_money = True
 
@@ -145,14 +179,14 @@ class PricedRule(Rule):
         return ["a warning about predictions"]
 
 
-GLOBAL_KERNEL = PricedRule(lambda prompt, labels: [0.5, 0.3, 0.2])
+PRICED_KERNEL = PricedKernel(lambda prompt, labels: [0.5, 0.3, 0.2])
 
 
-def closure(kernel: Any) -> Any:
+def closure_with(kernel: Any) -> Any:
     return lambda prompt, label_space: kernel(prompt, label_space)
 
 
-def wrapper(kernel: Any) -> Any:
+def wrapper_of(kernel: Any) -> Any:
     @functools.wraps(kernel)
     def call(prompt: str, label_space: Sequence[str]) -> Any:
         return kernel(prompt, label_space)
@@ -160,18 +194,18 @@ def wrapper(kernel: Any) -> Any:
     return call
 
 
-def with_a_kernel(prompt: str, label_space: Sequence[str], kernel: Any) -> Any:
+def call_given_kernel(prompt: str, label_space: Sequence[str], kernel: Any) -> Any:
     return kernel(prompt, label_space)
 
 
-def calls_a_global(prompt: str, label_space: Sequence[str]) -> Any:
+def call_global_in_inner_function(prompt: str, label_space: Sequence[str]) -> Any:
     def scores_of(text: str) -> Any:
-        return GLOBAL_KERNEL(text, label_space)
+        return PRICED_KERNEL(text, label_space)
 
     return scores_of(prompt)
 
 
-class Attribute:
+class HoldsKernel:
     """An object that calls the kernel in one of its attributes."""
 
     def __init__(self, kernel: Any) -> None:
@@ -183,62 +217,107 @@ class Attribute:
     __call__ = score
 
 
-@pytest.mark.parametrize(
+FUNCTIONS_THAT_CALL_THE_PRICED_KERNEL = pytest.mark.parametrize(
     "function",
     [
-        closure(GLOBAL_KERNEL),
-        wrapper(GLOBAL_KERNEL),
-        functools.partial(with_a_kernel, kernel=GLOBAL_KERNEL),
-        calls_a_global,
-        Attribute(GLOBAL_KERNEL),
-        Attribute(GLOBAL_KERNEL).score,
-        GLOBAL_KERNEL.__call__,
+        closure_with(PRICED_KERNEL),
+        wrapper_of(PRICED_KERNEL),
+        functools.partial(call_given_kernel, kernel=PRICED_KERNEL),
+        call_global_in_inner_function,
+        HoldsKernel(PRICED_KERNEL),
+        HoldsKernel(PRICED_KERNEL).score,
+        PRICED_KERNEL.__call__,
     ],
     ids=["closure", "wraps", "partial", "global in inner code", "attribute", "bound method", "method of the kernel"],
 )
-def test_a_function_that_calls_a_kernel_has_its_warnings_and_its_price(function: Any, tmp_path: Path) -> None:
-    alone = normal()(GLOBAL_KERNEL)
-    assert sum("a warning about" in warning for warning in alone.warnings) == 2
-    assert normal()(function).warnings == alone.warnings
+
+
+@FUNCTIONS_THAT_CALL_THE_PRICED_KERNEL
+def test_a_function_that_calls_a_kernel_has_its_warnings(function: Any) -> None:
+    of_kernel = normal_on_questions()(PRICED_KERNEL)
+
+    of_function = normal_on_questions()(function)
+
+    assert of_function.warnings == of_kernel.warnings
+    assert "a warning about prompts" in "\n".join(of_kernel.warnings)
+    assert "a warning about predictions" in "\n".join(of_kernel.warnings)
+
+
+@FUNCTIONS_THAT_CALL_THE_PRICED_KERNEL
+def test_a_function_that_calls_a_priced_kernel_sends_no_stored_query_again(function: Any, tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
-    normal()(function, store=store, model_name="mine")
-    GLOBAL_KERNEL.calls = 0
-    again = normal()(function, store=store, model_name="mine")
-    assert GLOBAL_KERNEL.calls == 0  # no request that may cost money is sent again
-    assert any("cost money" in warning for warning in again.warnings), f"got {again.warnings}"
-    normal()(function, store=store, model_name="mine", recheck=True)
-    assert GLOBAL_KERNEL.calls > 0
+    normal_on_questions()(function, store=store, model_name="mine")
+    PRICED_KERNEL.calls = 0
+
+    from_store = normal_on_questions()(function, store=store, model_name="mine")
+
+    assert PRICED_KERNEL.calls == 0
+    assert "cost money" in "\n".join(from_store.warnings)
 
 
-def test_remarks_on_predictions_are_logged_and_in_the_result(caplog: pytest.LogCaptureFixture) -> None:
+@FUNCTIONS_THAT_CALL_THE_PRICED_KERNEL
+def test_a_function_that_calls_a_priced_kernel_sends_stored_queries_again_on_request(
+    function: Any, tmp_path: Path
+) -> None:
+    store = tmp_path / "store.sqlite"
+    normal_on_questions()(function, store=store, model_name="mine")
+    PRICED_KERNEL.calls = 0
+
+    normal_on_questions()(function, store=store, model_name="mine", recheck=True)
+
+    assert PRICED_KERNEL.calls > 0
+
+
+def equal_scores_without_tie(prompt: str, label_space: Sequence[str]) -> list[float]:
+    return [0.41234, 0.3, 0.28766]
+
+
+def test_a_warning_about_predictions_is_logged_once_and_in_the_result(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        result = normal()(lambda prompt, label_space: [0.41234, 0.3, 0.28766])
-    (same,) = [warning for warning in result.warnings if "are the same" in warning]
-    assert same.startswith("own: all 8 predictions")
-    assert caplog.text.count(same) == 1
+        result = normal_on_questions()(equal_scores_without_tie)
+
+    (warning,) = [warning for warning in result.warnings if "are the same" in warning]
+    assert warning.startswith("own: all 8 predictions")
+    assert caplog.text.count(warning) == 1
+
+
+LOW_MASS = "the labels together have a probability below 0.01"
 
 
 def test_a_warning_of_several_data_sets_is_one_line_of_the_table() -> None:
-    def rule(prompt: str, labels: Sequence[str]) -> ScoredLabels:
-        return ScoredLabels([0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2], 0.001)
+    benchmark = Normal(k=1, datasets=[questions("one"), questions("two")], limit=4)
 
-    warning = "the labels together have a probability below 0.01"
-    of_all = Normal(k=1, datasets=[own_data(SHARED, "one"), own_data(SHARED, "two")], limit=4)(Rule(rule))
-    assert sum(warning in text for text in of_all.warnings) == 2
-    assert str(of_all).count(warning) == 1
-    assert f"WARNING: all 2 data sets: {warning}" in str(of_all)
+    result = benchmark(RuleKernel(low_label_mass))
 
-    alone = Normal(k=1, datasets=[own_data(SHARED, "one")], limit=4)(Rule(rule))
-    assert f"WARNING: one: {warning}" in str(alone)
+    about_mass = [warning for warning in result.warnings if LOW_MASS in warning]
+    assert len(about_mass) == 2
+    assert str(result).count(LOW_MASS) == 1
+    assert f"WARNING: all 2 data sets: {LOW_MASS}" in str(result)
+
+
+def test_a_warning_of_one_data_set_has_its_name_in_the_table() -> None:
+    benchmark = Normal(k=1, datasets=[questions("one")], limit=4)
+
+    result = benchmark(RuleKernel(low_label_mass))
+
+    assert f"WARNING: one: {LOW_MASS}" in str(result)
+
+
+def test_a_result_with_its_warnings_is_recomputed() -> None:
+    result = normal_on_questions()(equal_scores_without_tie)
+
+    assert status_of(verify(result, normal_on_questions())) == Recomputed()
 
 
 def test_a_result_without_the_warnings_that_follow_from_its_records_is_contradicted() -> None:
-    result = normal()(lambda prompt, label_space: [0.41234, 0.3, 0.28766])
-    assert {finding.status for finding in verify(result, normal())} == {Recomputed()}
+    result = normal_on_questions()(equal_scores_without_tie)
+
     result.warnings = tuple(warning for warning in result.warnings if "are the same" not in warning)
-    assert any(isinstance(finding.status, Contradicted) for finding in verify(result, normal())), (
-        f"got {verify(result, normal())}"
-    )
+
+    assert isinstance(status_of(verify(result, normal_on_questions())), Contradicted)
+
+
+SAME_TOKEN = "2 of 3 labels are scored by the same token"
 
 
 def test_a_complete_store_warns_of_labels_without_the_weights(
@@ -246,37 +325,45 @@ def test_a_complete_store_warns_of_labels_without_the_weights(
 ) -> None:
     from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
-    make_model("GPT2").save_pretrained(tmp_path / "model")
-    make_tokenizer().save_pretrained(tmp_path / "model")
-
-    def kernel() -> Any:
-        return CausalLMKernel.from_spec(str(tmp_path / "model"), last_blank="label")
-
-    alone = normal()(kernel())
-    shared = [warning for warning in alone.warnings if "2 of 3 labels are scored by the same token" in warning]
-    assert len(shared) == 1
+    folder = str(tmp_path / "model")
+    make_model("GPT2").save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
     store = tmp_path / "store.sqlite"
-    normal()(kernel(), store=store)
-    again = kernel()
-    assert normal()(again, store=store, recheck=False).warnings == alone.warnings
-    assert not again.is_loaded
+    first = normal_on_questions()(CausalLMKernel.from_spec(folder, last_blank="label"), store=store)
+    kernel = CausalLMKernel.from_spec(folder, last_blank="label")
+
+    from_store = normal_on_questions()(kernel, store=store, recheck=False)
+
+    about_tokens = [warning for warning in first.warnings if SAME_TOKEN in warning]
+    assert len(about_tokens) == 1
+    assert from_store.warnings == first.warnings
+    assert not kernel.is_loaded
 
 
-def test_every_method_warns_of_labels_that_share_a_token_and_the_table_prints_it(
-    make_model: Any, make_tokenizer: Any
-) -> None:
+@pytest.fixture
+def gpt2_kernel(make_model: Any, make_tokenizer: Any) -> Any:
+    """A tiny random GPT-2, which scores labels by their last token."""
     from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
-    kernel = CausalLMKernel(make_model("GPT2"), make_tokenizer(), last_blank="label")
-    alone = normal()(kernel)
-    names = ["vanilla", "contextual_calibration", "domain_calibration", "hidden_calibration"]
-    table = run_all(kernel, normal(), methods=names, calibration_number=8)
+    return CausalLMKernel(make_model("GPT2"), make_tokenizer(), last_blank="label")
+
+
+def test_every_method_warns_of_labels_that_share_a_token_and_the_table_says_it_once(gpt2_kernel: Any) -> None:
+    methods = ["vanilla", "contextual_calibration", "domain_calibration", "hidden_calibration"]
+
+    table = run_all(gpt2_kernel, normal_on_questions(), methods=methods, calibration_number=8)
+
     for result in table.results():
-        assert any("labels are scored by the same token" in warning for warning in result.warnings), (
-            f"got {result.warnings}"
-        )
-    assert set(table["vanilla"].warnings) == set(alone.warnings)
-    assert str(table).count("WARNING: own: 2 of 3 labels are scored by the same token") == 1
+        assert "labels are scored by the same token" in "\n".join(result.warnings)
+    assert str(table).count(f"WARNING: own: {SAME_TOKEN}") == 1
+
+
+def test_the_method_vanilla_has_the_warnings_of_the_model_alone(gpt2_kernel: Any) -> None:
+    alone = normal_on_questions()(gpt2_kernel)
+
+    by_method = Method("vanilla", gpt2_kernel).run(normal_on_questions())
+
+    assert set(by_method.warnings) == set(alone.warnings)
 
 
 def test_the_function_that_the_release_documents_warns_as_its_kernel(make_model: Any, make_tokenizer: Any) -> None:
@@ -285,43 +372,50 @@ def test_the_function_that_the_release_documents_warns_as_its_kernel(make_model:
     function = functools.partial(
         standard_ICL_inference_with_torch_Causal_LM, model=make_model("GPT2"), tokenizer=make_tokenizer()
     )
-    warnings = normal()(function).warnings
-    assert any("2 of 3 labels are scored by the same token" in warning for warning in warnings), f"got {warnings}"
+
+    result = normal_on_questions()(function)
+
+    assert SAME_TOKEN in "\n".join(result.warnings)
 
 
 # -- fallbacks of methods
 
 
 @pytest.mark.parametrize("name", ["knn_prompt", "knn_prompt_centroid", "hidden_calibration"])
-def test_a_calibration_of_the_release_that_gives_up_says_so(name: str) -> None:
-    rows = [(f"text {number}", 0 if number else 1) for number in range(120)]
+def test_a_calibration_of_the_release_without_all_labels_keeps_the_predictions_of_the_model(name: str) -> None:
+    """Of 120 rows, one has the label "once": it is in none of the eight training prompts."""
+    rows = [("text 0", "once"), *((f"text {number}", "often") for number in range(1, 120))]
     rare = Dataset.from_rows(rows, name="rare", label_space=["often", "once"])
     benchmark = Normal(k=1, datasets=[rare], limit=4)
-    method = Method(name, Kernel(), "0.1.1", calibration_number=8).run(benchmark)
-    assert isinstance(method, Result)
-    assert method.averaged == benchmark(Kernel()).averaged
-    (warning,) = [text for text in method.warnings if "those of the model without the method" in text]
+
+    result = Method(name, Kernel(), "0.1.1", calibration_number=8).run(benchmark)
+
+    assert isinstance(result, Result)
+    assert result.averaged == benchmark(Kernel()).averaged
+    (warning,) = [text for text in result.warnings if "those of the model without the method" in text]
     assert warning.startswith("rare: none of the 8 training prompts has the label 'once'")
 
 
-def test_methods_without_what_their_paper_needs_say_what_they_do() -> None:
-    def plain(prompt: str, label_space: Sequence[str]) -> list[float]:
-        return [0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2]
+def predict_different_scores(prompt: str, label_space: Sequence[str]) -> list[float]:
+    return different_scores(prompt)
 
-    contextual = Method("contextual_calibration", plain).run(normal())
-    assert any("are normalised before they are averaged" in warning for warning in contextual.warnings), (
-        f"got {contextual.warnings}"
-    )
 
-    asked: list[str] = []
+def test_contextual_calibration_of_a_plain_function_says_that_it_normalises() -> None:
+    result = Method("contextual_calibration", predict_different_scores).run(normal_on_questions())
 
-    def sometimes(prompt: str, label_space: Sequence[str]) -> list[float]:
-        asked.append(prompt)
-        if len(asked) == 2:
+    assert "are normalised before they are averaged" in "\n".join(result.warnings)
+
+
+def test_an_ensemble_says_how_many_predictions_are_means_over_fewer_prompts() -> None:
+    """The second prompt of the first query fails."""
+    prompts: list[str] = []
+
+    def fails_at_second_call(prompt: str, label_space: Sequence[str]) -> list[float]:
+        prompts.append(prompt)
+        if len(prompts) == 2:
             raise ValueError("lost")
-        return plain(prompt, label_space)
+        return different_scores(prompt)
 
-    ensemble = Method("ensemble", sometimes, sets=2).run(normal(), on_error="collect")
-    assert any("1 of 4 predictions are means over fewer than 2 prompts" in warning for warning in ensemble.warnings), (
-        f"got {ensemble.warnings}"
-    )
+    result = Method("ensemble", fails_at_second_call, sets=2).run(normal_on_questions(), on_error="collect")
+
+    assert "1 of 4 predictions are means over fewer than 2 prompts" in "\n".join(result.warnings)

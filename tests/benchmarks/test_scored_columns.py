@@ -16,49 +16,96 @@ from StaICC.inference.replies import Failure
 from StaICC.prompting.prompt_text import PromptText
 from StaICC.prompting.prompt_writer import Query
 
-SPACE = ("no", "yes")
+LABELS = ("no", "yes")
 
 
-def test_queries_are_the_same_without_their_prompts() -> None:
-    queries = [Query("a ->", SPACE, 1, 7, 0, last_label=0), Query("b ->", SPACE, 0, 300, 1, last_label=None)]
-    without_prompts = [Query("", SPACE, 1, 7, 0, last_label=0), Query("", SPACE, 0, 300, 1, last_label=None)]
-    kept = ScoredQueries(queries)
-    assert list(kept) == without_prompts
-    assert (len(kept), kept[-1], kept[1:]) == (2, without_prompts[1], without_prompts[1:])
+def scored_query(prompt: str) -> Query:
+    """Return a query of row 7 in the first repeat, whose true label is "yes"."""
+    return Query(prompt, LABELS, label=1, row=7, repeat=0, last_label=0)
 
 
-def test_scores_are_the_same_bit_for_bit() -> None:
+def other_scored_query(prompt: str) -> Query:
+    """Return a query of row 300 in the second repeat, whose true label is "no"."""
+    return Query(prompt, LABELS, label=0, row=300, repeat=1, last_label=None)
+
+
+def test_queries_are_kept_without_their_prompts() -> None:
+    kept = ScoredQueries([scored_query("a ->"), other_scored_query("b ->")])
+
+    assert list(kept) == [scored_query(""), other_scored_query("")]
+
+
+def test_kept_queries_can_be_counted_indexed_and_sliced() -> None:
+    kept = ScoredQueries([scored_query("a ->"), other_scored_query("b ->")])
+
+    assert len(kept) == 2
+    assert kept[-1] == other_scored_query("")
+    assert kept[1:] == [other_scored_query("")]
+
+
+def test_scores_are_kept_bit_for_bit() -> None:
     rows = [[0.1, -0.0], [-math.inf, 5e-324], ScoredLabels([1.0, 2.0], label_mass=0.5)]
+
     kept = score_rows(rows)
+
     assert kept is not None
     assert list(kept) == rows
-    assert math.copysign(1, kept[0][1]) == -1
-    assert (kept[-1], list(kept[1:2]), len(kept[1:3])) == ([1.0, 2.0], [rows[1]], 2)
+    minus_zero = kept[0][1]
+    assert math.copysign(1, minus_zero) == -1
+
+
+def test_kept_scores_can_be_indexed_and_sliced() -> None:
+    kept = score_rows([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
+
+    assert kept is not None
+    assert kept[-1] == [0.3, 0.7]
+    assert list(kept[1:2]) == [[0.2, 0.8]]
+    assert len(kept[1:3]) == 2
     with pytest.raises(IndexError):
         kept[3]
-    for other_order in (slice(None, None, 2), slice(None, None, -1)):
-        with pytest.raises(ValueError, match="successive rows only"):
-            kept[other_order]
 
 
-@pytest.mark.parametrize("other", [1, Failure("lost"), [0.5], [0.5, 0.25, 0.25]])
-def test_other_predictions_stay_as_they_are(other: Any) -> None:
+@pytest.mark.parametrize("step", [2, -1])
+def test_kept_scores_have_slices_of_successive_rows_only(step: int) -> None:
+    kept = score_rows([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
+
+    assert kept is not None
+    with pytest.raises(ValueError, match="successive rows only"):
+        kept[::step]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [1, Failure("lost"), [0.5], [0.5, 0.25, 0.25]],
+    ids=["label", "failure", "fewer scores", "more scores"],
+)
+def test_predictions_that_are_not_all_rows_of_one_length_have_no_columns(other: Any) -> None:
+    """``None`` says that the predictions are kept as they are."""
     assert score_rows([[0.5, 0.5], other]) is None
     assert score_rows([other, [0.5, 0.5]]) is None
+
+
+def test_no_predictions_have_no_columns() -> None:
     assert score_rows([]) is None
 
 
-def own_dataset(name: str) -> Dataset:
-    rows = [(f"{name} text {number}", SPACE[number % 2]) for number in range(80)]
+def dataset_with_fifty_test_rows(name: str) -> Dataset:
+    """Return a data set whose 80 texts begin with its name."""
+    rows = [(f"{name} text {number}", LABELS[number % 2]) for number in range(80)]
     return Dataset.from_rows(rows, name=name, split={"calibration": 5, "demonstration": 25, "test": 50})
 
 
-def scores_of(prompt: str, label_space: list[str]) -> list[float]:
+def scores_by_length(prompt: str, label_space: list[str]) -> list[float]:
     return [len(prompt) % 7 / 7, 0.5]
 
 
-def prompts_in_memory(dataset: str) -> int:
-    return sum(isinstance(value, PromptText) and dataset in value for value in gc.get_objects())
+def prompts_in_memory(dataset_name: str) -> int:
+    """Return how many prompts with the name of a data set this process holds."""
+    count = 0
+    for value in gc.get_objects():
+        if isinstance(value, PromptText) and dataset_name in value:
+            count += 1
+    return count
 
 
 @pytest.fixture
@@ -72,24 +119,39 @@ def no_garbage_collection() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_garbage_collection")
 def test_a_run_keeps_no_prompts_of_the_data_sets_that_it_has_scored() -> None:
-    """The first name is in no other prompt of the process, since other tests may keep theirs."""
+    """The first data set has 100 prompts: 50 rows in two repeats.
+
+    Its name is in no other prompt of the process, since other tests may keep theirs.
+    """
     first, second = "counted here", "second"
-    counted_when_a_data_set_begins: dict[str, int] = {}
+    prompts_of_first_in_memory: dict[str, int] = {}
 
-    def infer(prompt: str, label_space: list[str]) -> list[float]:
-        dataset = first if first in prompt else second
-        if dataset not in counted_when_a_data_set_begins:
-            counted_when_a_data_set_begins[dataset] = prompts_in_memory(first)
-        return scores_of(prompt, label_space)
+    def model(prompt: str, label_space: list[str]) -> list[float]:
+        """Count the prompts of the first data set when a data set begins."""
+        dataset_name = first if first in prompt else second
+        if dataset_name not in prompts_of_first_in_memory:
+            prompts_of_first_in_memory[dataset_name] = prompts_in_memory(first)
+        return scores_by_length(prompt, label_space)
 
-    Normal(datasets=[own_dataset(first), own_dataset(second)], k=1)(infer)
-    assert counted_when_a_data_set_begins == {first: 100, second: 0}
+    datasets = [dataset_with_fifty_test_rows(first), dataset_with_fifty_test_rows(second)]
+    Normal(datasets=datasets, k=1)(model)
+
+    assert prompts_of_first_in_memory == {first: 100, second: 0}
 
 
-def test_outputs_are_those_of_a_run_of_one_data_set() -> None:
-    together = Normal(datasets=[own_dataset("first"), own_dataset("second")], k=1)(scores_of, return_outputs=True)
-    alone = Normal(datasets=[own_dataset("first")], k=1)(scores_of, return_outputs=True)
+def test_outputs_of_a_data_set_are_those_of_a_run_on_it_alone() -> None:
+    first, second = dataset_with_fifty_test_rows("first"), dataset_with_fifty_test_rows("second")
+
+    together = Normal(datasets=[first, second], k=1)(scores_by_length, return_outputs=True)
+    alone = Normal(datasets=[first], k=1)(scores_by_length, return_outputs=True)
+
     assert together.outputs["first"] == alone.outputs["first"]
-    record = alone.outputs["first"][-1]
-    assert record["predicted_probabilities"][1] == 0.5
-    assert (record["row"], record["repeat"]) == (49, 1)
+
+
+def test_the_last_record_of_the_outputs_is_of_the_last_row_in_the_second_repeat() -> None:
+    result = Normal(datasets=[dataset_with_fifty_test_rows("first")], k=1)(scores_by_length, return_outputs=True)
+
+    last_record = result.outputs["first"][-1]
+    assert last_record["predicted_probabilities"][1] == 0.5
+    assert last_record["row"] == 49
+    assert last_record["repeat"] == 1

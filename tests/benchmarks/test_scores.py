@@ -19,6 +19,7 @@ from StaICC.metrics.metric_set import metric_set
 from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.metrics.statistics import Statistic
 from StaICC.results.result import Result
+from tests.benchmarks.conftest import invented_dataset
 
 LIKELIHOOD, ECE = "averaged_truelabel_likelihood", "expected_calibration_error_1"
 
@@ -40,8 +41,8 @@ def logistic(difference: float) -> float:
 
 
 @pytest.fixture
-def own(make_own: Callable[..., Dataset]) -> Dataset:
-    return make_own(1)
+def own() -> Dataset:
+    return invented_dataset(columns=1)
 
 
 @pytest.fixture
@@ -152,12 +153,12 @@ def test_certain_and_always_right_is_perfectly_calibrated(own: Dataset, truth: l
     assert mean_scores(right, own)[ECE] == 0.0
 
 
-def test_labels_that_are_never_predicted_have_the_f1_of_zero(make_own: Callable[..., Dataset]) -> None:
+def test_labels_that_are_never_predicted_have_the_f1_of_zero() -> None:
     """An IndexError in the release (defect 9).
 
     The only label that is predicted has the precision ``share`` and the recall 1, so the F1 2 share / (share + 1).
     """
-    benchmark = Normal(datasets=[make_own(1, labels=("a", "b", "c", "d"))])
+    benchmark = Normal(datasets=[invented_dataset(columns=1, labels=("a", "b", "c", "d"))])
     true_labels = [query.label for query in benchmark[0].all_queries()]
     share = true_labels.count(0) / len(true_labels)
 
@@ -212,9 +213,9 @@ def test_accuracy_has_the_baselines_of_guessing_and_of_the_majority_label(own: D
     assert baselines.majority == max(truth.count(0), truth.count(1)) / len(truth)
 
 
-def test_of_two_equally_frequent_labels_the_first_one_is_the_majority(make_own: Callable[..., Dataset]) -> None:
+def test_of_two_equally_frequent_labels_the_first_one_is_the_majority() -> None:
     """Always the first label equals the baseline, and always the second one differs from it in every query."""
-    benchmark = Normal(datasets=[make_own(1, rows=50)])
+    benchmark = Normal(datasets=[invented_dataset(columns=1, rows=50)])
     true_labels = [query.label for query in benchmark[0].all_queries()]
     assert true_labels.count(0) == true_labels.count(1) == 12
 
@@ -244,9 +245,12 @@ def test_the_interval_of_accuracy_is_over_test_rows(own: Dataset, truth: list[in
 
 @pytest.mark.parametrize("order", [("two", "five"), ("five", "two")], ids=str)
 def test_baselines_of_the_mean_are_the_means_of_those_of_data_sets_with_other_numbers_of_labels(
-    make_own: Callable[..., Dataset], order: tuple[str, str]
+    order: tuple[str, str],
 ) -> None:
-    datasets = {"two": make_own(1, "two"), "five": make_own(1, "five", labels=tuple("abcde"))}
+    datasets = {
+        "two": invented_dataset(columns=1, name="two"),
+        "five": invented_dataset(columns=1, name="five", labels=tuple("abcde")),
+    }
 
     result = Normal(datasets=[datasets[name] for name in order])(lambda prompt, label_space: 0)
 
@@ -564,24 +568,46 @@ def test_each_score_has_an_interval_or_a_reason(
 
 
 @pytest.fixture
-def two_datasets(make_own: Callable[..., Dataset]) -> list[Dataset]:
+def two_datasets() -> list[Dataset]:
     """Data sets with two and with three labels."""
-    return [make_own(1), make_own(1, name="three", labels=("a", "b", "c"))]
+    return [invented_dataset(columns=1), invented_dataset(columns=1, name="three", labels=("a", "b", "c"))]
 
 
 @pytest.mark.parametrize(
-    ("kind", "score", "highest"),
-    [(Normal, ECE, 1.0), (ContextualBias, "entropy", (math.log(2) + math.log(3)) / 2)],
+    ("kind", "score", "ranges"),
+    [
+        (Normal, ECE, [(0.0, 1.0), (0.0, 1.0)]),
+        (ContextualBias, "entropy", [(0.0, math.log(2)), (0.0, math.log(3))]),
+    ],
     ids=["calibration error", "entropy"],
 )
 def test_intervals_of_means_are_those_of_the_data_sets(
-    kind: Any, score: str, highest: float, two_datasets: list[Dataset]
+    kind: Any, score: str, ranges: list[tuple[float, float]], two_datasets: list[Dataset]
 ) -> None:
     result = kind(datasets=two_datasets)(any_scores)
 
     values = [scores[score] for scores in result.divided.values()]
     intervals = [details.intervals[score] for details in result.details.values()]
-    assert result.means.intervals[score] == mean_interval(values, intervals, highest)
+    assert result.means.intervals[score] == mean_interval(values, intervals, ranges)
+
+
+def test_the_mean_slope_of_opposite_predictions_has_the_opposite_interval(make_own: Callable[..., Dataset]) -> None:
+    """With two labels, the other label is right where the first one is wrong, so that each slope has the other sign."""
+    datasets = [make_own(1, name=name) for name in ("first", "second", "third")]
+
+    def random_label(prompt: str, label_space: list[str]) -> int:
+        return random.Random(str(prompt)).randrange(2)
+
+    def other_label(prompt: str, label_space: list[str]) -> int:
+        return 1 - random_label(prompt, label_space)
+
+    result = GLER(datasets=datasets)(random_label)
+    opposite_result = GLER(datasets=datasets)(other_label)
+
+    interval = result.means.intervals["accuracy"]
+    opposite_interval = opposite_result.means.intervals["accuracy"]
+    assert opposite_result.averaged["accuracy"] == pytest.approx(-result.averaged["accuracy"])
+    assert (opposite_interval.low, opposite_interval.high) == pytest.approx((-interval.high, -interval.low))
 
 
 def test_a_mean_has_an_interval_where_each_data_set_has_too_few_rows_for_one(two_datasets: list[Dataset]) -> None:
@@ -603,9 +629,9 @@ def test_posterior_bias_of_a_label_without_rows_and_without_probability() -> Non
     assert "interval of DL div." in str(result)
 
 
-def test_slopes_have_intervals_if_a_row_fails_in_one_condition(make_own: Callable[..., Dataset]) -> None:
+def test_slopes_have_intervals_if_a_row_fails_in_one_condition() -> None:
     """The row has two queries in the condition; the intervals move by the little that they weigh."""
-    benchmark = GLER(datasets=[make_own(1)])
+    benchmark = GLER(datasets=[invented_dataset(columns=1)])
     condition = benchmark[0].conditions()[2]
     failing_row = condition.queries[0].row
     failing_prompts = {query.prompt for query in condition.queries if query.row == failing_row}

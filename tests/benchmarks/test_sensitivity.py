@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,12 +20,17 @@ from StaICC.datasets.catalogue import SplitSizes, TemplateAlternatives
 from StaICC.datasets.dataset import Dataset
 from StaICC.metrics.clusters import level_over_clusters
 from StaICC.metrics.intervals import ratio_part
+from tests.benchmarks.conftest import invented_dataset
 
 LABELS = ["no", "yes"]
 
 
-def known(alternatives: TemplateAlternatives | None = None) -> Dataset:
-    """A data set whose texts contain their row and their true label, so that a function can see what was falsified."""
+def dataset_that_names_labels(alternatives: TemplateAlternatives | None = None) -> Dataset:
+    """Return a data set "known" of texts such as "row 7 is yes", which say their true label.
+
+    So a function can see in a prompt which demonstrations have a wrong label. It has 200 demonstrations and 200 test
+    rows.
+    """
     rows = [(f"row {row} is {LABELS[row % 2]}", row % 2) for row in range(400)]
     return Dataset.from_rows(
         rows,
@@ -37,65 +44,69 @@ def known(alternatives: TemplateAlternatives | None = None) -> Dataset:
 DEMONSTRATION = re.compile(r"row \d+ is (no|yes) label: (no|yes)\n")
 """A demonstration in a prompt: its true label, and the label that the prompt shows."""
 QUERY = re.compile(r"row (\d+) is (no|yes) label: $")
+"""The query of a prompt: the number of its row, and its true label."""
 
 
-def share_correct(prompt: str) -> float:
-    """Read off the share of demonstrations that show their true label."""
+def share_of_true_labels(prompt: str) -> float:
+    """Return the share of the demonstrations in a prompt that show their true label."""
     is_true = [true_label == shown_label for true_label, shown_label in DEMONSTRATION.findall(prompt)]
     return sum(is_true) / len(is_true)
 
 
-def linear(low: float, high: float, benchmark: Any) -> Callable[..., int]:
-    """Return a function whose accuracy is low + (high - low) * share of correct labels, exactly.
+def model_with_linear_accuracy(benchmark: Any, low: float, high: float) -> Callable[..., int]:
+    """Return a model whose accuracy is ``low + (high - low) * share``, of the share of true labels in its prompts.
 
-    It is right in the first test rows, as many as this accuracy needs.
+    It is right in the first test rows, as many as this accuracy needs, and wrong in the others.
     """
     test_set = benchmark[0].test_set()
-    place_of_row = {}
-    for place in range(len(test_set)):
-        (text,) = test_set.texts(place)
-        place_of_row[re.findall(r"\d+", text)[0]] = place
+    position_of_row = {}
+    for position in range(len(test_set)):
+        (text,) = test_set.texts(position)
+        _, row, _, _ = text.split()  # "row 7 is yes"
+        position_of_row[row] = position
 
-    def function(prompt: str, label_space: list[str]) -> int:
+    def predict(prompt: str, label_space: list[str]) -> int:
         query = QUERY.search(prompt)
         assert query is not None
         row, true_label = query.groups()
-        right_rows = round((low + (high - low) * share_correct(prompt)) * len(test_set))
+        accuracy = low + (high - low) * share_of_true_labels(prompt)
+        right_row_count = round(accuracy * len(test_set))
         label = label_space.index(true_label)
-        return label if place_of_row[row] < right_rows else 1 - label
+        wrong_label = 1 - label
+        return label if position_of_row[row] < right_row_count else wrong_label
 
-    return function
+    return predict
 
 
 # -- GLER
 
 
-FALLING = pytest.mark.parametrize(
-    ("high", "low"), [(1.0, 0.0), (0.5, 0.5), (0.25, 0.75), (0.9, 0.5), (0.82, 0.34), (0.7, 0.7)]
+@pytest.mark.parametrize(
+    ("high", "low"),
+    [(1.0, 0.0), (0.5, 0.5), (0.25, 0.75), (0.9, 0.5), (0.82, 0.34), (0.7, 0.7)],
+    ids=["from 1 to 0", "constant", "rising", "falling to 0.5", "uneven", "constant at 0.7"],
 )
-"""Accuracies with all labels right, and with all labels wrong."""
+def test_an_accuracy_that_falls_linearly_has_the_difference_of_its_ends_as_slope(high: float, low: float) -> None:
+    """The accuracy is ``high`` if all labels of the demonstrations are true, and ``low`` if none is."""
+    benchmark = GLER(datasets=[dataset_that_names_labels()])
 
-
-@FALLING
-def test_an_accuracy_that_falls_linearly_from_a_to_b_has_slope_a_minus_b(high: float, low: float) -> None:
-    benchmark = GLER(datasets=[known()])
-
-    result = benchmark(linear(low, high, benchmark))
+    result = benchmark(model_with_linear_accuracy(benchmark, low, high))
 
     scores = result["Divided results"]["known"]
-    accuracies = [scores[str(step)]["accuracy"] for step in range(5)]
-    expected = [low + (high - low) * share for share in (1, 0.75, 0.5, 0.25, 0)]
-    assert accuracies == pytest.approx(expected, abs=1e-12)
+    accuracies = [scores[step]["accuracy"] for step in ("0", "1", "2", "3", "4")]
+    expected_accuracies = [low + (high - low) * share for share in (1, 0.75, 0.5, 0.25, 0)]
+    assert accuracies == pytest.approx(expected_accuracies, abs=1e-12)
     slope, intercept = scores["sensitivity"]["accuracy"]
-    assert (slope, intercept) == pytest.approx((high - low, low), abs=1e-14)
+    assert slope == pytest.approx(high - low, abs=1e-14)
+    assert intercept == pytest.approx(low, abs=1e-14)
     assert result["Averaged results"]["accuracy"] == slope
 
 
 @pytest.mark.parametrize(("high", "low"), [(1.0, 0.0), (0.5, 0.5), (0.25, 0.75)])
 def test_the_slope_of_accuracies_that_are_binary_fractions_is_exact(high: float, low: float) -> None:
-    benchmark = GLER(datasets=[known()])
+    benchmark = GLER(datasets=[dataset_that_names_labels()])
 
-    result = benchmark(linear(low, high, benchmark))
+    result = benchmark(model_with_linear_accuracy(benchmark, low, high))
 
     slope, intercept = result["Divided results"]["known"]["sensitivity"]["accuracy"]
     assert slope == high - low
@@ -103,54 +114,67 @@ def test_the_slope_of_accuracies_that_are_binary_fractions_is_exact(high: float,
 
 
 @pytest.mark.parametrize(("high", "low"), [(1.0, 0.0), (0.25, 0.75), (0.9, 0.5), (0.82, 0.34)])
-def test_the_slope_of_the_release_is_another_one(high: float, low: float) -> None:
-    """It regresses on 1, 0.75, 0.25, -0.5, -1.5 (defect 5); kept on request."""
-    benchmark = GLER(datasets=[known()], metrics="0.1.1")
+def test_the_slope_of_the_release_is_wrong_by_more_than_a_tenth(high: float, low: float) -> None:
+    """It regresses on 1, 0.75, 0.25, -0.5, -1.5 (defect 5), in place of 1, 0.75, 0.5, 0.25, 0; kept on request."""
+    benchmark = GLER(datasets=[dataset_that_names_labels()], metrics="0.1.1")
 
-    released = benchmark(linear(low, high, benchmark))["Averaged results"]["accuracy"]
+    result = benchmark(model_with_linear_accuracy(benchmark, low, high))
 
-    assert abs(released - (high - low)) > 0.1 * abs(high - low)
+    true_slope = high - low
+    released_slope = result["Averaged results"]["accuracy"]
+    assert abs(released_slope - true_slope) > 0.1 * abs(true_slope)
 
 
-STEPS = pytest.mark.parametrize(("k", "steps"), [(4, 5), (1, 5), (3, 5), (8, 3), (4, 2), (5, 11)])
+NUMBERS_OF_STEPS = pytest.mark.parametrize(("k", "steps"), [(4, 5), (1, 5), (3, 5), (8, 3), (4, 2), (5, 11)])
 """Numbers of demonstrations, and of noise rates from 0 to 1."""
 
 
-def shares_shown(benchmark: Any) -> list[float]:
-    """Return the share of true labels that all prompts of a condition show, for each condition."""
+def shares_in_conditions(benchmark: Any) -> list[float]:
+    """Return the share of true labels in the prompts of each condition; it is the same in all of them."""
     shares = []
     for condition in benchmark[0].conditions():
-        (share,) = {share_correct(str(query.prompt)) for query in condition.queries}
+        (share,) = {share_of_true_labels(str(query.prompt)) for query in condition.queries}
         shares.append(share)
     return shares
 
 
-@STEPS
+@NUMBERS_OF_STEPS
 def test_a_prompt_shows_as_many_true_labels_as_its_noise_rate_leaves(k: int, steps: int) -> None:
-    """The number of wrong labels is rounded down."""
-    shares = shares_shown(GLER(k=k, datasets=[known()], interpolations=steps))
+    """The number of wrong labels is ``k * noise_rate``, rounded down."""
+    benchmark = GLER(k=k, datasets=[dataset_that_names_labels()], interpolations=steps)
 
-    noise_rates = [step / (steps - 1) for step in range(steps)]
-    assert shares == pytest.approx([1 - int(k * noise_rate) / k for noise_rate in noise_rates])
+    shares = shares_in_conditions(benchmark)
+
+    expected_shares = []
+    for step in range(steps):
+        noise_rate = step / (steps - 1)
+        wrong_labels = math.floor(k * noise_rate)
+        expected_shares.append((k - wrong_labels) / k)
+    assert shares == pytest.approx(expected_shares)
     assert shares[0] == 1.0
     assert shares[-1] == 0.0
 
 
-@STEPS
-def test_the_slope_is_by_the_share_that_the_prompts_show(k: int, steps: int) -> None:
-    """Least squares: sum((x - mean x) (y - mean y)) / sum((x - mean x)^2), with x the share and y the accuracy."""
-    benchmark = GLER(k=k, datasets=[known()], interpolations=steps)
+@NUMBERS_OF_STEPS
+def test_the_slope_is_that_of_least_squares_over_the_shares_of_true_labels(k: int, steps: int) -> None:
+    """With x the share and y the accuracy: sum((x - mean x) (y - mean y)) / sum((x - mean x)^2)."""
+    benchmark = GLER(k=k, datasets=[dataset_that_names_labels()], interpolations=steps)
 
-    result = benchmark(linear(0.25, 0.75, benchmark))
+    result = benchmark(model_with_linear_accuracy(benchmark, low=0.25, high=0.75))
 
-    shares = shares_shown(benchmark)
+    shares = shares_in_conditions(benchmark)
     accuracies = [result["Divided results"]["known"][str(step)]["accuracy"] for step in range(steps)]
-    slope = statistics.linear_regression(shares, accuracies).slope
-    assert result["Averaged results"]["accuracy"] == pytest.approx(slope, rel=1e-12)
+    expected_slope = statistics.linear_regression(shares, accuracies).slope
+    assert result["Averaged results"]["accuracy"] == pytest.approx(expected_slope, rel=1e-12)
+
+
+def label_by_length(prompt: str, label_space: list[str]) -> int:
+    """Predict a bare label of three, by the length of the prompt."""
+    return len(prompt) % 3
 
 
 def test_slopes_are_undefined_without_demonstrations() -> None:
-    result = GLER(k=0, datasets=["mini"])(lambda prompt, label_space: len(prompt) % 3)
+    result = GLER(k=0, datasets=["mini"])(label_by_length)
 
     scores = result["Divided results"]["mini"]
     assert scores["0"]["accuracy"] is not None
@@ -160,70 +184,110 @@ def test_slopes_are_undefined_without_demonstrations() -> None:
 
 
 def test_the_slope_of_a_metric_that_is_undefined_in_the_conditions_is_undefined() -> None:
-    """Bare labels have no likelihood."""
-    result = GLER(datasets=["mini"])(lambda prompt, label_space: len(prompt) % 3)
+    """Bare labels have an accuracy, and no likelihood."""
+    result = GLER(datasets=["mini"])(label_by_length)
 
-    sensitivity, missing = result["Divided results"]["mini"]["sensitivity"], result.details["mini"].missing
+    sensitivity = result["Divided results"]["mini"]["sensitivity"]
     assert sensitivity["accuracy"] is not None
     assert sensitivity["averaged_truelabel_likelihood"] is None
-    assert "undefined at some noise rate" in missing["sensitivity.averaged_truelabel_likelihood"]
-    assert "bare labels" in missing["3.averaged_truelabel_likelihood"]
+    reasons = result.details["mini"].missing
+    assert "undefined at some noise rate" in reasons["sensitivity.averaged_truelabel_likelihood"]
+    assert "bare labels" in reasons["3.averaged_truelabel_likelihood"]
 
 
-# -- templates
+# -- templates: the nine conditions are the rows of an orthogonal array of four factors with three levels each
 
 
-def test_each_two_columns_of_the_orthogonal_array_have_all_nine_pairs_of_levels() -> None:
+@pytest.mark.parametrize(("first_factor", "second_factor"), list(itertools.combinations(range(4), 2)))
+def test_two_factors_of_the_orthogonal_array_have_all_nine_pairs_of_levels(
+    first_factor: int, second_factor: int
+) -> None:
+    pairs_of_levels = {(row[first_factor], row[second_factor]) for row in L9}
+
     assert len(L9) == 9
-    for first, second in itertools.combinations(range(4), 2):
-        pairs = {(row[first], row[second]) for row in L9}
-        assert len(pairs) == 9, f"columns {first} and {second}"
+    assert len(pairs_of_levels) == 3 * 3
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
-def test_the_nine_conditions_have_the_templates_of_the_orthogonal_array(
-    make_own: Callable[..., Dataset], columns: int
-) -> None:
-    """A row has the levels of instruction, text prefixes, label prefix and label affix; k is 1."""
-    dataset = make_own(columns)
-    experimentor = TemplateSensitivity(k=1, datasets=[dataset])[0]
+def test_nine_conditions_have_a_number_as_name(columns: int) -> None:
+    experimentor = TemplateSensitivity(k=1, datasets=[invented_dataset(columns=columns)])[0]
+
+    names = [condition.name for condition in experimentor.conditions()]
+
+    assert names == ["0", "1", "2", "3", "4", "5", "6", "7", "8"]
+
+
+class PartsOfTemplate(NamedTuple):
+    """The parts of a template that a condition changes."""
+
+    instruction: str
+    text_prefixes: Sequence[str]
+    label_prefix: str
+    label_affix: str
+
+    def write_texts(self, texts: Sequence[str]) -> str:
+        """Return the texts of a row with their prefixes, and the label prefix: "a0: text 3 l: "."""
+        with_prefixes = [f"{prefix}{text} " for prefix, text in zip(self.text_prefixes, texts, strict=True)]
+        return "".join(with_prefixes) + self.label_prefix
+
+
+def parts_of_template(dataset: Dataset, levels: str) -> PartsOfTemplate:
+    """Return the parts of a data set's template at the levels in a row of the orthogonal array, such as "0121"."""
     alternatives = dataset.card.alternatives
     assert alternatives is not None
+    instruction_level, prefix_level, label_prefix_level, label_affix_level = map(int, levels)
+    return PartsOfTemplate(
+        instruction=alternatives.instruction[instruction_level],
+        text_prefixes=alternatives.input_text_prefixes[prefix_level],
+        label_prefix=alternatives.label_prefix[label_prefix_level],
+        label_affix=alternatives.label_affix[label_affix_level],
+    )
 
-    conditions = experimentor.conditions()
 
-    assert [condition.name for condition in conditions] == [str(number) for number in range(9)]
-    for condition, row in zip(conditions, L9, strict=True):
-        instruction_level, prefix_level, label_level, affix_level = map(int, row)
-        instruction = alternatives.instruction[instruction_level]
-        prefixes = alternatives.input_text_prefixes[prefix_level]
-        label_prefix, label_affix = alternatives.label_prefix[label_level], alternatives.label_affix[affix_level]
+@pytest.mark.parametrize("condition_number", range(9))
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_a_condition_has_the_template_of_its_row_of_the_orthogonal_array(columns: int, condition_number: int) -> None:
+    """With one demonstration, a prompt is the instruction, the demonstration and the query."""
+    dataset = invented_dataset(columns=columns)
+    experimentor = TemplateSensitivity(k=1, datasets=[dataset])[0]
+    template = parts_of_template(dataset, L9[condition_number])
 
-        def written(texts: Sequence[str], prefixes: Sequence[str] = prefixes, end: str = label_prefix) -> str:
-            return "".join(f"{prefix}{text} " for prefix, text in zip(prefixes, texts, strict=True)) + end
+    queries = experimentor.conditions()[condition_number].queries
 
-        for number, query in enumerate(condition.queries):
-            (position,) = experimentor.demonstration_sampler[number]
-            shown_texts, shown_label = experimentor.demonstration_set()[position]
-            query_texts, _ = experimentor.test_set()[number]
-            demonstration = f"{written(shown_texts)}{shown_label}{label_affix}"
-            assert query.prompt == instruction + demonstration + written(query_texts)
+    expected_prompts = []
+    for row in range(len(queries)):
+        (demonstration_position,) = experimentor.demonstration_sampler[row]
+        shown_texts, shown_label = experimentor.demonstration_set()[demonstration_position]
+        query_texts, _ = experimentor.test_set()[row]
+        demonstration = f"{template.write_texts(shown_texts)}{shown_label}{template.label_affix}"
+        expected_prompts.append(template.instruction + demonstration + template.write_texts(query_texts))
+    assert [query.prompt for query in queries] == expected_prompts
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
-def test_a_run_with_nine_templates_is_complete(make_own: Callable[..., Dataset], columns: int, stand_in: Any) -> None:
-    assert TemplateSensitivity(k=1, datasets=[make_own(columns)])(stand_in).complete
+def test_a_run_with_nine_templates_is_complete(columns: int, hash_model: Any) -> None:
+    benchmark = TemplateSensitivity(k=1, datasets=[invented_dataset(columns=columns)])
+
+    assert benchmark(hash_model).complete
 
 
 def test_one_hundred_rows_are_used_once_with_each_template() -> None:
     levels = ("a: ", "b: ", "c: ")
     alternatives = TemplateAlternatives(levels, (("a: ",), ("b: ",), ("c: ",)), levels, levels)
 
-    experimentor = TemplateSensitivity(datasets=[known(alternatives)])[0]
+    experimentor = TemplateSensitivity(datasets=[dataset_that_names_labels(alternatives)])[0]
 
     assert [len(condition.queries) for condition in experimentor.conditions()] == [100] * 9
     assert experimentor.get_repeat_times() == 1
-    rows_of_normal = Normal(datasets=[known()])[0].test_set().indexes
+
+
+def test_the_rows_of_template_sensitivity_are_the_first_test_rows_of_normal() -> None:
+    levels = ("a: ", "b: ", "c: ")
+    alternatives = TemplateAlternatives(levels, (("a: ",), ("b: ",), ("c: ",)), levels, levels)
+
+    experimentor = TemplateSensitivity(datasets=[dataset_that_names_labels(alternatives)])[0]
+
+    rows_of_normal = Normal(datasets=[dataset_that_names_labels()])[0].test_set().indexes
     assert experimentor.test_set().indexes == rows_of_normal[:100]
 
 
@@ -231,34 +295,42 @@ def test_one_hundred_rows_are_used_once_with_each_template() -> None:
 
 
 def test_128_rows_are_used_with_eight_lists_of_demonstrations() -> None:
-    experimentor = DemonstrationSensitivity(datasets=[known()])[0]
+    experimentor = DemonstrationSensitivity(datasets=[dataset_that_names_labels()])[0]
 
     rows_by_condition = [[query.row for query in condition.queries] for condition in experimentor.conditions()]
 
     assert rows_by_condition == [list(range(128))] * 8
-    rows_of_normal = Normal(datasets=[known()])[0].test_set().indexes
+
+
+def test_the_rows_of_demonstration_sensitivity_are_the_first_test_rows_of_normal() -> None:
+    experimentor = DemonstrationSensitivity(datasets=[dataset_that_names_labels()])[0]
+
+    rows_of_normal = Normal(datasets=[dataset_that_names_labels()])[0].test_set().indexes
     assert experimentor.test_set().indexes == rows_of_normal[:128]
 
 
 def test_each_query_has_its_own_list_of_demonstrations() -> None:
-    experimentor = DemonstrationSensitivity(datasets=[known()])[0]
-    lists = experimentor.demonstration_sampler
-    assert len(lists) == 8 * 128
+    """The lists are in the order of the conditions, with 128 rows in each."""
+    experimentor = DemonstrationSensitivity(datasets=[dataset_that_names_labels()])[0]
 
     prompts = [query.prompt for condition in experimentor.conditions() for query in condition.queries]
 
-    write_prompt = experimentor.prompt_former.write_prompt
-    assert prompts == [write_prompt(positions, number % 128) for number, positions in enumerate(lists)]
-    assert len(set(prompts)) > 1000
+    expected_prompts = []
+    for query_number, positions in enumerate(experimentor.demonstration_sampler):
+        row = query_number % 128
+        expected_prompts.append(experimentor.prompt_former.write_prompt(positions, row))
+    assert prompts == expected_prompts
+    assert len(prompts) == 8 * 128
+    assert len(set(prompts)) > 1000, "nearly all lists are different"
 
 
 # -- consistency
 
 
 @pytest.mark.parametrize(
-    ("labels", "expected"),
+    ("labels", "consistency"),
     [
-        ([0, 0, 0, 0, 0, 0, 0, 0, 0], 1.0),
+        ([0, 0, 0, 0, 0, 0, 0, 0, 0], 9 / 9),
         ([0, 0, 0, 1, 1, 1, 2, 2, 2], 3 / 9),
         ([0, 1, 1, 1, 1, 1, 1, 1, 1], 8 / 9),
         ([2, 0, 2, 0, 2, 0, 2, 0, 2], 5 / 9),
@@ -266,28 +338,34 @@ def test_each_query_has_its_own_list_of_demonstrations() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("metrics", ["standard", "0.1.1"])
-def test_consistency_is_the_share_of_the_most_frequent_label(labels: list[int], expected: float, metrics: str) -> None:
+def test_consistency_is_the_share_of_the_most_frequent_label(
+    labels: list[int], consistency: float, metrics: str
+) -> None:
     """All rows have these predictions with the nine templates."""
-    one_hot = {0: [1.0, 0.0, 0.0], 1: [0.0, 1.0, 0.0], 2: [0.0, 0.0, 1.0]}
+    one_hot_rows = {0: [1.0, 0.0, 0.0], 1: [0.0, 1.0, 0.0], 2: [0.0, 0.0, 1.0]}
     benchmark = TemplateSensitivity(datasets=["mini"], metrics=metrics)
     row_count = len(benchmark[0].conditions()[0].queries)
-    predictions = [one_hot[label] for label in labels for _ in range(row_count)]
+    predictions = []
+    for label in labels:
+        predictions += [one_hot_rows[label]] * row_count
 
     result = benchmark(preentered_prediction=[predictions])
 
-    consistency = {"consistency": pytest.approx(expected, rel=1e-12)}
-    assert result["Divided results"]["mini"] == {"sensitivity": consistency}
-    assert result["Averaged results"] == consistency
+    expected = {"consistency": pytest.approx(consistency, rel=1e-12)}
+    assert result["Divided results"]["mini"] == {"sensitivity": expected}
+    assert result["Averaged results"] == expected
 
 
 def test_consistency_is_averaged_over_rows() -> None:
-    """The first row has one label with half of the eight lists, and another with the others: its consistency is 1/2."""
+    """The first row has one label with half of the eight lists, and another with the others: its consistency is 1/2.
+
+    The other rows have one label with all lists: their consistency is 1.
+    """
     benchmark = DemonstrationSensitivity(datasets=["mini"])
     row_count = len(benchmark[0].conditions()[0].queries)
     predictions = []
-    for list_number in range(8):
-        first_row = list_number % 2
-        predictions += [first_row, *[0] * (row_count - 1)]
+    for label_of_first_row in [0, 1, 0, 1, 0, 1, 0, 1]:
+        predictions += [label_of_first_row, *[0] * (row_count - 1)]
 
     result = benchmark(preentered_prediction=[predictions])
 
@@ -295,8 +373,8 @@ def test_consistency_is_averaged_over_rows() -> None:
     assert result["Averaged results"]["consistency"] == pytest.approx(expected, rel=1e-12)
 
 
-def run_without_prompts(prompts: set[Any]) -> Any:
-    """Return a run of the same label with all demonstrations, which has no prediction for some prompts."""
+def run_that_fails_for(prompts: set[Any]) -> Any:
+    """Return a run of a model that always predicts the same label, but nothing for some prompts."""
     benchmark = DemonstrationSensitivity(datasets=["mini"])
     result = benchmark(lambda prompt, label_space: None if prompt in prompts else 1, on_error="collect")
     assert not result.complete
@@ -304,9 +382,10 @@ def run_without_prompts(prompts: set[Any]) -> Any:
 
 
 def test_a_row_that_lacks_a_prediction_does_not_count_for_the_consistency() -> None:
-    first_query = DemonstrationSensitivity(datasets=["mini"])[0].conditions()[0].queries[0]
+    first_condition = DemonstrationSensitivity(datasets=["mini"])[0].conditions()[0]
+    first_prompt = first_condition.queries[0].prompt
 
-    result = run_without_prompts({first_query.prompt})
+    result = run_that_fails_for({first_prompt})
 
     assert result["Averaged results"] == {"consistency": 1.0}
 
@@ -314,74 +393,99 @@ def test_a_row_that_lacks_a_prediction_does_not_count_for_the_consistency() -> N
 def test_consistency_is_undefined_if_all_rows_lack_a_prediction() -> None:
     first_condition = DemonstrationSensitivity(datasets=["mini"])[0].conditions()[0]
 
-    result = run_without_prompts({query.prompt for query in first_condition.queries})
+    result = run_that_fails_for({query.prompt for query in first_condition.queries})
 
     assert result["Averaged results"] == {"consistency": None}
     assert "no query has a prediction" in str(result.details["mini"].missing)
 
 
-def test_demonstrations_by_hand_leave_nothing_to_compare() -> None:
+def test_consistency_is_undefined_with_demonstrations_by_hand() -> None:
+    """They are one list for each row, so there is only one condition."""
     benchmark = DemonstrationSensitivity(datasets=["mini"])
-    benchmark[0].set_demonstration_sampler([[0] * 4] * len(benchmark[0].test_set()))
+    benchmark[0].set_demonstration_sampler([[0, 0, 0, 0]] * len(benchmark[0].test_set()))
+
     result = benchmark(lambda prompt, label_space: 1)
+
     assert result["Averaged results"] == {"consistency": None}
     assert "only one condition to compare" in str(result.details["mini"].missing)
 
 
 def test_the_interval_of_consistency_leaves_failed_rows_out() -> None:
-    """All other rows have the consistency 1."""
+    """Rows with an odd number fail, and all others have the consistency 1, as shares of 1 in so many rows."""
     queries = DemonstrationSensitivity(datasets=["mini"])[0].conditions()[0].queries
-    odd_rows = {query.prompt for query in queries if query.row % 2}
+    prompts_of_odd_rows = {query.prompt for query in queries if query.row % 2 == 1}
 
-    result = run_without_prompts(odd_rows)
+    result = run_that_fails_for(prompts_of_odd_rows)
 
     (interval,) = result.details["mini"].intervals.values()
-    row_count = len(queries) - len(odd_rows)
-    of_ones = ratio_part([1.0] * row_count, [1.0] * row_count, 0.95)
-    assert interval.low == pytest.approx(1 - of_ones.below)
+    row_count = len(queries) - len(prompts_of_odd_rows)
+    share = ratio_part([1.0] * row_count, [1.0] * row_count, 0.95)
+    assert interval.low == pytest.approx(1 - share.below)
 
 
-def clustered_data() -> Dataset:
-    """Return a data set with 40 clusters of different sizes."""
+def clustered_dataset() -> Dataset:
+    """Return a data set "clustered" of 400 texts in 40 clusters of different sizes.
+
+    The text with the number n is in the cluster n^2 / 4000, rounded down: early clusters are larger.
+    """
     rows = [(f"text {number}", number % 2) for number in range(400)]
-    return Dataset.from_rows(
-        rows, name="clustered", label_space=["no", "yes"], cluster=lambda row: int(row.texts[0].split()[1]) ** 2 // 4000
-    )
+
+    def cluster_of(row: Any) -> int:
+        _, number = row.texts[0].split()
+        return int(number) ** 2 // 4000
+
+    return Dataset.from_rows(rows, name="clustered", label_space=["no", "yes"], cluster=cluster_of)
+
+
+def consistency_of(labels: Sequence[int]) -> float:
+    """Return the share of the most frequent label."""
+    return max(labels.count(label) for label in labels) / len(labels)
 
 
 @pytest.mark.parametrize("benchmark", [TemplateSensitivity, DemonstrationSensitivity])
 def test_the_interval_of_consistency_is_over_clusters_where_rows_are_in_clusters(benchmark: Any) -> None:
-    """Against the sums of the consistencies over each cluster, as of a ratio of two sums."""
+    """It is that of a ratio: the sums of the consistencies in each cluster, to the numbers of rows in each."""
 
     def predict(prompt: str, label_space: list[str]) -> int:
         return hashlib.sha256(prompt.encode()).digest()[0] % 2
 
-    result = benchmark(datasets=[clustered_data()], k=1)(predict)
+    result = benchmark(datasets=[clustered_dataset()], k=1)(predict)
+
     details = result.details["clustered"]
-    sums: dict[int, float] = {}
-    sizes: dict[int, float] = {}
-    predictions_by_query = zip(*[record.predictions for record in details.conditions], strict=True)
-    for row, labels in zip(details.conditions[0].rows, predictions_by_query, strict=True):
+    labels_by_row = zip(*[condition.predictions for condition in details.conditions], strict=True)
+    consistency_sums: dict[int, float] = defaultdict(float)
+    cluster_sizes: dict[int, float] = defaultdict(float)
+    for row, labels in zip(details.conditions[0].rows, labels_by_row, strict=True):
         cluster = details.clusters[row]
-        sums[cluster] = sums.get(cluster, 0.0) + max(map(labels.count, labels)) / len(labels)
-        sizes[cluster] = sizes.get(cluster, 0.0) + 1.0
-    shares = [size / sum(sizes.values()) for size in sizes.values()]
-    assert len(set(shares)) > 1
-    share = ratio_part(list(sums.values()), list(sizes.values()), level_over_clusters(0.95, shares))
+        consistency_sums[cluster] += consistency_of(labels)
+        cluster_sizes[cluster] += 1
+    cluster_shares = [size / sum(cluster_sizes.values()) for size in cluster_sizes.values()]
+    assert len(set(cluster_shares)) > 1, "clusters have different sizes"
+
+    level = level_over_clusters(0.95, cluster_shares)
+    ratio = ratio_part(list(consistency_sums.values()), list(cluster_sizes.values()), level)
     interval = details.intervals["sensitivity.consistency"]
-    assert (interval.low, interval.high) == pytest.approx((share.value - share.below, share.value + share.above))
-    assert (interval.level, interval.method.rpartition(", ")[2]) == (0.95, "unit: cluster")
+    assert interval.low == pytest.approx(ratio.value - ratio.below)
+    assert interval.high == pytest.approx(ratio.value + ratio.above)
+    assert interval.level == 0.95
+    assert interval.method.endswith(", unit: cluster")
+
+
+def uncertain_about_two_labels(prompt: str, label_space: list[str]) -> list[float]:
+    """Predict seven different pairs of probabilities, by the length of the prompt."""
+    shift = len(prompt) % 7 / 20
+    return [0.3 + shift, 0.7 - shift]
 
 
 @pytest.mark.parametrize("name", ["Normal", "GLER", "TemplateSensitivity", "Generalisation"])
 def test_no_interval_is_over_test_rows_where_rows_are_in_clusters(name: str) -> None:
     """Rows of a cluster are not independent, so that such an interval would be too narrow."""
-    data = clustered_data()
-    result = getattr(StaICC, name)(datasets=[data], limit=120, k=1)(
-        lambda prompt, label_space: [0.3 + len(prompt) % 7 / 20, 0.7 - len(prompt) % 7 / 20]
-    )
-    details = result.details["clustered"]
-    for intervals in (details.intervals, result.means.intervals):
-        for key, interval in intervals.items():
-            assert "test row" not in interval.method, key
-    assert details.intervals
+    benchmark = getattr(StaICC, name)(datasets=[clustered_dataset()], limit=120, k=1)
+
+    result = benchmark(uncertain_about_two_labels)
+
+    intervals_of_dataset = result.details["clustered"].intervals
+    assert intervals_of_dataset
+    for intervals in (intervals_of_dataset, result.means.intervals):
+        for score, interval in intervals.items():
+            assert "test row" not in interval.method, score

@@ -24,7 +24,7 @@ from StaICC.results.files import DIVIDED
 from StaICC.results.result import Result, ResultGroup
 
 
-def guesser(skill: float, seed: str = "") -> Callable[..., list[float]]:
+def model_with_skill(skill: float, seed: str = "") -> Callable[..., list[float]]:
     """Return a model that knows the label of a share of the prompts, and guesses for the others.
 
     A prompt of :func:`dataset` ends with its number and its label, so the model can read it.
@@ -63,15 +63,15 @@ def normal(data: list[Dataset], **settings: Any) -> Normal:
 
 
 @pytest.fixture(scope="module")
-def early(data: list[Dataset]) -> Result:
+def stopped_run(data: list[Dataset]) -> Result:
     """Return a run that stopped at a precision of 0.08."""
-    return normal(data)(guesser(0.7), precision=0.08, return_outputs=True)
+    return normal(data)(model_with_skill(0.7), precision=0.08, return_outputs=True)
 
 
 @pytest.fixture(scope="module")
-def full(data: list[Dataset]) -> Result:
+def full_run(data: list[Dataset]) -> Result:
     """Return the run of the same model over all rows."""
-    return normal(data)(guesser(0.7))
+    return normal(data)(model_with_skill(0.7))
 
 
 # -- order and rows
@@ -144,24 +144,24 @@ def test_data_sets_with_equal_rows_have_independent_orders(orders_of_equal_datas
     assert wrong_intervals <= 6
 
 
-def test_a_run_stops_when_the_interval_is_as_narrow_as_the_precision(early: Result, full: Result) -> None:
+def test_a_run_stops_when_the_interval_is_as_narrow_as_the_precision(stopped_run: Result, full_run: Result) -> None:
     """Which is looked at after every ``LOOK`` rows."""
-    stopping = early.stopping
+    stopping = stopped_run.stopping
     assert stopping is not None
     assert stopping.rounds < stopping.all_rounds == 160
     assert stopping.rounds % LOOK == 0
     low, high = stopping.interval.low, stopping.interval.high
     assert (high - low) / 2 <= 0.08
-    assert low <= full.averaged["accuracy"] <= high  # type: ignore[operator]
-    assert stopping.estimate == pytest.approx(early.averaged["accuracy"])
+    assert low <= full_run.averaged["accuracy"] <= high  # type: ignore[operator]
+    assert stopping.estimate == pytest.approx(stopped_run.averaged["accuracy"])
 
 
-def test_a_partial_run_has_the_first_rows_of_the_order(data: list[Dataset], early: Result) -> None:
+def test_a_partial_run_has_the_first_rows_of_the_order(data: list[Dataset], stopped_run: Result) -> None:
     """Both repeats of them, in the order of a full run."""
-    assert early.stopping is not None
+    assert stopped_run.stopping is not None
     for experimentor in normal(data):
-        rows = sorted(row_order(experimentor)[: early.stopping.rounds])
-        (condition,) = early.details[experimentor.name].conditions
+        rows = sorted(row_order(experimentor)[: stopped_run.stopping.rounds])
+        (condition,) = stopped_run.details[experimentor.name].conditions
         assert list(condition.rows) == rows + rows
 
 
@@ -176,30 +176,32 @@ def predictions_by_query(result: Result, dataset: str) -> dict[tuple[int, int], 
 
 
 @pytest.mark.parametrize("name", ["large", "middle", "small"])
-def test_a_partial_run_has_the_predictions_of_the_full_run(early: Result, full: Result, name: str) -> None:
-    predictions_of_full = predictions_by_query(full, name)
-    for query, prediction in predictions_by_query(early, name).items():
+def test_a_partial_run_has_the_predictions_of_the_full_run(stopped_run: Result, full_run: Result, name: str) -> None:
+    predictions_of_full = predictions_by_query(full_run, name)
+    for query, prediction in predictions_by_query(stopped_run, name).items():
         assert prediction == predictions_of_full[query], f"row and repeat {query}"
 
 
-def test_a_partial_run_counts_its_queries_and_those_of_the_full_run(early: Result, full: Result) -> None:
+def test_a_partial_run_counts_its_queries_and_those_of_the_full_run(stopped_run: Result, full_run: Result) -> None:
     """All rows are 160 + 100 + 20, with two queries each."""
-    assert early.stopping is not None
-    assert early.outputs is not None
-    assert early.stopping.queries == sum(details.asked for details in early.details.values())
-    assert early.stopping.queries == sum(len(records) for records in early.outputs.values())
-    assert early.stopping.all_queries == sum(details.asked for details in full.details.values()) == 560
+    assert stopped_run.stopping is not None
+    assert stopped_run.outputs is not None
+    assert stopped_run.stopping.queries == sum(details.asked for details in stopped_run.details.values())
+    assert stopped_run.stopping.queries == sum(len(records) for records in stopped_run.outputs.values())
+    assert stopped_run.stopping.all_queries == sum(details.asked for details in full_run.details.values()) == 560
 
 
 @pytest.mark.parametrize("score", ["accuracy", "likelihood"])
-def test_when_all_rows_are_evaluated_the_interval_is_the_score(data: list[Dataset], full: Result, score: str) -> None:
-    result = normal(data, outputs="probabilities")(guesser(0.7), precision=1e-6, score=score)
+def test_when_all_rows_are_evaluated_the_interval_is_the_score(
+    data: list[Dataset], full_run: Result, score: str
+) -> None:
+    result = normal(data, outputs="probabilities")(model_with_skill(0.7), precision=1e-6, score=score)
     stopping = result.stopping
     assert stopping is not None
     assert (stopping.reason, stopping.saved) == ("all rows are evaluated", 0)
     assert stopping.interval.low == stopping.interval.high == stopping.estimate
-    assert stopping.estimate == pytest.approx(full.averaged[stopping.score], abs=1e-12)
-    assert result[DIVIDED] == full[DIVIDED]
+    assert stopping.estimate == pytest.approx(full_run.averaged[stopping.score], abs=1e-12)
+    assert result[DIVIDED] == full_run[DIVIDED]
     assert "stopping" in result.signature.fields
 
 
@@ -210,7 +212,7 @@ def failing(prompt: str, label_space: list[str]) -> list[float]:
     """Fail for one of twenty prompts."""
     if random.Random(prompt).random() < 0.05:
         raise ValueError("no prediction")
-    return guesser(0.7)(prompt, label_space)
+    return model_with_skill(0.7)(prompt, label_space)
 
 
 def test_a_failed_query_ends_the_run_and_is_not_wrong(data: list[Dataset]) -> None:
@@ -220,42 +222,47 @@ def test_a_failed_query_ends_the_run_and_is_not_wrong(data: list[Dataset]) -> No
 
 def test_a_failed_query_ends_a_race(data: list[Dataset]) -> None:
     with pytest.raises(OutputError, match="no prediction"):
-        race(normal(data), guesser(0.7), failing)
+        race(normal(data), model_with_skill(0.7), failing)
 
 
 def test_a_race_cannot_collect_failures(data: list[Dataset]) -> None:
     with pytest.raises(ArgumentError, match="on_error"):
-        race(normal(data), guesser(0.7), failing, on_error="collect")
+        race(normal(data), model_with_skill(0.7), failing, on_error="collect")
 
 
 # -- what marks it
 
 
-def test_the_signature_of_a_partial_result_differs_from_that_of_a_full_one(early: Result, full: Result) -> None:
-    assert early != full
-    assert early.signature.differences(full.signature).keys() == {"stopping", "statistics", "prompts"}
-    assert "precision 0.08 of accuracy at level 0.95" in str(early.signature)
+def test_the_signature_of_a_partial_result_differs_from_that_of_a_full_one(
+    stopped_run: Result, full_run: Result
+) -> None:
+    assert stopped_run != full_run
+    assert stopped_run.signature.differences(full_run.signature).keys() == {"stopping", "statistics", "prompts"}
+    assert "precision 0.08 of accuracy at level 0.95" in str(stopped_run.signature)
 
 
-def test_a_partial_result_says_that_it_stopped_early(early: Result) -> None:
-    assert "EARLY STOPPING: the precision of 0.08 is reached" in str(early)
-    assert "EARLY STOPPING: the precision of 0.08 is reached" in early._repr_html_()
+def test_a_partial_result_says_that_it_stopped_early(stopped_run: Result) -> None:
+    assert "EARLY STOPPING: the precision of 0.08 is reached" in str(stopped_run)
+    assert "EARLY STOPPING: the precision of 0.08 is reached" in stopped_run._repr_html_()
 
 
-def test_a_full_result_says_nothing_of_stopping(full: Result) -> None:
-    assert "EARLY" not in str(full)
-    assert "stopping" not in full.to_dict()
+def test_a_full_result_says_nothing_of_stopping(full_run: Result) -> None:
+    assert "EARLY" not in str(full_run)
+    assert "stopping" not in full_run.to_dict()
 
 
-@pytest.mark.parametrize(("first", "second"), [("early", "full"), ("full", "early"), ("early", "early")])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("stopped_run", "full_run"), ("full_run", "stopped_run"), ("stopped_run", "stopped_run")],
+)
 def test_a_partial_result_is_not_compared(first: str, second: str, request: pytest.FixtureRequest) -> None:
     with pytest.raises(ArgumentError, match="stopped early"):
         compare(request.getfixturevalue(first), request.getfixturevalue(second))
 
 
-def test_a_partial_result_has_no_interval_and_no_baseline_of_a_data_set(early: Result) -> None:
+def test_a_partial_result_has_no_interval_and_no_baseline_of_a_data_set(stopped_run: Result) -> None:
     """Their p-values assume a number of rows that was fixed before."""
-    for details in early.details.values():
+    for details in stopped_run.details.values():
         assert not details.intervals
         assert not details.baselines
 
@@ -267,12 +274,12 @@ def assert_recomputed(result: Result | ResultGroup, benchmark: Normal | None = N
     assert status_of(verify(result, benchmark)) == Recomputed()
 
 
-def test_the_decision_to_stop_is_verified(early: Result, data: list[Dataset]) -> None:
-    assert_recomputed(early, normal(data))
+def test_the_decision_to_stop_is_verified(stopped_run: Result, data: list[Dataset]) -> None:
+    assert_recomputed(stopped_run, normal(data))
 
 
-def test_the_decision_to_stop_is_unchecked_without_the_data_of_the_user(early: Result) -> None:
-    assert isinstance(status_of(verify(early)), Unchecked)
+def test_the_decision_to_stop_is_unchecked_without_the_data_of_the_user(stopped_run: Result) -> None:
+    assert isinstance(status_of(verify(stopped_run)), Unchecked)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +296,7 @@ def test_a_saved_file_with_data_of_the_library_is_verified(
 
 def test_the_level_of_the_interval_is_verified(data: list[Dataset]) -> None:
     strict = normal(data, statistics=Statistics(level=0.99))
-    result = strict(guesser(0.7), precision=0.1)
+    result = strict(model_with_skill(0.7), precision=0.1)
     assert result.stopping is not None
     assert result.stopping.interval.level == 0.99
     assert_recomputed(result, strict)
@@ -312,14 +319,16 @@ def test_the_level_of_the_interval_is_verified(data: list[Dataset]) -> None:
 def raced(data: list[Dataset], request: pytest.FixtureRequest) -> Any:
     """Return a race of two models with two skills, its expected reason to stop, and their full accuracies."""
     first_skill, second_skill, reason = request.param
-    group = race(normal(data), guesser(first_skill), guesser(second_skill))
+    group = race(normal(data), model_with_skill(first_skill), model_with_skill(second_skill))
     first, second = group.results()
     return SimpleNamespace(
         group=group,
         first=first,
         second=second,
         reason=reason,
-        full_accuracies=[normal(data)(guesser(skill)).averaged["accuracy"] for skill in (first_skill, second_skill)],
+        full_accuracies=[
+            normal(data)(model_with_skill(skill)).averaged["accuracy"] for skill in (first_skill, second_skill)
+        ],
     )
 
 
@@ -353,9 +362,9 @@ def test_a_race_is_verified(raced: Any, data: list[Dataset]) -> None:
 
 def test_a_race_of_nearly_equal_models_ends_with_the_exact_difference(data: list[Dataset]) -> None:
     benchmark = normal(data, limit=20)
-    stopping = race(benchmark, guesser(0.7, "a"), guesser(0.7, "b"), margin=0.001)["first"].stopping
-    first: Any = benchmark(guesser(0.7, "a")).averaged["accuracy"]
-    second: Any = benchmark(guesser(0.7, "b")).averaged["accuracy"]
+    stopping = race(benchmark, model_with_skill(0.7, "a"), model_with_skill(0.7, "b"), margin=0.001)["first"].stopping
+    first: Any = benchmark(model_with_skill(0.7, "a")).averaged["accuracy"]
+    second: Any = benchmark(model_with_skill(0.7, "b")).averaged["accuracy"]
     better = "first" if first > second else "second"
     assert stopping.rounds == stopping.all_rounds == 20
     assert stopping.interval.low == stopping.interval.high == pytest.approx(first - second, abs=1e-12)
@@ -390,14 +399,14 @@ def test_a_race_with_the_interval_within_the_margin_ends() -> None:
 def test_an_exact_tie_is_no_win() -> None:
     """Three data sets of 7 rows, whose sums are not exact in floating point: a difference of 0 stays 0."""
     data = [dataset(name, 7) for name in "abc"]
-    stopping = race(normal(data), guesser(1.0), guesser(1.0), margin=0.001)["first"].stopping
+    stopping = race(normal(data), model_with_skill(1.0), model_with_skill(1.0), margin=0.001)["first"].stopping
     assert stopping.reason == "the models are equivalent within the margin of 0.001"
 
 
 @pytest.fixture
 def saved_race(data: list[Dataset], tmp_path: Path) -> ResultGroup:
     """Return a race of a good and a bad model that was saved and read again."""
-    race(normal(data), guesser(0.9), guesser(0.3)).save(tmp_path / "race.json")
+    race(normal(data), model_with_skill(0.9), model_with_skill(0.3)).save(tmp_path / "race.json")
     saved = load(tmp_path / "race.json")
     assert isinstance(saved, ResultGroup)
     return saved

@@ -86,7 +86,7 @@ def test_a_result_shows_how_many_replies_are_unparsed_with_an_example(policy: st
     assert "13 (16.2%)" in str(result)  # of 80
     assert "such as (no label): 'I cannot tell.'" in str(result)
     assert f"unparsed:{policy}" in str(result.signature)
-    assert ";parser=5" in str(result.signature)
+    assert ";parser=6" in str(result.signature)
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,7 +25,6 @@ from StaICC.benchmarks.race import race
 from StaICC.benchmarks.rebuilding import rebuild
 from StaICC.benchmarks.rerunning import Rerun
 from StaICC.benchmarks.verify import verify
-from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.inference.recheck import difference
@@ -34,7 +32,8 @@ from StaICC.methods.run import Method
 from StaICC.results.details import pack_scores, unpack_scores
 from StaICC.results.result import Result, load
 from StaICC.results.signature import Signature
-from tests.benchmarks.test_verify_edits import model
+from tests.benchmarks.conftest import invented_dataset
+from tests.benchmarks.test_verify_edits import hash_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
@@ -71,9 +70,9 @@ def all_unchecked(findings: list[Verification]) -> list[str]:
     ],
     ids=str,
 )
-def test_a_saved_result_is_recomputed(tmp_path: Path, name: str, settings: dict[str, Any], stand_in: Any) -> None:
+def test_a_saved_result_is_recomputed(tmp_path: Path, name: str, settings: dict[str, Any], hash_model: Any) -> None:
     """One finding is about the prompts of the data set, one about what data sets share."""
-    getattr(StaICC, name)(datasets=["mini"], **settings)(stand_in).save(tmp_path / "result.json")
+    getattr(StaICC, name)(datasets=["mini"], **settings)(hash_model).save(tmp_path / "result.json")
     result = load(tmp_path / "result.json")
     assert isinstance(result, Result)
 
@@ -89,18 +88,18 @@ def test_a_saved_result_is_recomputed(tmp_path: Path, name: str, settings: dict[
     assert status_of([of_mini, shared]) == Recomputed()
 
 
-def test_a_rebuilt_benchmark_differs_from_the_result_by_how_it_was_scored(stand_in: Any) -> None:
+def test_a_rebuilt_benchmark_differs_from_the_result_by_how_it_was_scored(hash_model: Any) -> None:
     """How a function scores is not the benchmark's."""
-    result = Normal(datasets=["mini"], limit=3)(stand_in)
+    result = Normal(datasets=["mini"], limit=3)(hash_model)
 
     assert rebuild(result).signature().differences(result.signature) == {"scoring": (None, "function")}
 
 
 @pytest.mark.parametrize("number", [0, 17, 191])
-def test_the_first_query_that_differs_is_named(number: int, stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_query_that_differs_is_named(number: int, hash_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The demonstrations of this query, and of the last one of 192, are in another order than in the result."""
     benchmark = Normal(datasets=["mini"])
-    result = benchmark(stand_in)
+    result = benchmark(hash_model)
     lists = [list(positions) for positions in benchmark[0].demonstration_sampler]
     for query in {number, 191}:
         lists[query].reverse()
@@ -114,8 +113,8 @@ def test_the_first_query_that_differs_is_named(number: int, stand_in: Any, monke
     assert finding.message.startswith(f"query {number} is the first")
 
 
-def test_a_result_of_more_queries_differs_at_the_first_further_one(stand_in: Any) -> None:
-    result = Normal(datasets=["mini"])(stand_in)
+def test_a_result_of_more_queries_differs_at_the_first_further_one(hash_model: Any) -> None:
+    result = Normal(datasets=["mini"])(hash_model)
 
     finding, _ = verify(result, Normal(datasets=["mini"], limit=5))
 
@@ -123,9 +122,9 @@ def test_a_result_of_more_queries_differs_at_the_first_further_one(stand_in: Any
     assert finding.first_difference == 5
 
 
-def test_another_digest_of_the_prompts_is_a_difference(stand_in: Any) -> None:
+def test_another_digest_of_the_prompts_is_a_difference(hash_model: Any) -> None:
     """The digests of the single prompts are the same, so that no query is named."""
-    result = Normal(datasets=["mini"])(stand_in)
+    result = Normal(datasets=["mini"])(hash_model)
     result.details["mini"] = dataclasses.replace(result.details["mini"], prompts="0" * 64)
 
     finding, _ = verify(result)
@@ -160,13 +159,11 @@ def change_nothing(experimentor: Any) -> None:
         (change_nothing, "^the result is over the user's own data .*pass the benchmark itself$"),
     ],
 )
-def test_changed_prompts_and_custom_data_need_their_benchmark(
-    change: Any, reason: str, make_own: Callable[..., Dataset], stand_in: Any
-) -> None:
-    benchmark = Normal(datasets=["mini", make_own(2)])
+def test_changed_prompts_and_custom_data_need_their_benchmark(change: Any, reason: str, hash_model: Any) -> None:
+    benchmark = Normal(datasets=["mini", invented_dataset(columns=2)])
     change(benchmark[0])
 
-    result = benchmark(stand_in)
+    result = benchmark(hash_model)
 
     assert_recomputed(verify(result, benchmark))
     assert_unchecked(result, reason)
@@ -176,9 +173,9 @@ INTERVALS_OF_ANOTHER_VERSION = "intervals-2-0.95"
 
 
 @pytest.fixture
-def with_other_intervals(stand_in: Any) -> Result:
+def with_other_intervals(hash_model: Any) -> Result:
     """A result of version 2.0.0, which has another rule of intervals and no p-value against the majority label."""
-    result = Normal(datasets=["mini"], limit=20)(stand_in)
+    result = Normal(datasets=["mini"], limit=20)(hash_model)
     details = result.details["mini"]
     intervals = {key: dataclasses.replace(interval, high=1.0) for key, interval in details.intervals.items()}
     baselines = {key: dataclasses.replace(one, p_value_majority=None) for key, one in details.baselines.items()}
@@ -216,9 +213,9 @@ def shifted_by(shift: int) -> Any:
     return lambda prompt, label_space: (len(prompt) + shift) % len(label_space)
 
 
-def test_two_functions_with_one_source_are_two_predictors(make_own: Callable[..., Dataset]) -> None:
+def test_two_functions_with_one_source_are_two_predictors() -> None:
     """A closure may predict otherwise than another one of the same factory: the result has an entry for each."""
-    benchmark = Normal(datasets=["mini", make_own(2)], limit=4)
+    benchmark = Normal(datasets=["mini", invented_dataset(columns=2)], limit=4)
 
     result = benchmark([shifted_by(0), shifted_by(1)])
 
@@ -227,9 +224,9 @@ def test_two_functions_with_one_source_are_two_predictors(make_own: Callable[...
     assert_recomputed(verify(result, benchmark))
 
 
-def test_a_rerun_with_one_of_two_functions_of_one_source_is_unchecked(make_own: Callable[..., Dataset]) -> None:
+def test_a_rerun_with_one_of_two_functions_of_one_source_is_unchecked() -> None:
     """Nothing says which of the two it is."""
-    benchmark = Normal(datasets=["mini", make_own(2)], limit=4)
+    benchmark = Normal(datasets=["mini", invented_dataset(columns=2)], limit=4)
     result = benchmark([shifted_by(0), shifted_by(1)])
 
     findings = verify(result, benchmark, rerun=Rerun(shifted_by(0)))
@@ -238,11 +235,11 @@ def test_a_rerun_with_one_of_two_functions_of_one_source_is_unchecked(make_own: 
 
 
 @pytest.mark.parametrize("benchmark", ["normal", Normal, StaICC.Suite(datasets=["mini"])])
-def test_what_is_no_single_benchmark_is_refused(benchmark: Any, stand_in: Any) -> None:
+def test_what_is_no_single_benchmark_is_refused(benchmark: Any, hash_model: Any) -> None:
     with pytest.raises(ArgumentError, match="benchmark: got"):
-        verify(Normal(datasets=["mini"], limit=1)(stand_in), benchmark)
+        verify(Normal(datasets=["mini"], limit=1)(hash_model), benchmark)
     with pytest.raises(ArgumentError, match="benchmark: got"):
-        race(benchmark, stand_in, stand_in)
+        race(benchmark, hash_model, hash_model)
 
 
 @pytest.mark.parametrize("make", [Normal, StaICC.Suite])
@@ -288,10 +285,7 @@ def test_twenty_different_values_are_named_and_the_others_counted(number: int, l
 # -- queries that are predicted again: what differs is contradicted, what cannot be predicted is unchecked
 
 
-FEW: dict[str, Any] = {"datasets": ["mini"], "limit": 4}
-
-
-class Kernel:
+class ShiftedModel:
     """A model with a declared tolerance, whose scores can be shifted."""
 
     def __init__(self, shift: float = 0.0, tolerance: float | None = 1e-6) -> None:
@@ -304,7 +298,7 @@ class Kernel:
 
     def __call__(self, prompt: Any, label_space: list[str]) -> list[float]:
         self.prompts.append(prompt)
-        first, *rest = model(prompt, label_space)
+        first, *rest = hash_scores(prompt, label_space)
         return [first + self.shift, *rest]
 
 
@@ -321,9 +315,9 @@ ALL_KINDS = pytest.mark.parametrize(
 
 @ALL_KINDS
 def test_the_predictions_of_the_same_model_are_recomputed(name: str) -> None:
-    result = getattr(StaICC, name)(**FEW)(model)
+    result = getattr(StaICC, name)(datasets=["mini"], limit=4)(hash_scores)
 
-    findings = verify(result, rerun=Rerun(model))
+    findings = verify(result, rerun=Rerun(hash_scores))
 
     assert status_of(findings) == Recomputed()
     query_count = sum(part.details["mini"].asked for part in result.results())
@@ -332,9 +326,9 @@ def test_the_predictions_of_the_same_model_are_recomputed(name: str) -> None:
 
 @ALL_KINDS
 def test_the_predictions_of_a_shifted_model_are_contradicted(name: str) -> None:
-    result = getattr(StaICC, name)(**FEW)(model)
+    result = getattr(StaICC, name)(datasets=["mini"], limit=4)(hash_scores)
 
-    assert isinstance(rerun(result, Kernel(shift=9.0)).status, Contradicted)
+    assert isinstance(rerun(result, ShiftedModel(shift=9.0)).status, Contradicted)
 
 
 @pytest.mark.parametrize(
@@ -343,9 +337,9 @@ def test_the_predictions_of_a_shifted_model_are_contradicted(name: str) -> None:
     ids=["within the tolerance", "above the tolerance", "predictions may change"],
 )
 def test_the_tolerance_is_that_of_the_kernel(shift: float, tolerance: float | None, status: type) -> None:
-    result = StaICC.Normal(**FEW)(Kernel())
+    result = StaICC.Normal(datasets=["mini"], limit=4)(ShiftedModel())
 
-    found = rerun(result, Kernel(shift, tolerance))
+    found = rerun(result, ShiftedModel(shift, tolerance))
 
     assert isinstance(found.status, status)
     query_count = 8
@@ -354,7 +348,7 @@ def test_the_tolerance_is_that_of_the_kernel(shift: float, tolerance: float | No
 
 def test_the_query_that_is_predicted_otherwise_is_named() -> None:
     """All scores of one query are higher by 1, so that the label is the same."""
-    result = StaICC.Normal(datasets=["mini"], limit=40)(Kernel())
+    result = StaICC.Normal(datasets=["mini"], limit=40)(ShiftedModel())
     details = result.details["mini"].to_dict()
     record = details["conditions"][0]
     rows = unpack_scores(record["scores"], 3)
@@ -362,14 +356,14 @@ def test_the_query_that_is_predicted_otherwise_is_named() -> None:
     record["scores"] = pack_scores(rows)
     forged = Result.from_dict(result.to_dict() | {"details": {"mini": details}})
 
-    found = rerun(forged, Kernel(), queries=80)
+    found = rerun(forged, ShiftedModel(), queries=80)
 
     (line,) = found.contradicted
     assert line.startswith("mini / normal / query 17 (test row 17): saved ")
     assert "80 of 80 queries predicted again (seed 3): 1 differ" in found.message
 
 
-class NearlyEven(Kernel):
+class NearlyEven(ShiftedModel):
     """Predicts the first label with nearly the scores of the others; two of its runs may differ by 0.05."""
 
     def __init__(self) -> None:
@@ -381,14 +375,14 @@ class NearlyEven(Kernel):
 
 @pytest.fixture(scope="module")
 def accuracy_of_nearly_even() -> float:
-    accuracy: float = StaICC.Normal(**FEW)(NearlyEven()).averaged["accuracy"]
+    accuracy: float = StaICC.Normal(datasets=["mini"], limit=4)(NearlyEven()).averaged["accuracy"]
     return accuracy
 
 
 @pytest.fixture
 def moved_to_the_truth(accuracy_of_nearly_even: float) -> Result:
     """Return a result that says to be of ``NearlyEven``, whose highest score was moved to the true label."""
-    benchmark = StaICC.Normal(**FEW)
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
     honest = benchmark(NearlyEven())
     rows = [[0.332, 0.332, 0.332] for _ in benchmark[0].all_queries()]
     for row, query in zip(rows, benchmark[0].all_queries(), strict=True):
@@ -422,7 +416,7 @@ def test_of_close_predictions_that_were_all_repeated_the_true_accuracy_is_shown(
 
 def given_predictions_of(kernel: Any) -> Any:
     """Return a result with given predictions, which are those of a kernel."""
-    benchmark = StaICC.Normal(**FEW)
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
     rows = [kernel(query.prompt, list(query.label_space)) for query in benchmark[0].all_queries()]
     return benchmark(preentered_prediction=[rows])
 
@@ -430,15 +424,15 @@ def given_predictions_of(kernel: Any) -> Any:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda kernel: StaICC.Normal(**FEW)(kernel),
+        lambda kernel: StaICC.Normal(datasets=["mini"], limit=4)(kernel),
         given_predictions_of,
         lambda kernel: StaICC.Normal(datasets=["mini"])(kernel, precision=0.2),
-        lambda kernel: StaICC.Suite(**FEW)(kernel),
+        lambda kernel: StaICC.Suite(datasets=["mini"], limit=4)(kernel),
     ],
     ids=["a run", "given predictions", "a run that stopped early", "a group"],
 )
 def test_a_result_with_the_predictions_of_a_rerun_is_recomputed(make: Any) -> None:
-    kernel = Kernel()
+    kernel = ShiftedModel()
 
     with_new_predictions = rerun(make(kernel), kernel, queries=6).recomputed
 
@@ -446,65 +440,65 @@ def test_a_result_with_the_predictions_of_a_rerun_is_recomputed(make: Any) -> No
     assert status_of(verify(with_new_predictions)) == Recomputed()
 
 
-def failing(prompt: Any, label_space: list[str]) -> Any:
+def fails_for_odd_lengths(prompt: Any, label_space: list[str]) -> Any:
     """Return the scores of the model, and no prediction for prompts of an odd length."""
-    return None if len(prompt) % 2 else model(prompt, label_space)
+    return None if len(prompt) % 2 else hash_scores(prompt, label_space)
 
 
-def without_label(prompt: Any, label_space: list[str]) -> Any:
+def no_label_for_odd_lengths(prompt: Any, label_space: list[str]) -> Any:
     """Return the scores of the model, and a reply without a label for prompts of an odd length."""
-    return "?" if len(prompt) % 2 else model(prompt, label_space)
+    return "?" if len(prompt) % 2 else hash_scores(prompt, label_space)
 
 
 EIGHT_QUERIES = 8
-"""The queries of Normal with the settings ``FEW``."""
+"""The queries of Normal with four test rows, each in two repeats."""
 
 
 @pytest.fixture
-def failed_count() -> int:
+def odd_length_count() -> int:
     """For how many of the eight queries the function ``failing`` has no prediction."""
-    count = sum(len(query.prompt) % 2 for query in StaICC.Normal(**FEW)[0].all_queries())
+    count = sum(len(query.prompt) % 2 for query in StaICC.Normal(datasets=["mini"], limit=4)[0].all_queries())
     assert 0 < count < EIGHT_QUERIES
     return count
 
 
-def test_queries_that_failed_in_the_run_are_unchecked(failed_count: int) -> None:
-    result = StaICC.Normal(**FEW)(failing, on_error="collect")
+def test_queries_that_failed_in_the_run_are_unchecked(odd_length_count: int) -> None:
+    result = StaICC.Normal(datasets=["mini"], limit=4)(fails_for_odd_lengths, on_error="collect")
 
-    found = rerun(result, model)
+    found = rerun(result, hash_scores)
 
     assert isinstance(found.status, Unchecked)
     reasons = [reason for reason in found.unchecked if "failed in the run" in reason]
-    assert len(reasons) == failed_count
+    assert len(reasons) == odd_length_count
 
 
-def test_queries_that_fail_in_the_rerun_are_unchecked(failed_count: int) -> None:
-    found = rerun(StaICC.Normal(**FEW)(model), failing)
+def test_queries_that_fail_in_the_rerun_are_unchecked(odd_length_count: int) -> None:
+    found = rerun(StaICC.Normal(datasets=["mini"], limit=4)(hash_scores), fails_for_odd_lengths)
 
     reasons = [reason for reason in found.unchecked if "got None" in reason]
-    assert len(reasons) == failed_count
+    assert len(reasons) == odd_length_count
 
 
 def test_a_model_that_names_labels_contradicts_saved_replies_without_one() -> None:
     """Otherwise a file could call its wrong predictions replies without a label."""
-    result = StaICC.Normal(**FEW, unparsed="excluded")(without_label)
+    result = StaICC.Normal(datasets=["mini"], limit=4, unparsed="excluded")(no_label_for_odd_lengths)
     assert 0 < result.left_out_of("accuracy") < EIGHT_QUERIES
 
-    assert isinstance(rerun(result, model).status, Contradicted)
+    assert isinstance(rerun(result, hash_scores).status, Contradicted)
 
 
 def test_replies_without_a_label_in_run_and_rerun_contradict_nothing() -> None:
-    result = StaICC.Normal(**FEW, unparsed="excluded")(without_label)
+    result = StaICC.Normal(datasets=["mini"], limit=4, unparsed="excluded")(no_label_for_odd_lengths)
 
-    assert not rerun(result, without_label).contradicted
+    assert not rerun(result, no_label_for_odd_lengths).contradicted
 
 
 @pytest.mark.parametrize(
     ("function", "of_benchmark", "of_run"),
     [
-        (failing, {}, {"on_error": "collect"}),
-        (without_label, {"unparsed": "excluded"}, {}),
-        (without_label, {"unparsed": "wrong"}, {}),
+        (fails_for_odd_lengths, {}, {"on_error": "collect"}),
+        (no_label_for_odd_lengths, {"unparsed": "excluded"}, {}),
+        (no_label_for_odd_lengths, {"unparsed": "wrong"}, {}),
     ],
     ids=["failed", "excluded", "wrong"],
 )
@@ -512,7 +506,7 @@ def test_a_rerun_says_that_missing_queries_count_as_wrong(
     function: Any, of_benchmark: dict[str, Any], of_run: dict[str, Any]
 ) -> None:
     """Where the file leaves them out of its accuracy, a reader would search in vain for the printed one."""
-    result = StaICC.Normal(**FEW, **of_benchmark)(function, **of_run)
+    result = StaICC.Normal(datasets=["mini"], limit=4, **of_benchmark)(function, **of_run)
     details = result.details["mini"]
     missing = details.failed + len(details.unparsed)
     assert 0 < missing < EIGHT_QUERIES
@@ -527,24 +521,24 @@ def test_a_rerun_says_that_missing_queries_count_as_wrong(
 
 
 def test_a_rerun_of_a_complete_result_says_nothing_of_missing_queries() -> None:
-    (score,) = rerun(StaICC.Normal(**FEW)(model), model).scores
+    (score,) = rerun(StaICC.Normal(datasets=["mini"], limit=4)(hash_scores), hash_scores).scores
 
     assert "count as wrong" not in str(score)
 
 
 def test_a_method_is_not_predicted_again() -> None:
-    kernel = Kernel()
+    kernel = ShiftedModel()
 
-    found = rerun(Method("batch_calibration", kernel).run(StaICC.Normal(**FEW)), kernel)
+    found = rerun(Method("batch_calibration", kernel).run(StaICC.Normal(datasets=["mini"], limit=4)), kernel)
 
     assert isinstance(found.status, Unchecked)
     assert "batch_calibration" in found.status.reason
 
 
 def test_of_a_race_the_part_of_another_model_is_not_predicted_again() -> None:
-    result = race(StaICC.Normal(datasets=["mini"]), Kernel(), model, margin=0.3)
+    result = race(StaICC.Normal(datasets=["mini"]), ShiftedModel(), hash_scores, margin=0.3)
 
-    found = rerun(result, model)
+    found = rerun(result, hash_scores)
 
     assert not found.contradicted
     (line,) = found.unchecked
@@ -552,24 +546,28 @@ def test_of_a_race_the_part_of_another_model_is_not_predicted_again() -> None:
 
 
 def test_another_model_is_named_with_what_differs() -> None:
-    result = StaICC.Normal(**FEW)(Kernel())
+    result = StaICC.Normal(datasets=["mini"], limit=4)(ShiftedModel())
 
-    (line,) = rerun(result, model, queries=1).unchecked
+    (line,) = rerun(result, hash_scores, queries=1).unchecked
 
     assert line.startswith("mini: another model: ")
     assert "model was shifted, is None" in line
 
 
 def test_prompts_of_another_benchmark_are_not_predicted_again() -> None:
-    kernel = Kernel()
+    kernel = ShiftedModel()
 
-    found = rerun(StaICC.Normal(**FEW)(Kernel()), kernel, benchmark=StaICC.Normal(3, **FEW))
+    found = rerun(
+        StaICC.Normal(datasets=["mini"], limit=4)(ShiftedModel()),
+        kernel,
+        benchmark=StaICC.Normal(3, datasets=["mini"], limit=4),
+    )
 
     assert isinstance(found.status, Unchecked)
     assert not kernel.prompts
 
 
-class Named(Kernel):
+class NamedModel(ShiftedModel):
     """A kernel with a name, which is its identity, and with scores that are shifted by its own amount."""
 
     shifts: ClassVar[dict[str, float]] = {"zero": 0.0, "nine": 9.0}
@@ -583,14 +581,12 @@ class Named(Kernel):
 
 
 @pytest.mark.parametrize(("name", "other"), [("zero", "nine"), ("nine", "zero")])
-def test_of_several_models_each_predicts_only_its_own_data_set_again(
-    make_own: Callable[..., Dataset], name: str, other: str
-) -> None:
+def test_of_several_models_each_predicts_only_its_own_data_set_again(name: str, other: str) -> None:
     """The predictions of another model contradict nothing, however much they differ."""
-    benchmark = StaICC.Normal(datasets=["mini", make_own(1)], limit=4)
+    benchmark = StaICC.Normal(datasets=["mini", invented_dataset(columns=1)], limit=4)
     dataset_of = dict(zip(("zero", "nine"), benchmark.dataset_names, strict=True))
-    result = benchmark([Named("zero"), Named("nine")])
-    kernel = Named(name)
+    result = benchmark([NamedModel("zero"), NamedModel("nine")])
+    kernel = NamedModel(name)
 
     found = rerun(result, kernel, benchmark=benchmark)
 
@@ -601,8 +597,8 @@ def test_of_several_models_each_predicts_only_its_own_data_set_again(
 
 @pytest.mark.parametrize(("name", "part_of_other"), [("zero", "second"), ("nine", "first")])
 def test_of_a_race_each_model_predicts_only_its_own_part_again(name: str, part_of_other: str) -> None:
-    result = race(StaICC.Normal(datasets=["mini"]), Named("zero"), Named("nine"), margin=0.3)
-    kernel = Named(name)
+    result = race(StaICC.Normal(datasets=["mini"]), NamedModel("zero"), NamedModel("nine"), margin=0.3)
+    kernel = NamedModel(name)
 
     found = rerun(result, kernel)
 
@@ -635,7 +631,7 @@ def test_the_difference_of_two_predictions(one: Any, other: Any, expected: float
 
 @pytest.mark.parametrize("metrics", ["standard", "standard+brier", "0.1.1"])
 def test_a_suite_is_recomputed_with_each_named_metric_set(metrics: str) -> None:
-    result = StaICC.Suite(datasets=["mini"], limit=5, metrics=metrics)(model)
+    result = StaICC.Suite(datasets=["mini"], limit=5, metrics=metrics)(hash_scores)
 
     contradicted = [message for finding in verify(result) for message in finding.contradicted]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.benchmarks.findings import Recomputed
+from StaICC.benchmarks.findings import Recomputed, status_of
 from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.benchmarks.verify import verify
 from StaICC.benchmarks.warnings import _association, _Unit, find_warnings
@@ -24,41 +24,43 @@ from StaICC.results.result import Result, load
 SAME = "all 40 predictions are the same: they do not depend on the query"
 
 
-def outcome(
-    rows: Sequence[Any], truth: Sequence[int] | None = None, labels: int = 2, name: str = "c", outputs: Any = "auto"
+def outcome_of(
+    predictions: Sequence[Any],
+    true_labels: Sequence[int] | None = None,
+    label_count: int = 2,
+    name: str = "c",
+    outputs: Any = "auto",
 ) -> Outcome:
-    """Return the outcome of a condition with a query for each predicted row.
+    """Return the outcome of a condition with a query for each prediction.
 
     Args:
-        rows: The predictions.
-        truth: The true labels; by default, all labels by turns.
-        labels: The number of labels.
+        predictions: The predictions.
+        true_labels: The true labels; by default, all labels by turns.
+        label_count: The number of labels, whose names are "label 0", "label 1", ...
         name: The name of the condition.
         outputs: What the predictions are.
     """
-    space = tuple(f"label {number}" for number in range(labels))
-    truth = truth or [number % labels for number in range(len(rows))]
-    queries = [Query(f"prompt {number}", space, label, number, 0) for number, label in enumerate(truth)]
-    return Outcome(Condition(name, tuple(queries)), list(rows), outputs)
+    label_space = tuple(f"label {label}" for label in range(label_count))
+    if true_labels is None:
+        true_labels = [row % label_count for row in range(len(predictions))]
+    queries = []
+    for row, true_label in enumerate(true_labels):
+        queries.append(Query(f"prompt {row}", label_space, true_label, row, 0))
+    return Outcome(Condition(name, tuple(queries)), list(predictions), outputs)
 
 
-def warnings_of(rows: Sequence[Any], **facts: Any) -> tuple[str, ...]:
-    """Return the warnings about predictions, each of another query."""
-    return find_warnings([outcome(rows, **facts)])
+def warnings_of(predictions: Sequence[Any], **facts: Any) -> tuple[str, ...]:
+    """Return the warnings about predictions, each of another query (the facts are those of :func:`outcome_of`)."""
+    return find_warnings([outcome_of(predictions, **facts)])
 
 
-def rows_of(make: Callable[[random.Random, int], list[float]], number: int = 40) -> list[list[float]]:
-    """Return rows that a function makes of a generator and of the number of the row."""
+def normal_logits(row_count: int = 40) -> list[list[float]]:
+    """Return rows of two logits that are drawn from a normal distribution."""
     draw = random.Random("rows")
-    return [make(draw, row) for row in range(number)]
+    return [[draw.gauss(0, 1), draw.gauss(0, 1)] for _ in range(row_count)]
 
 
-def scored(draw: random.Random, row: int) -> list[float]:
-    """Return two normal logits."""
-    return [draw.gauss(0, 1), draw.gauss(0, 1)]
-
-
-def starting(warnings: Sequence[str]) -> list[str]:
+def beginnings(warnings: Sequence[str]) -> list[str]:
     """Return the first seven words of each warning."""
     return [" ".join(warning.split()[:7]) for warning in warnings]
 
@@ -75,7 +77,7 @@ def softmax_of_two(row: Sequence[float]) -> list[float]:
 
 @pytest.mark.parametrize(
     "rows",
-    [rows_of(scored), [softmax_of_two(row) for row in rows_of(scored)], [row % 2 for row in range(40)], []],
+    [normal_logits(), [softmax_of_two(row) for row in normal_logits()], [0, 1] * 20, []],
     ids=["logits", "probabilities", "labels", "no query"],
 )
 def test_ordinary_predictions_get_no_warning(rows: Sequence[Any]) -> None:
@@ -93,7 +95,7 @@ def test_two_equal_rows_of_many_digits_get_a_warning() -> None:
     """Two prompts rarely have the same five digits."""
     row = [0.71234, 0.28766]
 
-    assert starting(warnings_of([row, row])) == ["all 2 predictions are the same: they"]
+    assert beginnings(warnings_of([row, row])) == ["all 2 predictions are the same: they"]
     assert warnings_of([row]) == ()
 
 
@@ -118,8 +120,17 @@ def test_one_prompt_may_have_the_same_prediction() -> None:
     assert find_warnings([Outcome(one_prompt, [[0.7, 0.3]] * 40, "auto")]) == ()
 
 
-FIRST_LABEL = rows_of(lambda draw, row: [p := draw.uniform(0.6, 0.9), 1 - p])
-"""Forty predictions of the first label, with different probabilities."""
+def forty_predictions_of_first_label() -> list[list[float]]:
+    """Return probabilities of two labels, of which the first one has 0.6 to 0.9."""
+    draw = random.Random("rows")
+    rows = []
+    for _ in range(40):
+        probability = draw.uniform(0.6, 0.9)
+        rows.append([probability, 1 - probability])
+    return rows
+
+
+FIRST_LABEL = forty_predictions_of_first_label()
 
 
 def test_one_label_for_all_queries_is_named() -> None:
@@ -130,14 +141,14 @@ def test_one_label_for_all_queries_is_named() -> None:
 
 
 def test_one_label_is_no_fault_where_queries_have_no_content() -> None:
-    assert find_warnings([outcome(FIRST_LABEL)], content_free=True) == ()
+    assert find_warnings([outcome_of(FIRST_LABEL)], content_free=True) == ()
 
 
 @pytest.mark.parametrize(("others", "is_warned"), [(9, False), (10, True)])
 def test_one_label_is_a_fault_if_ten_rows_are_something_else(others: int, is_warned: bool) -> None:
-    truth = [0] * (40 - others) + [1] * others
+    true_labels = [0] * (40 - others) + [1] * others
 
-    assert (warnings_of(FIRST_LABEL, truth=truth) != ()) is is_warned
+    assert (warnings_of(FIRST_LABEL, true_labels=true_labels) != ()) is is_warned
 
 
 @pytest.mark.parametrize(("row_count", "is_warned"), [(28, False), (29, True)])
@@ -150,14 +161,17 @@ def test_one_prediction_of_another_label_is_enough() -> None:
 
 
 def nearly_tied(size: float, relative_difference: float) -> list[list[float]]:
-    """Return rows of two negative scores from one to two sizes, whose larger one changes every two rows."""
+    """Return forty rows of two negative scores that differ by a part of their size.
 
-    def make(draw: random.Random, row: int) -> list[float]:
+    The first score is from -2 to -1 times the size. The second one is larger in two rows, smaller in the next two.
+    """
+    draw = random.Random("rows")
+    rows = []
+    for row in range(40):
         score = -size * draw.uniform(1, 2)
-        sign = 1 if row // 2 % 2 else -1
-        return [score, score * (1 + sign * relative_difference)]
-
-    return rows_of(make)
+        sign = 1 if row // 2 % 2 == 1 else -1
+        rows.append([score, score * (1 + sign * relative_difference)])
+    return rows
 
 
 SIZES = pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
@@ -168,8 +182,8 @@ def test_scores_that_differ_in_the_seventh_digit_are_tied(size: float) -> None:
     tied = nearly_tied(size, relative_difference=5e-7)
     with_a_third_label = [[*row, 9 * min(row)] for row in tied]
 
-    assert starting(warnings_of(tied))[0] == "40 of 40 predictions have a tie"
-    assert starting(warnings_of(with_a_third_label, labels=3))[0] == "40 of 40 predictions have a tie"
+    assert beginnings(warnings_of(tied))[0] == "40 of 40 predictions have a tie"
+    assert beginnings(warnings_of(with_a_third_label, label_count=3))[0] == "40 of 40 predictions have a tie"
 
 
 @SIZES
@@ -179,73 +193,93 @@ def test_scores_that_differ_in_the_sixth_digit_are_not_tied(size: float) -> None
 
 @SIZES
 def test_one_tie_in_a_hundred_predictions_gets_a_warning(size: float) -> None:
-    (tied, *_), apart = nearly_tied(size, 5e-7), nearly_tied(size, 2e-6) * 3
+    tied = nearly_tied(size, relative_difference=5e-7)[0]
+    not_tied = nearly_tied(size, relative_difference=2e-6) * 3  # 120 rows
 
-    assert starting(warnings_of([tied, *apart[:99]]))[0] == "1 of 100 predictions have a tie"
-    assert about_ties(warnings_of([tied, *apart[:100]])) == []
+    assert beginnings(warnings_of([tied, *not_tied[:99]]))[0] == "1 of 100 predictions have a tie"
+    assert about_ties(warnings_of([tied, *not_tied[:100]])) == [], "1 of 101"
 
 
-def saturated_rows(saturated: int, row_count: int) -> list[list[float]]:
-    """Return rows of two probabilities, of either label by turns; the other one is 2^-25 where it is saturated.
+def rows_with_saturated(saturated_count: int, row_count: int) -> list[list[float]]:
+    """Return rows of two probabilities, of which the first so many are one to rounding in single precision.
 
-    In single precision, 1 - 2^-25 is 1, and 1 - 2^-24 is not.
+    The smaller probability is 2^-25 there, and 2^-24 elsewhere: in single precision, 1 - 2^-25 is 1, and 1 - 2^-24 is
+    not. The larger one is that of either label by turns.
     """
     rows = []
     for row in range(row_count):
-        rest = 2.0**-25 if row < saturated else 2.0**-24
-        rows.append([rest, 1 - rest] if row % 2 else [1 - rest, rest])
+        small = 2.0**-25 if row < saturated_count else 2.0**-24
+        large = 1 - small
+        rows.append([large, small] if row % 2 == 0 else [small, large])
     return rows
 
 
-def test_probabilities_that_are_one_to_rounding() -> None:
-    """From 29 predictions and nine tenths of them on."""
-    assert starting(warnings_of(saturated_rows(27, 29))) == ["in 27 of 29 predictions the largest"]
-    assert warnings_of(saturated_rows(26, 29)) == ()
-    assert warnings_of(saturated_rows(28, 28)) == ()
+def test_probabilities_that_are_one_to_rounding_get_a_warning() -> None:
+    """From nine tenths of the predictions on: 27 of 29 are 0.93."""
+    assert beginnings(warnings_of(rows_with_saturated(27, row_count=29))) == ["in 27 of 29 predictions the largest"]
 
 
-RISING = rows_of(lambda draw, row: sorted(draw.gauss(0, 1) for _ in range(4)), number=20)
-"""Twenty predictions whose four scores rise from the first label to the last one."""
+def test_probabilities_of_which_less_than_nine_tenths_are_one_get_no_warning() -> None:
+    """26 of 29 are 0.897."""
+    assert warnings_of(rows_with_saturated(26, row_count=29)) == ()
+
+
+def test_fewer_than_29_probabilities_that_are_one_get_no_warning() -> None:
+    assert warnings_of(rows_with_saturated(28, row_count=28)) == ()
+
+
+def twenty_rows_of_rising_scores() -> list[list[float]]:
+    """Return rows of four scores that rise from the first label to the last one."""
+    draw = random.Random("rows")
+    return [sorted(draw.gauss(0, 1) for _ in range(4)) for _ in range(20)]
+
+
+RISING = twenty_rows_of_rising_scores()
 FALLING = [row[::-1] for row in RISING]
 
 
 @pytest.mark.parametrize("rows", [RISING, FALLING], ids=["rising", "falling"])
 def test_scores_in_the_order_of_the_labels(rows: list[list[float]]) -> None:
-    assert warnings_of(rows, labels=4) == ("the scores of all 20 predictions follow the order of the labels",)
+    assert warnings_of(rows, label_count=4) == ("the scores of all 20 predictions follow the order of the labels",)
 
 
 def test_scores_in_the_order_of_the_labels_need_one_order_and_four_labels() -> None:
     of_three_labels = [row[:3] for row in RISING]
 
-    assert warnings_of([*RISING[:19], FALLING[19]], labels=4) == ()
-    assert warnings_of(of_three_labels, labels=3) == ()
+    assert warnings_of([*RISING[:19], FALLING[19]], label_count=4) == ()
+    assert warnings_of(of_three_labels, label_count=3) == ()
 
 
 def test_scores_in_the_order_of_the_labels_are_no_fault_where_queries_have_no_content() -> None:
-    assert find_warnings([outcome(RISING, labels=4)], content_free=True) == ()
+    assert find_warnings([outcome_of(RISING, label_count=4)], content_free=True) == ()
 
 
 # -- in results
 
 
 def constant(prompt: Any, label_space: Sequence[str]) -> list[float]:
+    """Predict 1.0 for the first label, 0.9 for the second one, and so on, for every prompt."""
     return [1.0 - 0.1 * place for place in range(len(label_space))]
 
 
 def test_warnings_survive_a_file_and_its_verification(tmp_path: Path) -> None:
     result = Normal(datasets=["mini"], limit=20)(constant)
     notes = result.details["mini"].notes
+    assert notes != ()
+
     result.save(tmp_path / "result.json")
     loaded = load(tmp_path / "result.json")
+
     assert isinstance(loaded, Result)
-    assert loaded.details["mini"].notes == notes != ()
-    assert [finding for finding in verify(loaded) if finding.status != Recomputed()] == []
-    assert [note for note in notes if note not in str(loaded)] == []
+    assert loaded.details["mini"].notes == notes
+    assert status_of(verify(loaded)) == Recomputed()
+    for note in notes:
+        assert note in str(loaded)
 
 
 def test_a_warning_names_the_conditions_in_which_it_holds_and_counts_their_predictions() -> None:
-    plain, last = outcome(rows_of(scored), name="plain"), outcome(rows_of(scored), name="last")
-    noisy, noisier = outcome([[0.7, 0.3]] * 40, name="noisy"), outcome([[0.7, 0.3]] * 40, name="noisier")
+    plain, last = outcome_of(normal_logits(), name="plain"), outcome_of(normal_logits(), name="last")
+    noisy, noisier = outcome_of([[0.7, 0.3]] * 40, name="noisy"), outcome_of([[0.7, 0.3]] * 40, name="noisier")
     of_both = SAME.replace("40", "80")
 
     assert find_warnings([plain, noisy, last]) == (f"{SAME} (condition noisy)",)
@@ -256,37 +290,59 @@ def test_a_warning_names_the_conditions_in_which_it_holds_and_counts_their_predi
 # -- renamed labels, accuracies below chance, echoes and leaks: of broken models, not of honest ones
 
 
-KINDS = {"may be exchanged": "renamed", "below the": "below", "last demonstration": "echo", "are right": "leak"}
+KIND_OF_WARNING = {
+    "may be exchanged": "renamed",
+    "below the": "below",
+    "last demonstration": "echo",
+    "are right": "leak",
+}
+"""By words of a warning: labels are exchanged, accuracy below chance, the last label is repeated, no errors at all."""
 
 
 def kinds(warnings: Sequence[str]) -> set[str]:
-    """Return the kinds of the warnings: renamed labels, an accuracy below chance, an echo, a leak."""
-    return {kind for warning in warnings for text, kind in KINDS.items() if text in warning}
+    """Return the kinds of the warnings: ``renamed``, ``below``, ``echo``, ``leak``."""
+    kinds_of_warnings = set()
+    for warning in warnings:
+        for words, kind in KIND_OF_WARNING.items():
+            if words in warning:
+                kinds_of_warnings.add(kind)
+    return kinds_of_warnings
 
 
-def predicted(
+def outcome_of_model(
     predict: Callable[[Query, random.Random], int],
     shares: Sequence[int],
     rows: int = 256,
     last: Callable[[int, random.Random], int | None] | None = None,
 ) -> Outcome:
-    """Return the predictions of a model, over two repeats of each row; `shares` are the frequencies of the labels."""
+    """Return the predictions of a model for test rows with drawn labels, in two repeats.
+
+    Args:
+        predict: The model: a function of the query and of a generator of random numbers.
+        shares: The relative frequencies of the labels; (9, 1) are two labels, of which the first is in nine tenths.
+        rows: The number of test rows.
+        last: The label of the last demonstration, from the true label; by default, it is drawn like the true labels.
+    """
     draw = random.Random(str(shares))
-    labels = [label for label, share in enumerate(shares) for _ in range(share)]
-    space = tuple(f"label {label}" for label in range(len(shares)))
+    label_space = tuple(f"label {label}" for label in range(len(shares)))
+    labels_by_frequency: list[int] = []
+    for label, share in enumerate(shares):
+        labels_by_frequency += [label] * share
+
     queries = []
     for repeat in range(2):
-        order = random.Random("truth")
+        draw_truth = random.Random("truth")  # both repeats have the same true labels
         for row in range(rows):
-            truth = order.choice(labels)
-            shown = draw.choice(labels) if last is None else last(truth, draw)
-            queries.append(Query(f"prompt {row} {repeat}", space, truth, row, repeat, shown))
-    return Outcome(Condition("c", queries), [predict(query, draw) for query in queries], "auto")
+            true_label = draw_truth.choice(labels_by_frequency)
+            last_label = draw.choice(labels_by_frequency) if last is None else last(true_label, draw)
+            queries.append(Query(f"prompt {row} {repeat}", label_space, true_label, row, repeat, last_label))
+    predictions = [predict(query, draw) for query in queries]
+    return Outcome(Condition("c", queries), predictions, "auto")
 
 
-def warned(*arguments: Any, **options: Any) -> tuple[str, ...]:
-    """Return the warnings about a model (the arguments are those of :func:`predicted`)."""
-    return find_warnings([predicted(*arguments, **options)])
+def warnings_about_model(*arguments: Any, **options: Any) -> tuple[str, ...]:
+    """Return the warnings about a model (the arguments are those of :func:`outcome_of_model`)."""
+    return find_warnings([outcome_of_model(*arguments, **options)])
 
 
 def skilled(accuracy: float, renaming: Sequence[int] | None = None) -> Callable[[Query, random.Random], int]:
@@ -313,13 +369,13 @@ SHARES = pytest.mark.parametrize("shares", [(1, 1), (9, 1), (3, 2, 1), (1,) * 6]
 @SHARES
 @pytest.mark.parametrize("accuracy", [0.0, 0.3, 0.9])
 def test_a_model_with_any_skill_has_no_warning(shares: Sequence[int], accuracy: float) -> None:
-    assert warned(skilled(accuracy), shares) == ()
+    assert warnings_about_model(skilled(accuracy), shares) == ()
 
 
 @SHARES
 def test_always_the_last_label_is_no_renaming_and_not_below_chance(shares: Sequence[int]) -> None:
     """It may be a rare one, with an accuracy far below that of guessing."""
-    assert kinds(warned(lambda query, draw: len(shares) - 1, shares)) == set()
+    assert kinds(warnings_about_model(lambda query, draw: len(shares) - 1, shares)) == set()
 
 
 @SHARES
@@ -327,12 +383,12 @@ def test_a_model_that_often_follows_the_last_demonstration_has_no_warning(shares
     def half_echo(query: Query, draw: random.Random) -> int:
         return draw.choice((query.last_label or 0, query.label))
 
-    assert warned(half_echo, shares) == ()
+    assert warnings_about_model(half_echo, shares) == ()
 
 
 def test_a_cycle_of_renamed_labels_is_named_with_the_gain() -> None:
     """The model calls the label 0 "1", 1 "2" and 2 "0"; the accuracy after renaming is about 0.9."""
-    (warning,) = warned(skilled(0.9, renaming=(1, 2, 0)), (1, 1, 1))
+    (warning,) = warnings_about_model(skilled(0.9, renaming=(1, 2, 0)), (1, 1, 1))
 
     assert "'label 1' to 'label 0'" in warning
     assert "'label 2' to 'label 1'" in warning
@@ -341,7 +397,7 @@ def test_a_cycle_of_renamed_labels_is_named_with_the_gain() -> None:
 
 
 def test_only_the_exchanged_labels_are_named() -> None:
-    (warning,) = warned(skilled(0.5, renaming=(0, 2, 1, 3)), (3, 1, 1, 1))
+    (warning,) = warnings_about_model(skilled(0.5, renaming=(0, 2, 1, 3)), (3, 1, 1, 1))
 
     assert "'label 1' to 'label 2'" in warning
     assert "'label 0'" not in warning
@@ -349,15 +405,18 @@ def test_only_the_exchanged_labels_are_named() -> None:
 
 def test_twenty_rows_are_too_few_to_call_labels_exchanged() -> None:
     """Half of them choose the names, and the others are too few for a test."""
-    assert kinds(warned(skilled(0.9, renaming=(1, 0)), (1, 1), rows=20)) == set()
+    assert kinds(warnings_about_model(skilled(0.9, renaming=(1, 0)), (1, 1), rows=20)) == set()
 
 
 def test_labels_that_are_exchanged_only_in_the_rows_that_choose_the_names_are_not_exchanged() -> None:
     """They are the even rows; in the odd rows, all predictions are right."""
-    truth = [row // 100 for row in range(200)]
-    predictions = [1 - label if row % 2 == 0 else label for row, label in enumerate(truth)]
+    true_labels = [0] * 100 + [1] * 100
+    predictions = []
+    for row, label in enumerate(true_labels):
+        exchanged = 1 - label
+        predictions.append(exchanged if row % 2 == 0 else label)
 
-    assert kinds(warnings_of(predictions, truth=truth)) == set()
+    assert kinds(warnings_of(predictions, true_labels=true_labels)) == set()
 
 
 def test_always_wrong_is_below_chance() -> None:
@@ -366,22 +425,22 @@ def test_always_wrong_is_below_chance() -> None:
     def wrong(query: Query, draw: random.Random) -> int:
         return (query.label + draw.randrange(1, 6)) % 6
 
-    (warning,) = warned(wrong, (1,) * 6)
+    (warning,) = warnings_about_model(wrong, (1,) * 6)
 
     assert "0.000" in warning
     assert "0.16" in warning
 
 
 def test_exchanged_labels_are_not_called_below_chance_in_addition() -> None:
-    assert kinds(warned(skilled(0.9, renaming=(1, 0)), (1, 1))) == {"renamed"}
+    assert kinds(warnings_about_model(skilled(0.9, renaming=(1, 0)), (1, 1))) == {"renamed"}
 
 
 def test_an_echo_of_the_last_demonstration() -> None:
-    assert kinds(warned(echo, (2, 1, 1))) == {"echo"}
+    assert kinds(warnings_about_model(echo, (2, 1, 1))) == {"echo"}
 
 
 def test_an_echo_of_one_label_is_not_told_from_this_label() -> None:
-    assert kinds(warned(echo, (1, 1), last=lambda truth, draw: 0)) == set()
+    assert kinds(warnings_about_model(echo, (1, 1), last=lambda truth, draw: 0)) == set()
 
 
 @pytest.mark.parametrize("other_share", [0.0, 0.03])
@@ -390,11 +449,11 @@ def test_a_good_model_is_no_echo_where_the_last_label_is_the_true_one(other_shar
         return 1 - truth if draw.random() < other_share else truth
 
     accuracy = 0.99 if other_share else 0.97
-    assert kinds(warned(skilled(accuracy), (1, 1), last=last_label)) == set()
+    assert kinds(warnings_about_model(skilled(accuracy), (1, 1), last=last_label)) == set()
 
 
 def test_no_echo_is_found_where_the_last_label_is_unknown() -> None:
-    assert kinds(warned(lambda query, draw: 0, (1, 1), last=lambda truth, draw: None)) == set()
+    assert kinds(warnings_about_model(lambda query, draw: 0, (1, 1), last=lambda truth, draw: None)) == set()
 
 
 @pytest.mark.parametrize(
@@ -403,7 +462,7 @@ def test_no_echo_is_found_where_the_last_label_is_unknown() -> None:
     ids=["enough rows", "one row less", "with errors"],
 )
 def test_a_leak_needs_256_rows_without_an_error(accuracy: float, rows: int, expected: set[str]) -> None:
-    assert kinds(warned(skilled(accuracy), (1, 1), rows=rows)) == expected
+    assert kinds(warnings_about_model(skilled(accuracy), (1, 1), rows=rows)) == expected
 
 
 def test_mean_and_variance_of_matches_under_permutation() -> None:
@@ -426,15 +485,15 @@ def test_mean_and_variance_of_matches_under_permutation() -> None:
 
 def test_a_model_that_follows_false_demonstrations_has_no_fault() -> None:
     """It is right where labels of demonstrations are true, and below chance where all are false."""
-    with_true_labels = predicted(skilled(0.9), (1, 1))
-    with_false_labels = predicted(skilled(0.9, renaming=(1, 0)), (1, 1), last=lambda truth, draw: None)
+    with_true_labels = outcome_of_model(skilled(0.9), (1, 1))
+    with_false_labels = outcome_of_model(skilled(0.9, renaming=(1, 0)), (1, 1), last=lambda truth, draw: None)
 
     assert find_warnings([with_true_labels, with_false_labels]) == ()
     assert kinds(find_warnings([with_false_labels])) == {"renamed"}, "alone it is a fault"
 
 
 def test_exchanged_labels_are_no_fault_where_queries_have_no_content() -> None:
-    exchanged = predicted(skilled(0.9, renaming=(1, 0)), (1, 1), last=lambda truth, draw: None)
+    exchanged = outcome_of_model(skilled(0.9, renaming=(1, 0)), (1, 1), last=lambda truth, draw: None)
 
     assert find_warnings([exchanged], content_free=True) == ()
 

@@ -20,31 +20,29 @@ SCORES = ("first in the condition", "second in the condition", "first in the ref
 """The four scores of an interaction: two runs in two conditions."""
 
 
-def benchmark() -> Normal:
-    data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
-    return Normal(datasets=[data], limit=30, k=1)
-
-
 @cache
 def run(name: str, lost: bool, right_if_lost: bool | None) -> Result:
-    """Return a run that is right on about 70 % of the queries.
+    """Return a run that is right on about 70 % of 60 queries.
 
     Args:
         name: The name, on which its predictions depend.
         lost: Whether a fifth of its queries are lost.
         right_if_lost: Whether the lost queries are right or wrong; ``None`` if they have no prediction.
     """
-    of = benchmark()
+    data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
+    benchmark = Normal(datasets=[data], limit=30, k=1)
     predictions: dict[str, int | None] = {}
-    for query in of[0].all_queries():
+    for query in benchmark[0].all_queries():
         prompt = str(query.prompt)
         is_right: bool | None = random.Random(f"{name} {prompt}").random() < 0.7
-        if lost and random.Random(f"lost {name} {prompt}").random() < 0.2:
+        is_lost = lost and random.Random(f"lost {name} {prompt}").random() < 0.2
+        if is_lost:
             is_right = right_if_lost
-        predictions[prompt] = None
-        if is_right is not None:
+        if is_right is None:
+            predictions[prompt] = None
+        else:
             predictions[prompt] = query.label if is_right else 1 - query.label
-    result: Result = of(lambda prompt, label_space: predictions[str(prompt)], on_error="collect")
+    result: Result = benchmark(lambda prompt, label_space: predictions[str(prompt)], on_error="collect")
     return result
 
 

@@ -12,27 +12,30 @@ from StaICC.comparing.formats import format_tables
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics.paired_tests import directional_holm
 from StaICC.results.result import Result
+from tests.results.conftest import model as hash_model
 
 METRICS = ["accuracy", "macro_F1", "averaged_truelabel_likelihood"]
 
 
+def other_hash_model(prompt: str, label_space: list[str]) -> list[float]:
+    """Predict what the model of the other tests predicts for another prompt."""
+    return hash_model(prompt + "x", label_space)
+
+
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Result]:
-    from tests.results.conftest import model
-
-    def constant(prompt: Any, label_space: Any) -> list[float]:
-        return [0.5, 0.25, 0.25]
-
-    def other(prompt: Any, label_space: Any) -> list[float]:
-        return model(prompt + "x", label_space)
-
-    functions = {"hash": model, "constant": constant, "other": other}
-    return {name: Normal(datasets=["mini"], limit=60)(function) for name, function in functions.items()}  # type: ignore[misc]
+    """Runs of three models on 60 rows of ``mini``: "hash", "constant" and "other"."""
+    benchmark: Any = Normal(datasets=["mini"], limit=60)
+    return {
+        "hash": benchmark(hash_model),
+        "constant": benchmark(lambda prompt, label_space: [0.5, 0.25, 0.25]),
+        "other": benchmark(other_hash_model),
+    }
 
 
 def test_p_values_are_those_of_each_metric_corrected_for_all(runs: dict[str, Result]) -> None:
     found = compare_metrics(runs, METRICS)
-    assert found.tests == len(found.comparisons) == 9
+    assert found.tests == len(found.comparisons) == 3 * 3  # pairs of runs, metrics
     p_values = []
     for comparison in found.comparisons:
         alone = compare(runs[comparison.first], runs[comparison.second], comparison.metric).overall
@@ -52,11 +55,10 @@ def test_the_line_of_a_single_data_set_is_that_of_compare(runs: dict[str, Result
 
 
 def test_the_line_of_two_data_sets_is_their_mean() -> None:
-    from tests.results.conftest import model
+    rows = [(f"text {number}", ("no", "yes", "maybe")[number % 3]) for number in range(100)]
+    benchmark: Any = Normal(datasets=["mini", Dataset.from_rows(rows, name="own")], limit=20)
+    runs = {"a": benchmark(hash_model), "b": benchmark(other_hash_model)}
 
-    pairs = [(f"text {number}", ("no", "yes", "maybe")[number % 3]) for number in range(100)]
-    benchmark = Normal(datasets=["mini", Dataset.from_rows(pairs, name="own")], limit=20)
-    runs = {"a": benchmark(model), "b": benchmark(lambda prompt, label_space: model(prompt + "x", label_space))}
     for comparison in compare_metrics(runs, METRICS).comparisons:
         mean = compare(runs["a"], runs["b"], comparison.metric).mean
         assert mean is not None
@@ -64,39 +66,44 @@ def test_the_line_of_two_data_sets_is_their_mean() -> None:
         assert replace(comparison.line, outcome=mean.outcome) == mean
 
 
-def test_scores_and_benchmarks_have_the_names_of_other_tables() -> None:
-    from tests.results.conftest import model
+def test_metrics_of_gler_are_called_slopes() -> None:
+    benchmark: Any = GLER(datasets=["mini"], limit=20)
+    runs = {"a": benchmark(hash_model), "b": benchmark(other_hash_model)}
 
-    benchmark = GLER(datasets=["mini"], limit=20)
-    runs = {"a": benchmark(model), "b": benchmark(lambda prompt, label_space: model(prompt + "x", label_space))}
     found = compare_metrics(runs, ["accuracy", "macro_F1"])
-    assert [line.split()[:3] for line in str(found).splitlines()[3:5]] == [
-        ["slope", "of", "accuracy"],
-        ["slope", "of", "macro_F1"],
-    ]
-    assert [comparison for comparison in found.comparisons if "slope of" not in comparison.conclusion] == []
+
+    _title, _note, _header, first_row, second_row, *_ = str(found).splitlines()
+    assert first_row.startswith("slope of accuracy ")
+    assert second_row.startswith("slope of macro_F1 ")
+    for comparison in found.comparisons:
+        assert "slope of" in comparison.conclusion
     assert [comparison["metric"] for comparison in found.to_dict()["comparisons"]] == ["accuracy", "macro_F1"]
-    sensitivity = PosteriorBias(datasets=["mini"], limit=20)
-    runs = {"a": sensitivity(model), "b": sensitivity(lambda prompt, label_space: model(prompt + "x", label_space))}
-    assert str(compare_metrics(runs, ["DL div.", "empirical_bias"])).startswith("PosteriorBias: several metrics\n")
 
 
-def test_a_metric_that_cannot_be_compared_is_counted(runs: dict[str, Result]) -> None:
-    def label(prompt: Any, label_space: Any, shift: int = 1) -> int:
-        return len(prompt) * shift // 2 % 3
+def test_the_title_has_the_name_of_the_class_of_the_benchmark() -> None:
+    benchmark: Any = PosteriorBias(datasets=["mini"], limit=20)
+    runs = {"a": benchmark(hash_model), "b": benchmark(other_hash_model)}
 
-    def another_label(prompt: Any, label_space: Any) -> int:
-        return label(prompt, label_space, shift=2)
+    found = compare_metrics(runs, ["DL div.", "empirical_bias"])
 
-    labels_only = {"a": Normal(datasets=["mini"], limit=60)(label)}
-    labels_only["b"] = Normal(datasets=["mini"], limit=60)(another_label)
-    metrics = ["accuracy", "averaged_truelabel_likelihood"]
-    both = compare_metrics(labels_only, metrics)  # type: ignore[arg-type]
-    assert both.tests == 2
-    (of_accuracy,) = both.comparisons
-    assert any(reason.startswith("averaged_truelabel_likelihood (") for reason in both.left_out), f"got {both.left_out}"
-    alone = compare(labels_only["a"], labels_only["b"], "accuracy").overall.p_value  # type: ignore[arg-type]
-    assert of_accuracy.line.holm == directional_holm([alone, None])[0] != alone
+    assert str(found).startswith("PosteriorBias: several metrics\n")
+
+
+def test_a_metric_that_cannot_be_compared_is_counted() -> None:
+    """The models predict bare labels, which have no likelihood: one test is made, but it is corrected for two."""
+    benchmark: Any = Normal(datasets=["mini"], limit=60)
+    first = benchmark(lambda prompt, label_space: len(prompt) // 2 % 3)
+    second = benchmark(lambda prompt, label_space: len(prompt) % 3)
+
+    found = compare_metrics({"a": first, "b": second}, ["accuracy", "averaged_truelabel_likelihood"])
+
+    assert found.tests == 2
+    (of_accuracy,) = found.comparisons
+    assert any(reason.startswith("averaged_truelabel_likelihood (") for reason in found.left_out), found.left_out
+    p_value = compare(first, second, "accuracy").overall.p_value
+    corrected_for_two, _ = directional_holm([p_value, None])
+    assert corrected_for_two != p_value
+    assert of_accuracy.line.holm == corrected_for_two
 
 
 @pytest.mark.parametrize("metrics", ["accuracy", ["accuracy"], ["accuracy", "accuracy"], []])

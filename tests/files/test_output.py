@@ -18,39 +18,40 @@ from StaICC.errors import ArgumentError
 from StaICC.files.output import check_outputs, write_output
 
 
-@contextlib.contextmanager
-def observed_names() -> Iterator[list[tuple[str, bytes | None]]]:
-    """Record the state in which files get their names.
+class ObservedFiles:
+    """Records what of a file was on the disk when it got its name, by replacing functions of ``os``."""
 
-    Yields:
-        Each name that a file gets, with its content when it was last synchronised; ``None`` if it never was.
-    """
-    synchronised: dict[int, bytes] = {}
-    named: list[tuple[str, bytes | None]] = []
-    original = {name: getattr(os, name) for name in ("fsync", "replace", "link")}
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.synchronised_content: dict[int, bytes] = {}
+        """By inode: the content of a file when it was last synchronised."""
+        self.names: list[tuple[str, bytes | None]] = []
+        """Each name that a file got, with its synchronised content then; ``None`` if there was none."""
+        self._fsync, self._replace, self._link = os.fsync, os.replace, os.link
+        patch.setattr(os, "fsync", self.fsync)
+        patch.setattr(os, "replace", self.replace)
+        patch.setattr(os, "link", self.link)
 
-    def fsync(descriptor: int) -> None:
-        original["fsync"](descriptor)
+    def fsync(self, descriptor: int) -> None:
+        self._fsync(descriptor)
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
-            synchronised[status.st_ino] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+            self.synchronised_content[status.st_ino] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
 
-    def naming(name: str) -> Any:
-        def give_name(source: Any, target: Any) -> None:
-            named.append((os.fspath(target), synchronised.get(os.stat(source).st_ino)))
-            original[name](source, target)
+    def replace(self, source: Any, target: Any) -> None:
+        self._note_name(source, target)
+        self._replace(source, target)
 
-        return give_name
+    def link(self, source: Any, target: Any) -> None:
+        self._note_name(source, target)
+        self._link(source, target)
 
-    replacements = {"fsync": fsync, "replace": naming("replace"), "link": naming("link")}
-    with pytest.MonkeyPatch.context() as patching:
-        for name, function in replacements.items():
-            patching.setattr(os, name, function)
-        yield named
+    def _note_name(self, source: Any, target: Any) -> None:
+        inode = os.stat(source).st_ino
+        self.names.append((os.fspath(target), self.synchronised_content.get(inode)))
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads a file by its descriptor, as Linux can")
-@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("fresh", [False, True], ids=["replaces a file", "new file"])
 @given(parts=st.lists(st.binary(max_size=20) | st.just(bytes(100_000)), max_size=4))
 def test_a_file_is_complete_on_the_disk_before_it_has_its_name(
     fresh: bool, parts: list[bytes], tmp_path_factory: pytest.TempPathFactory
@@ -59,12 +60,15 @@ def test_a_file_is_complete_on_the_disk_before_it_has_its_name(
     path = tmp_path_factory.mktemp("out") / "result.json"
     if not fresh:
         path.write_bytes(b"the earlier result")
-    with observed_names() as named:
+
+    with pytest.MonkeyPatch.context() as patch:
+        observed = ObservedFiles(patch)
         write_output(path, parts, fresh)
+
     content = b"".join(parts)
     assert path.read_bytes() == content
-    assert named == [(str(path), content)], "the content was not synchronised (os.fsync) before the file got its name"
-    assert list(path.parent.iterdir()) == [path]
+    assert observed.names == [(str(path), content)], "the content was not synchronised before the file got its name"
+    assert list(path.parent.iterdir()) == [path], "no other file is left"
 
 
 def refuse_space(*_: Any) -> None:

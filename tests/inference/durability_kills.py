@@ -1,4 +1,4 @@
-"""Kills runs at random moments, resumes them, and looks what was lost. Used by tests and by a measurement."""
+"""Kills runs at random moments, resumes them, and counts what was lost. Used by tests and by a measurement."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ QUERIES = 192
 
 @dataclass(frozen=True)
 class Way:
-    """A way to run."""
+    """A way to run StaICC-Normal on the mini data set."""
 
     name: str
     kernel: str
+    """The class of ``durability_kernels``."""
     where: str
+    """``here`` (in one process), ``threads``, ``processes``, or ``cli`` for the command line."""
     workers: int
     chunk: int
+    """The number of queries in a chunk."""
     seconds: float
+    """How long a query takes."""
 
     def command(self, folder: Path) -> list[str]:
-        """The command line of the run."""
+        """Return the command of a run whose store, result and file of calls are in the folder."""
         program = [sys.executable, str(HERE / "durability_run.py")]
         store, result, calls = (str(folder / name) for name in ("run.sqlite", "result.json", "calls"))
         seconds, workers, chunk = str(self.seconds), str(self.workers), str(self.chunk)
@@ -60,12 +64,12 @@ WAYS = [
 
 
 def environment() -> dict[str, str]:
-    """Where the run finds the library and the kernels."""
+    """Return the environment of a run, in which it finds the library and the kernels, and fetches nothing."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]), "STAICC_OFFLINE": "1"}
 
 
 def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Start a run, in a session of its own."""
+    """Start a run in a session of its own; its output goes to files of the folder."""
     return subprocess.Popen(
         command,
         env=environment(),
@@ -76,25 +80,28 @@ def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def complete(way: Way, folder: Path) -> bytes:
-    """Run to the end; the saved result without its timing."""
+def run_to_the_end(way: Way, folder: Path) -> bytes:
+    """Run without a kill, and return what equal runs share of the result."""
     process = start(way.command(folder), folder)
     assert process.wait(120) == 0, (folder / "stderr").read_text()
     return result_of(folder / "result.json")
 
 
 def result_of(path: Path) -> bytes:
-    """What equal runs share of a saved result: all but times, counts and the model's name, which holds its folder."""
-    found = load(path)
-    shared = [one.reproducible() for one in ([found] if isinstance(found, Result) else found.results())]
-    for one in shared:
-        for predictor in one["provenance"]["predictors"]:
+    """Return what equal runs share of a saved result: all but times, counts and the model's name, which has a path."""
+    loaded = load(path)
+    results = [loaded] if isinstance(loaded, Result) else loaded.results()
+    documents = []
+    for result in results:
+        document = result.reproducible()
+        for predictor in document["provenance"]["predictors"]:
             predictor["name"] = None
-    return json.dumps(shared).encode()
+        documents.append(document)
+    return json.dumps(documents).encode()
 
 
 def stored(folder: Path) -> int:
-    """Number of predictions in the store."""
+    """Return how many predictions the store of a run has."""
     path = folder / "run.sqlite"
     if not path.exists():
         return 0
@@ -103,33 +110,41 @@ def stored(folder: Path) -> int:
 
 
 @dataclass
-class Toll:
-    """What kills cost."""
+class KillCounts:
+    """What happened to runs that were killed."""
 
     kills: int = 0
-    equal: int = 0
-    resumed: int = 0
+    """Kills of runs that had not ended yet."""
+    resumed_runs: int = 0
+    """Runs that went on after their kills, and ended."""
+    equal_results: int = 0
+    """How many of these have the result of a run without a kill."""
     most_lost: int = 0
-    """Answers that one kill lost, at most: they were computed and had to be computed again."""
+    """Predictions that one kill lost, at most: they were computed and had to be computed again."""
 
 
 RECHECKED = 30
-"""Stored answers that a resumed run computes again, or all if there are fewer."""
+"""Stored predictions that a resumed run computes again, or all if there are fewer."""
 
 
-def kill_run(way: Way, folder: Path, moment: float, toll: Toll, group: bool) -> None:
-    """Start a run and kill it (or with it all its workers) after so many seconds."""
-    before = len(calls_of(folder / "calls")), stored(folder)
+def kill_run(way: Way, folder: Path, seconds: float, counts: KillCounts, with_workers: bool) -> None:
+    """Start a run and kill it after some time, alone or with its workers; count the kill, and what it lost."""
+    calls_before, stored_before = len(calls_of(folder / "calls")), stored(folder)
     process = start(way.command(folder), folder)
-    time.sleep(moment)
+    time.sleep(seconds)
     if process.poll() is None:
-        (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
-    killed = process.wait() == -signal.SIGKILL
+        kill = os.killpg if with_workers else os.kill
+        kill(process.pid, signal.SIGKILL)
+    if process.wait() == -signal.SIGKILL:
+        counts.kills += 1
     wait_until_empty(process.pid)
-    toll.kills += killed
-    lost = (len(calls_of(folder / "calls")) - before[0]) - (stored(folder) - before[1])
-    toll.most_lost = max(toll.most_lost, lost)
-    assert 0 <= lost <= way.workers * way.chunk + RECHECKED, f"{way.name}: a kill after {moment} s lost {lost} answers"
+
+    computed = len(calls_of(folder / "calls")) - calls_before
+    newly_stored = stored(folder) - stored_before
+    lost = computed - newly_stored
+    counts.most_lost = max(counts.most_lost, lost)
+    in_flight = way.workers * way.chunk
+    assert 0 <= lost <= in_flight + RECHECKED, f"{way.name}: a kill after {seconds} s lost {lost} predictions"
 
 
 def wait_until_empty(group: int) -> None:
@@ -144,26 +159,31 @@ def wait_until_empty(group: int) -> None:
     raise AssertionError("workers outlive the run that was killed")
 
 
-def kill_and_resume(way: Way, folder: Path, kills: int, seed: int) -> Toll:
-    """Kill runs at random moments, each some times in a row, and let each end at last."""
+def kill_and_resume(way: Way, folder: Path, kills: int, seed: int) -> KillCounts:
+    """Kill runs at random moments, each one to three times in a row, until there were so many kills.
+
+    After its kills, each run is started once more and ends. It must have stored all queries then.
+    """
     draw = random.Random(f"{way.name} {seed}")
-    toll = Toll()
-    whole = folder / "whole"
-    whole.mkdir()
+    undisturbed = folder / "undisturbed"
+    undisturbed.mkdir()
     started = time.monotonic()
-    expected = complete(way, whole)
-    longest = time.monotonic() - started
-    assert len(calls_of(whole / "calls")) == QUERIES
-    number = 0
-    while toll.kills < kills:
-        number += 1
-        one = folder / str(number)
-        one.mkdir()
+    expected_result = run_to_the_end(way, undisturbed)
+    seconds_of_a_run = time.monotonic() - started
+    assert len(calls_of(undisturbed / "calls")) == QUERIES
+
+    counts = KillCounts()
+    while counts.kills < kills:
+        run_folder = folder / f"run {counts.resumed_runs}"
+        run_folder.mkdir()
         for _ in range(draw.randint(1, 3)):
-            if toll.kills < kills:
-                kill_run(way, one, draw.uniform(0.05, longest), toll, group=draw.random() < 0.5)
-        toll.resumed += 1
-        toll.equal += complete(way, one) == expected
-        assert stored(one) == QUERIES
-        shutil.rmtree(one)
-    return toll
+            if counts.kills < kills:
+                seconds = draw.uniform(0.05, seconds_of_a_run)
+                kill_run(way, run_folder, seconds, counts, with_workers=draw.random() < 0.5)
+        result = run_to_the_end(way, run_folder)
+        counts.resumed_runs += 1
+        if result == expected_result:
+            counts.equal_results += 1
+        assert stored(run_folder) == QUERIES
+        shutil.rmtree(run_folder)
+    return counts

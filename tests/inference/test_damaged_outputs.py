@@ -30,91 +30,108 @@ from StaICC.prompting.prompt_writer import Query
 
 LABELS = ("no", "yes", "cannot tell")
 GOOD, BAD = "a good prompt", "a bad prompt"
-Make = Callable[[Sequence[str]], Any]
+Damage = Callable[[Sequence[str]], Any]
+"""A function of the label space that returns a damaged prediction, or raises an error in place of one."""
 
 
 class OwnBaseError(BaseException):
     """An error that ``except Exception`` does not see."""
 
 
-class Silent(Exception):
-    """An error that has no text."""
+class ErrorWithoutText(Exception):
+    """An error whose text cannot be had."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text today")
 
 
-class Endless(Sequence[float]):
-    """A sequence that says how long it is, and never ends."""
+class EndlessSequence(Sequence[float]):
+    """A sequence that states its length, and never ends."""
 
-    def __init__(self, said: int) -> None:
-        self.said = said
+    def __init__(self, stated_length: int) -> None:
+        self.stated_length = stated_length
 
     def __len__(self) -> int:
-        return self.said
+        return self.stated_length
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         return 0.5
 
 
-class Hostile:
-    """Fails at whatever is asked of it."""
+class FailsAtAnyAttribute:
+    """An object of which every attribute raises an error."""
 
     def __getattribute__(self, name: str) -> Any:
         raise ValueError(f"no {name} here")
 
 
-def having(**methods: Any) -> Any:
-    """An object with methods that return a value, or raise an error."""
+def object_with_methods(**results: Any) -> Any:
+    """Return an object with methods of these names, which return a value, or raise it if it is an error."""
 
-    def method(value: Any) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            if isinstance(value, BaseException):
-                raise value
-            return value
+    def method_with(result: Any) -> Callable[..., Any]:
+        def method(*arguments: Any) -> Any:
+            if isinstance(result, BaseException):
+                raise result
+            return result
 
-        return call
+        return method
 
-    return type("Made", (), {name: method(value) for name, value in methods.items()})()
+    methods = {name: method_with(result) for name, result in results.items()}
+    return type("Made", (), methods)()
 
 
-def raising(kind: type[BaseException]) -> Make:
-    def make(labels: Sequence[str]) -> Any:
-        for arguments in (("text",), ("utf-8", b"x", 0, 1, "text"), ("x", 0, 1, "text"), ("text", [ValueError()])):
+def raise_error(error_type: type[BaseException]) -> Damage:
+    """Return a damage that raises an error of a type, with whatever arguments this type takes."""
+    text, unicode_error = ("text",), ("utf-8", b"x", 0, 1, "text")
+    encoding_error, group = ("x", 0, 1, "text"), ("text", [ValueError()])
+
+    def damage(labels: Sequence[str]) -> Any:
+        for arguments in (text, unicode_error, encoding_error, group):
             try:
-                error = kind(*arguments)
+                error = error_type(*arguments)
             except TypeError:
-                continue
+                continue  # the type takes other arguments
             raise error
 
-    return make
+    return damage
 
 
-def recursion(labels: Sequence[str]) -> Any:
-    return recursion(labels)
+def call_itself_for_ever(labels: Sequence[str]) -> Any:
+    return call_itself_for_ever(labels)
 
 
-def long_text(labels: Sequence[str]) -> Any:
+def raise_error_with_a_million_characters(labels: Sequence[str]) -> Any:
     raise ValueError("\ud800\x00\n\r" * 250_000)
 
 
-def exits(labels: Sequence[str]) -> Any:
+def exit_process(labels: Sequence[str]) -> Any:
     """Ask the process to exit, which ends a run whatever its policy."""
     sys.exit("with a text")
 
 
-NUMBERS: dict[str, Any] = {
-    **{f"{number!r}": number for number in (math.nan, math.inf, None, "0.5", True, 1j, float)},
-    **{"huge": 10**400, "decimal": decimal.Decimal("NaN"), "object": object()},
-    **{"float of None": having(__float__=None), "float that fails": having(__float__=ValueError("x"))},
+NO_SCORES: dict[str, Any] = {
+    "nan": math.nan,
+    "inf": math.inf,
+    "None": None,
+    "'0.5'": "0.5",
+    "True": True,
+    "1j": 1j,
+    "a type": float,
+    "a huge integer": 10**400,
+    "a decimal NaN": decimal.Decimal("NaN"),
+    "an object": object(),
+    "an object whose float is None": object_with_methods(__float__=None),
+    "an object whose float fails": object_with_methods(__float__=ValueError("x")),
 }
-WHOLES: dict[str, Make] = {
+"""Values that are no score of a label."""
+
+NO_PREDICTIONS: dict[str, Damage] = {
     "None": lambda labels: None,
     "True": lambda labels: True,
     "a float": lambda labels: 1.0,
     "index -1": lambda labels: -1,
     "index past the end": len,
-    "index of an object": lambda labels: having(__index__=len(labels)),
+    "index of an object": lambda labels: object_with_methods(__index__=len(labels)),
     "no label": lambda labels: "surely no label",
     "all labels": " ".join,
     "a long text": lambda labels: "x" * 1_000_000,
@@ -125,50 +142,84 @@ WHOLES: dict[str, Make] = {
     "a further label": lambda labels: dict.fromkeys([*labels, "another"], 0.5),
     "an object": lambda labels: object(),
     "an error": lambda labels: ValueError("returned, not raised"),
-    "hostile": lambda labels: Hostile(),
-    "hostile in a row": lambda labels: [Hostile() for _ in labels],
-    "endless": lambda labels: Endless(len(labels)),
-    "tolist of nan": lambda labels: having(tolist=[math.nan for _ in labels]),
+    "fails at any attribute": lambda labels: FailsAtAnyAttribute(),
+    "a row of objects that fail": lambda labels: [FailsAtAnyAttribute() for _ in labels],
+    "an endless sequence": lambda labels: EndlessSequence(len(labels)),
+    "tolist of nan": lambda labels: object_with_methods(tolist=[math.nan for _ in labels]),
 }
-for kind in (ValueError, OwnBaseError, RecursionError, GeneratorExit, StopIteration, Silent):
-    for name in ("tolist", "__index__", "__getattr__"):
-        WHOLES[f"{name} that raises {kind.__name__}"] = lambda labels, kind=kind, name=name: having(**{name: kind("x")})
-CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
-    "list": list,
-    "deque": collections.deque,
-    "tolist": lambda row: having(tolist=row),
-}
-IN_ROWS: dict[str, Make] = {
-    f"{name} in a {container}": lambda labels, number=number, make=make: make([0.25] * (len(labels) - 1) + [number])
-    for name, number in NUMBERS.items()
-    for container, make in CONTAINERS.items()
-}
-ERRORS = [error for error in vars(builtins).values() if isinstance(error, type) and issubclass(error, BaseException)]
-DAMAGES: dict[str, Make] = {
-    **WHOLES,
-    **IN_ROWS,
-    **{
-        f"raises {error.__name__}": raising(error)
-        for error in [*ERRORS, OwnBaseError, Silent]
-        if not issubclass(error, (KeyboardInterrupt, SystemExit))
-    },
-    **{function.__name__: function for function in (recursion, long_text)},
+"""Damages that return something that is no prediction."""
+
+
+def objects_whose_methods_raise() -> dict[str, Damage]:
+    """Return damages that return an object of which one method, by which it is read, raises an error."""
+    damages: dict[str, Damage] = {}
+    for error_type in (ValueError, OwnBaseError, RecursionError, GeneratorExit, StopIteration, ErrorWithoutText):
+        for method in ("tolist", "__index__", "__getattr__"):
+
+            def damage(labels: Sequence[str], method: str = method, error_type: Any = error_type) -> Any:
+                return object_with_methods(**{method: error_type("x")})
+
+            damages[f"{method} that raises {error_type.__name__}"] = damage
+    return damages
+
+
+def rows_with_one_invalid_score() -> dict[str, Damage]:
+    """Return damages that return a row whose last value is no score: as list, as deque, as object with ``tolist``."""
+    containers: dict[str, Callable[[list[Any]], Any]] = {
+        "list": list,
+        "deque": collections.deque,
+        "tolist": lambda row: object_with_methods(tolist=row),
+    }
+    damages: dict[str, Damage] = {}
+    for name, no_score in NO_SCORES.items():
+        for container, make_container in containers.items():
+
+            def damage(labels: Sequence[str], no_score: Any = no_score, make: Any = make_container) -> Any:
+                row = [0.25] * (len(labels) - 1) + [no_score]
+                return make(row)
+
+            damages[f"{name} in a {container}"] = damage
+    return damages
+
+
+def errors_of_every_type() -> dict[str, Damage]:
+    """Return damages that raise an error of each built-in type; but not those that end a process."""
+    built_in = [value for value in vars(builtins).values() if isinstance(value, type)]
+    error_types = [kind for kind in built_in if issubclass(kind, BaseException)]
+    damages = {}
+    for error_type in [*error_types, OwnBaseError, ErrorWithoutText]:
+        if not issubclass(error_type, (KeyboardInterrupt, SystemExit)):
+            damages[f"raises {error_type.__name__}"] = raise_error(error_type)
+    return damages
+
+
+DAMAGES: dict[str, Damage] = {
+    **NO_PREDICTIONS,
+    **objects_whose_methods_raise(),
+    **rows_with_one_invalid_score(),
+    **errors_of_every_type(),
+    "endless recursion": call_itself_for_ever,
+    "an error with a long text": raise_error_with_a_million_characters,
 }
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
+def _ignore_warnings() -> Iterator[None]:
+    """Ignore warnings of NumPy about what is done to it here."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of NumPy, over what is done to it here
+        warnings.simplefilter("ignore")
         yield
 
 
-def queries(number: int = 3, bad: int = 1) -> list[Query]:
-    """Return queries of which one has the bad prompt, by default the second of three."""
-    return [Query(f"{BAD if place == bad else GOOD} {place}", LABELS, 0, place, 0) for place in range(number)]
+GOOD_BAD_GOOD = [
+    Query(f"{GOOD} 0", LABELS, label=0, row=0, repeat=0),
+    Query(f"{BAD} 1", LABELS, label=0, row=1, repeat=0),
+    Query(f"{GOOD} 2", LABELS, label=0, row=2, repeat=0),
+]
+"""Three queries, of which the second one has the bad prompt."""
 
 
-def single(damage: Make) -> Any:
+def one_prompt_at_a_time(damage: Damage) -> Any:
     """Return a function whose prediction is damaged at the bad prompt."""
 
     def predict(prompt: str, label_space: list[str]) -> Any:
@@ -179,63 +230,79 @@ def single(damage: Make) -> Any:
     return predict
 
 
-def batching(damage: Make) -> Any:
-    answer = single(damage)
+def in_batches(damage: Damage) -> Any:
+    """Return a kernel with a batched form, whose prediction is damaged at the bad prompt."""
+    predict = one_prompt_at_a_time(damage)
 
-    class Batching:
+    class BatchedKernel:
         def __call__(self, prompt: str, label_space: list[str]) -> Any:
-            raise AssertionError("asked one by one")
+            raise AssertionError("called with one prompt")
 
         def batch(self, prompts: Sequence[str], label_space: list[str]) -> list[Any]:
-            return [answer(prompt, label_space) for prompt in prompts]
+            return [predict(prompt, label_space) for prompt in prompts]
 
-    return Batching()
+    return BatchedKernel()
 
 
-def test_there_are_more_than_a_hundred_kinds_of_damage() -> None:
+BOTH_FORMS = pytest.mark.parametrize("function_with", [one_prompt_at_a_time, in_batches])
+"""A function that takes a damage, and returns an inference function with it."""
+
+
+def test_there_are_130_kinds_of_damage_or_more() -> None:
     assert len(DAMAGES) >= 130
 
 
-@pytest.mark.parametrize("form", [single, batching])
-def test_a_damaged_prediction_is_a_failure_and_the_others_are_kept(form: Any) -> None:
-    longest_reason = 2500 * 6  # a character is six in JSON at most
+@BOTH_FORMS
+def test_a_damaged_prediction_is_a_failure_and_the_others_are_kept(function_with: Any) -> None:
+    """The reason of a failure has 2,500 characters at most, each of which is six in JSON at most, such as "\\ud800"."""
+    longest_reason = 2500 * 6
     for name, damage in DAMAGES.items():
-        first, failure, last = predict_queries(form(damage), queries(), "Test", RunOptions(on_error="collect"))
+        function = function_with(damage)
+
+        first, failure, last = predict_queries(function, GOOD_BAD_GOOD, "Test", RunOptions(on_error="collect"))
+
         assert first == row_of(f"{GOOD} 0", LABELS), name
         assert last == row_of(f"{GOOD} 2", LABELS), name
         assert isinstance(failure, Failure), name
         assert 0 < len(json.dumps(failure.reason)) < longest_reason, name
 
 
-@pytest.mark.parametrize("form", [single, batching])
-def test_a_damaged_prediction_ends_a_run_that_does_not_collect_failures(form: Any) -> None:
+@BOTH_FORMS
+def test_a_damaged_prediction_ends_a_run_that_does_not_collect_failures(function_with: Any) -> None:
     for damage in DAMAGES.values():
         with pytest.raises(OutputError, match=r"^Test, query 1: "):
-            predict_queries(form(damage), queries(), "Test")
+            predict_queries(function_with(damage), GOOD_BAD_GOOD, "Test")
 
 
 @pytest.mark.parametrize("on_error", ["raise", "collect"])
-@pytest.mark.parametrize(
-    ("form", "message"),
-    [(single, "query 1: .*raised SystemExit"), (batching, "query 0: .*raised SystemExit.* 3 queries")],
-)
-def test_a_function_that_exits_ends_the_run(form: Any, message: str, on_error: Any) -> None:
-    with pytest.raises(OutputError, match=message):  # no batch is asked again after an exit
-        predict_queries(form(exits), queries(), "Test", RunOptions(on_error=on_error))
+def test_a_function_that_exits_ends_the_run(on_error: Any) -> None:
+    function = one_prompt_at_a_time(exit_process)
+
+    with pytest.raises(OutputError, match=r"query 1: .*raised SystemExit"):
+        predict_queries(function, GOOD_BAD_GOOD, "Test", RunOptions(on_error=on_error))
+
+
+@pytest.mark.parametrize("on_error", ["raise", "collect"])
+def test_a_batched_function_that_exits_ends_the_run_with_its_batch(on_error: Any) -> None:
+    """The batch is not divided to find the query, as it is after an error: another call could exit again."""
+    function = in_batches(exit_process)
+
+    with pytest.raises(OutputError, match=r"query 0: .*raised SystemExit.* 3 queries"):
+        predict_queries(function, GOOD_BAD_GOOD, "Test", RunOptions(on_error=on_error))
 
 
 def test_a_damaged_list_of_a_batched_function_is_refused() -> None:
-    """The damage in place of the whole list of answers."""
-    for damage in (*DAMAGES.values(), exits):
+    """The damage is in place of the whole list of predictions."""
+    for damage in (*DAMAGES.values(), exit_process):
 
-        def whole(prompts: list[str], label_space: list[str], damage: Make = damage) -> Any:
+        def return_damage(prompts: list[str], label_space: list[str], damage: Damage = damage) -> Any:
             return damage(label_space)
 
         with pytest.raises(OutputError, match=r"^Test"):
-            predict_queries(whole, queries(), "Test", RunOptions(batched=True))
+            predict_queries(return_damage, GOOD_BAD_GOOD, "Test", RunOptions(batched=True))
 
 
-json_like = st.recursive(
+VALUES_AS_IN_JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=3) | st.binary(max_size=3),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
     max_leaves=8,
@@ -247,7 +314,7 @@ def is_label_index(value: Any) -> bool:
 
 
 def is_label_text(value: Any) -> bool:
-    return isinstance(value, str) and sum(value.strip() == label for label in LABELS) == 1
+    return isinstance(value, str) and value.strip() in LABELS
 
 
 def is_row_of_numbers(value: Any) -> bool:
@@ -257,33 +324,51 @@ def is_row_of_numbers(value: Any) -> bool:
     return all(type(item) in (int, float) and abs(item) < 1e300 for item in value)
 
 
+def prediction_or_failure(value: Any) -> Any:
+    """Return what a run makes of a function that returns this value for its only query."""
+    query = Query(GOOD, LABELS, label=0, row=0, repeat=0)
+    options = RunOptions(on_error="collect")
+    (prediction,) = predict_queries(lambda prompt, label_space: value, [query], "Test", options)
+    return prediction
+
+
 @settings(max_examples=150)
-@given(json_like)
-def test_a_value_is_accepted_if_it_is_a_prediction(value: Any) -> None:
+@given(VALUES_AS_IN_JSON)
+def test_a_value_is_accepted_only_if_it_is_a_prediction(value: Any) -> None:
     """An oracle of its own, for values of every shape. It leaves open whether other lists are accepted."""
-    (answer,) = predict_queries(
-        lambda prompt, label_space: value, queries(1, bad=-1), "Test", RunOptions(on_error="collect")
-    )
+    prediction = prediction_or_failure(value)
+
     is_prediction = is_label_index(value) or is_label_text(value) or is_row_of_numbers(value)
-    if isinstance(answer, Failure):
+    if isinstance(prediction, Failure):
         assert not is_prediction
     else:
         assert is_prediction or isinstance(value, list)
-    if isinstance(answer, list):
-        assert len(answer) == len(LABELS)
-        assert all(type(item) is float and math.isfinite(item) for item in answer), answer
 
 
-EXTREME = [1e308, -1e308, 1.7976931348623157e308, 5e-324, -0.0, 0.0, 1.0, 1e-300, 2**1023, -(2**1023)]
+@settings(max_examples=150)
+@given(st.lists(st.none() | st.booleans() | st.floats() | st.integers(), max_size=4))
+def test_a_list_that_is_accepted_becomes_a_finite_float_for_each_label(values: list[Any]) -> None:
+    prediction = prediction_or_failure(values)
+
+    if not isinstance(prediction, Failure):
+        assert len(prediction) == len(LABELS)
+        for score in prediction:
+            assert type(score) is float
+            assert math.isfinite(score)
+
+
+EXTREME_SCORES = [1e308, -1e308, sys.float_info.max, 5e-324, -0.0, 0.0, 1.0, 1e-300, 2**1023, -(2**1023)]
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
-def test_finite_answers_of_any_size_give_finite_scores_or_none(seed: int) -> None:
+def test_finite_predictions_of_any_size_give_a_result_of_finite_numbers_or_an_error(seed: int) -> None:
     draw = random.Random(seed)
     benchmark = Normal(datasets=["mini"], limit=4, statistics=Statistics(intervals=False))
+
     try:
-        result = benchmark(lambda prompt, label_space: [draw.choice(EXTREME) for _ in label_space])
+        result = benchmark(lambda prompt, label_space: [draw.choice(EXTREME_SCORES) for _ in label_space])
     except StaICCError:
         return
+
     json.dumps(result.to_dict(), allow_nan=False)

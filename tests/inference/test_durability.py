@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from durability_kernels import Batching, Deterministic, Loading, calls_of, mark_of
-from durability_kills import QUERIES, WAYS, environment, kill_and_resume
+from durability_kills import QUERIES, WAYS, Way, environment, kill_and_resume
 from durability_shared import share
 from durability_signals import QUERY_SECONDS, SIGNALS, end_run
 from durability_signals import WAYS as SIGNAL_WAYS
@@ -26,6 +26,7 @@ from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError, RunEndingError
 from StaICC.inference.store import PredictionStore, StoreError
 from StaICC.inference.workers import RemoteFunction, WorkerPool, worker_processes
+from StaICC.progress import Progress
 from StaICC.results.result import Result
 from StaICC.version import __version__
 
@@ -65,30 +66,40 @@ def expected() -> str:
 # -- kills
 
 
-FEW = [(WAYS[1], 2), (WAYS[2], 2), (WAYS[5], 1)]
-MANY = [pytest.param(way, 17, marks=pytest.mark.slow) for way in WAYS]
+IN_BATCHES, THREE_THREADS, TWO_PROCESSES_OF_COMMAND = WAYS[1], WAYS[2], WAYS[5]
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize(("way", "kills"), [*FEW, *MANY])
-def test_a_killed_run_goes_on_and_ends_the_same(way, kills, tmp_path):
-    toll = kill_and_resume(way, tmp_path, kills, seed=1)
-    assert (toll.kills, toll.equal) == (kills, toll.resumed)
+@pytest.mark.parametrize(
+    ("way", "kills"),
+    [
+        (IN_BATCHES, 2),
+        (THREE_THREADS, 2),
+        (TWO_PROCESSES_OF_COMMAND, 1),
+        *[pytest.param(way, 17, marks=pytest.mark.slow) for way in WAYS],
+    ],
+)
+def test_a_killed_run_goes_on_and_ends_with_the_same_result(way: Way, kills: int, tmp_path: Path) -> None:
+    counts = kill_and_resume(way, tmp_path, kills, seed=1)
+
+    assert counts.kills == kills
+    assert counts.equal_results == counts.resumed_runs
 
 
-_SAVING = """
+SAVING_PROGRAM = """
 import sys
 from StaICC import load
-one, other, target = sys.argv[1:]
-results = [load(one), load(other)]
+first, second, target = sys.argv[1:]
+results = [load(first), load(second)]
 print("ready", flush=True)
 while True:
     for result in results:
         result.save(target)
 """
+"""Saves two results by turns under one name, until it is killed."""
 
 
-def wait_for_file(path):
+def wait_for_file(path: Path) -> None:
     """Wait until a file is there: a busy machine may take seconds to write the first one."""
     end = time.monotonic() + 60
     while not path.exists():
@@ -97,41 +108,43 @@ def wait_for_file(path):
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_result_is_saved_whole_or_not_at_all(kills, tmp_path):
-    """A process saves two results in turns under one name, and is killed at another moment each time."""
-    one, other, target = (tmp_path / f"{name}.json" for name in ("one", "other", "target"))
-    normal(Deterministic()).save(one)
-    Normal(datasets=["mini"], limit=10)(Deterministic()).save(other)
+def test_a_result_is_saved_whole_or_not_at_all(kills: int, tmp_path: Path) -> None:
+    """A process saves two results by turns under one name, and is killed at another moment each time."""
+    first, second, target = tmp_path / "first.json", tmp_path / "second.json", tmp_path / "target.json"
+    normal(Deterministic()).save(first)
+    Normal(datasets=["mini"], limit=10)(Deterministic()).save(second)
+
     contents_after_kills = set()
     for number in range(kills):
-        command = [sys.executable, "-c", _SAVING, str(one), str(other), str(target)]
-        process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE)
-        process.stdout.readline()
-        wait_for_file(target)
-        time.sleep(0.013 * ((number + 1) % 8))
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        command = [sys.executable, "-c", SAVING_PROGRAM, str(first), str(second), str(target)]
+        with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            wait_for_file(target)
+            time.sleep(0.013 * ((number + 1) % 8))
+            process.kill()
+            process.wait()
         contents_after_kills.add(target.read_bytes())
-    assert contents_after_kills <= {one.read_bytes(), other.read_bytes()}
+
+    assert contents_after_kills <= {first.read_bytes(), second.read_bytes()}
 
 
-class Stop(Exception):
+class StopError(Exception):
     """Ends a run of a test."""
 
 
-def stop_at_100(progress):
-    """Report progress by ending the run when 100 queries are done."""
+def stop_at_100(progress: Progress) -> None:
+    """End the run as soon as 100 queries are done."""
     if progress.done >= 100:
-        raise Stop
+        raise StopError
 
 
-def test_batches_of_a_resumed_run_are_those_of_an_unbroken_one(tmp_path):
+def test_batches_of_a_resumed_run_are_those_of_an_unbroken_one(tmp_path: Path) -> None:
     """Rounding depends on the batch, so a resumed run must ask in the same batches."""
     unbroken = content(normal(Batching(), chunk_size=16))
     assert content(normal(Batching(), chunk_size=32)) != unbroken, "rounding does not depend on the batch"
     store = tmp_path / "run.sqlite"
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         normal(Batching(), store=store, chunk_size=16, progress=stop_at_100)
     assert predictions_in(store) == 7 * 16, "complete batches"
     assert content(normal(Batching(), store=store, chunk_size=16)) == unbroken

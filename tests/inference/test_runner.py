@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from StaICC import Normal
 from StaICC.errors import OutputError, PromptTooLongError
+from StaICC.inference import runner
 from StaICC.inference.replies import Failure, alike, checked_prediction, recorded_failure, says_too_long
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions, predict_queries
 from StaICC.inference.store import BoundStore, PredictionStore
@@ -451,6 +452,36 @@ def test_the_error_names_the_first_query_that_failed_whichever_failed_first() ->
     collector.deliver([early], [Failure("it failed later")])
     with pytest.raises(OutputError, match="Test, query 3: it failed later"):
         collector.refuse_failures({early: 3, late: 7})
+
+
+class EmptyStore:
+    """A store without predictions, which notes how many are stored at once."""
+
+    def __init__(self) -> None:
+        self.commits: list[int] = []
+
+    def version(self) -> object:
+        return 0
+
+    def get_many(self, keys: Sequence[Any]) -> dict[Any, Any]:
+        return {}
+
+    def put_many(self, pairs: list[Any]) -> dict[Any, Any]:
+        self.commits.append(len(pairs))
+        return {}
+
+    def claims(self) -> None:
+        return None
+
+    def refuse_read_only(self) -> None:
+        pass
+
+
+def test_fast_predictions_are_stored_in_large_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_COMMIT_SECONDS", math.inf)
+    store: Any = EmptyStore()
+    predict_queries(row_of, queries(2500), "Test", RunOptions(store=store))
+    assert store.commits == [1024, 1024, 452]
 
 
 class InterruptedStore:

@@ -34,7 +34,7 @@ from StaICC.long_icl.prompts import write_query
 from StaICC.metrics.intervals import ratio_part
 from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.results.result import Result, load
-from tests.long_icl.conftest import SETS, long_icl_on, right_answers, scored
+from tests.long_icl.conftest import ALL_DATASETS, long_icl_on, right_answers, score_replies
 from tests.result_edits import edited, value_at
 
 
@@ -69,9 +69,9 @@ def contradictions(findings: Iterable[Verification]) -> list[str]:
 # -- queries
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_a_prompt_is_the_context_of_its_round_and_the_query(small_files: Path, name: str) -> None:
-    experimentor = experimentor_on(small_files, name, [3, 1], 9)
+@pytest.mark.parametrize("name", ALL_DATASETS)
+def test_a_prompt_is_the_context_of_its_round_and_the_query(data_folder: Path, name: str) -> None:
+    experimentor = experimentor_on(data_folder, name, [3, 1], 9)
 
     expected = []
     for number in (3, 1):
@@ -82,44 +82,44 @@ def test_a_prompt_is_the_context_of_its_round_and_the_query(small_files: Path, n
     assert experimentor.get_label_space() == list(task_card(name).labels)
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_prompts_are_the_same_each_time(small_files: Path, name: str) -> None:
-    first, second = experimentor_on(small_files, name, [3, 1], 9), experimentor_on(small_files, name, [3, 1], 9)
+@pytest.mark.parametrize("name", ALL_DATASETS)
+def test_prompts_are_the_same_each_time(data_folder: Path, name: str) -> None:
+    first, second = experimentor_on(data_folder, name, [3, 1], 9), experimentor_on(data_folder, name, [3, 1], 9)
 
     assert first.prompt_set() == second.prompt_set()
 
 
-def test_all_queries_of_a_round_share_one_string_as_context(small_files: Path) -> None:
-    experimentor = experimentor_on(small_files, "banking77", [3, 1], 9)
+def test_all_queries_of_a_round_share_one_string_as_context(data_folder: Path) -> None:
+    experimentor = experimentor_on(data_folder, "banking77", [3, 1], 9)
 
     assert experimentor.context(3) is experimentor.context(3, 5)
 
 
-@pytest.mark.parametrize("name", [name for name in SETS if name != "few_nerd"])
-def test_the_limit_is_of_labels(small_files: Path, name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in ALL_DATASETS if name != "few_nerd"])
+def test_the_limit_is_of_labels(data_folder: Path, name: str) -> None:
     """The limit of Few-NERD is of sentences, which have two labels here."""
-    experimentor = experimentor_on(small_files, name, limit=9)
+    experimentor = experimentor_on(data_folder, name, limit=9)
 
     assert sum(len(item.gold) for item in experimentor.test_items) <= 9
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", ALL_DATASETS)
 def test_each_prompt_has_the_first_four_bytes_of_its_sha_256_as_digest(
-    small_files: Path, name: str, sha: Callable[[Any], str]
+    data_folder: Path, name: str, sha256_of_json: Callable[[Any], str]
 ) -> None:
-    experimentor = experimentor_on(small_files, name, [3, 1], 9)
+    experimentor = experimentor_on(data_folder, name, [3, 1], 9)
     prompts = experimentor.prompt_set()
 
     digest_of_all, digests = digest_prompts(experimentor.all_queries())
 
-    assert digest_of_all == sha(prompts)
+    assert digest_of_all == sha256_of_json(prompts)
     first_bytes = [hashlib.sha256(prompt.encode()).digest()[:4] for prompt in prompts]
     assert base64.b64decode(digests) == b"".join(first_bytes)
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_the_digest_of_a_round_is_the_sha_256_of_the_digests_of_its_prompts(small_files: Path, name: str) -> None:
-    experimentor = experimentor_on(small_files, name, [3, 1], 9)
+@pytest.mark.parametrize("name", ALL_DATASETS)
+def test_the_digest_of_a_round_is_the_sha_256_of_the_digests_of_its_prompts(data_folder: Path, name: str) -> None:
+    experimentor = experimentor_on(data_folder, name, [3, 1], 9)
     hex_digests = [hashlib.sha256(prompt.encode()).hexdigest() for prompt in experimentor.prompt_set()]
     round_size = len(experimentor.test_items)
 
@@ -141,23 +141,23 @@ def test_the_digest_of_a_round_is_the_sha_256_of_the_digests_of_its_prompts(smal
         ({"unparsed": "wrongly"}, UnknownNameError, "did you mean 'wrong'"),
     ],
 )
-def test_arguments(small_files: Path, options: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_arguments(data_folder: Path, options: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        experimentor_on(small_files, "tacred", **options)
+        experimentor_on(data_folder, "tacred", **options)
 
 
 # -- scores
 
 
 @pytest.mark.parametrize("parsing", PARSINGS)
-@pytest.mark.parametrize("name", SETS)
-def test_right_answers_have_the_best_score_and_wrong_ones_none(small_files: Path, name: str, parsing: str) -> None:
-    experimentor = experimentor_on(small_files, name, [1, 2], 20, parsing=parsing)
+@pytest.mark.parametrize("name", ALL_DATASETS)
+def test_right_answers_have_the_best_score_and_wrong_ones_none(data_folder: Path, name: str, parsing: str) -> None:
+    experimentor = experimentor_on(data_folder, name, [1, 2], 20, parsing=parsing)
     item_count = len(experimentor.test_items)
     right_replies = right_answers(experimentor)[:item_count]
     wrong_replies = ["nothing of the kind"] * item_count
 
-    result = scored(experimentor, right_replies + wrong_replies)
+    result = score_replies(experimentor, right_replies + wrong_replies)
 
     cuts_at_colons = name == "few_nerd" and parsing != "library"  # half of the entities have a colon
     best_score = 0.5 if cuts_at_colons else 1.0
@@ -168,12 +168,12 @@ def test_right_answers_have_the_best_score_and_wrong_ones_none(small_files: Path
 
 
 @pytest.mark.parametrize("parsing", PARSINGS)
-@pytest.mark.parametrize("name", SETS)
-def test_the_record_of_a_round_has_its_metric_and_its_counts(small_files: Path, name: str, parsing: str) -> None:
-    experimentor = experimentor_on(small_files, name, [1, 2], 20, parsing=parsing)
+@pytest.mark.parametrize("name", ALL_DATASETS)
+def test_the_record_of_a_round_has_its_metric_and_its_counts(data_folder: Path, name: str, parsing: str) -> None:
+    experimentor = experimentor_on(data_folder, name, [1, 2], 20, parsing=parsing)
     item_count = len(experimentor.test_items)
 
-    first = scored(experimentor, right_answers(experimentor)).values["rounds"]["1R"]
+    first = score_replies(experimentor, right_answers(experimentor)).values["rounds"]["1R"]
 
     *_, last_metric = first["score"]
     assert last_metric == task_card(name).scoring.metric.removeprefix("micro_")
@@ -187,13 +187,13 @@ def test_the_record_of_a_round_has_its_metric_and_its_counts(small_files: Path, 
 TOO_LONG = Failure("the prompt has 40,000 tokens, the model reads 32,768", is_too_long=True)
 
 
-def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
+def test_a_round_without_all_answers_has_no_score(data_folder: Path) -> None:
     """The first of two rounds has an empty reply, which is a reply; the second lacks three of five replies."""
-    experimentor = experimentor_on(small_files, "banking77", limit=5)
+    experimentor = experimentor_on(data_folder, "banking77", limit=5)
     first_replies = [0, 1, "", 3, 4]
     second_replies = [TOO_LONG, 1, TOO_LONG, Failure("refused"), 4]
 
-    result = scored(experimentor, [*first_replies, *second_replies])
+    result = score_replies(experimentor, [*first_replies, *second_replies])
 
     first, second = result.values["rounds"]["1R"], result.values["rounds"]["2R"]
     assert first["score"] is not None
@@ -208,15 +208,15 @@ def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
     assert is_missing == [True, False, True, True, False]
 
 
-def test_excluded_replies_stay_as_items_without_a_prediction(small_files: Path) -> None:
+def test_excluded_replies_stay_as_items_without_a_prediction(data_folder: Path) -> None:
     """The first and the last reply of both rounds: empty ones in the first round, an empty and a failed one after."""
-    experimentor = experimentor_on(small_files, "dialogre", unparsed="excluded")
+    experimentor = experimentor_on(data_folder, "dialogre", unparsed="excluded")
     item_count = len(experimentor.test_items)
     replies: list[Any] = list(right_answers(experimentor))
     replies[0] = replies[item_count - 1] = ""
     replies[item_count] = replies[-1] = TOO_LONG
 
-    records = scored(experimentor, replies).values["rounds"]
+    records = score_replies(experimentor, replies).values["rounds"]
 
     for name, record in records.items():
         excluded = []
@@ -237,13 +237,13 @@ def test_excluded_replies_stay_as_items_without_a_prediction(small_files: Path) 
     ids=["one prediction too few", "no label with this index", "no prediction"],
 )
 def test_predictions_that_are_wrong_are_refused_with_their_place(
-    small_files: Path, predictions: list[Any], message: str
+    data_folder: Path, predictions: list[Any], message: str
 ) -> None:
     """TACRED has 41 labels."""
-    experimentor = experimentor_on(small_files, "tacred", limit=3)
+    experimentor = experimentor_on(data_folder, "tacred", limit=3)
 
     with pytest.raises(OutputError, match=message):
-        scored(experimentor, predictions)
+        score_replies(experimentor, predictions)
 
 
 UNIFORM_ROW = [1 / 41] * 41
@@ -260,24 +260,24 @@ UNIFORM_ROW = [1 / 41] * 41
     ],
 )
 def test_the_record_of_a_round_names_the_kind_of_its_predictions(
-    small_files: Path, kind: str, predictions: list[Any]
+    data_folder: Path, kind: str, predictions: list[Any]
 ) -> None:
-    experimentor = experimentor_on(small_files, "tacred", limit=3)
+    experimentor = experimentor_on(data_folder, "tacred", limit=3)
 
-    first_round, second_round = scored(experimentor, [*predictions, *predictions]).details.conditions
+    first_round, second_round = score_replies(experimentor, [*predictions, *predictions]).details.conditions
 
     assert first_round.output == kind
     assert second_round.output == kind
 
 
-def test_early_stopping_has_no_long_icl(small_files: Path) -> None:
+def test_early_stopping_has_no_long_icl(data_folder: Path) -> None:
     with pytest.raises(ArgumentError, match="got <LongICL on tacred"):
-        race(long_icl_on(small_files, ["tacred"]), always(0), always(0))
+        race(long_icl_on(data_folder, ["tacred"]), always(0), always(0))
 
 
 @pytest.mark.parametrize("parsing", PARSINGS)
-def test_a_benchmark_has_the_scores_of_each_data_set_and_their_means(small_files: Path, parsing: str) -> None:
-    benchmark = long_icl_on(small_files, parsing=parsing)
+def test_a_benchmark_has_the_scores_of_each_data_set_and_their_means(data_folder: Path, parsing: str) -> None:
+    benchmark = long_icl_on(data_folder, parsing=parsing)
     model = right_model(benchmark, except_items=range(0, 100, 3))
 
     result = benchmark(model)
@@ -285,7 +285,7 @@ def test_a_benchmark_has_the_scores_of_each_data_set_and_their_means(small_files
     for experimentor in benchmark:
         replies = [model(prompt, []) for prompt in experimentor.prompt_set()]
         values = result.divided[experimentor.name]
-        assert values == scored(experimentor, replies).values
+        assert values == score_replies(experimentor, replies).values
         assert values["settings"] == experimentor.settings()
         assert values["mean"] == (values["1R"] + values["2R"]) / 2
         assert 0 < values["1R"] < values["2R"], "a third of the replies of the first round are wrong"
@@ -295,8 +295,8 @@ def test_a_benchmark_has_the_scores_of_each_data_set_and_their_means(small_files
     assert result.complete
 
 
-def test_the_uniform_baseline_of_few_nerd_is_undefined_and_so_is_the_mean(small_files: Path) -> None:
-    result = long_icl_on(small_files)(always("x"))
+def test_the_uniform_baseline_of_few_nerd_is_undefined_and_so_is_the_mean(data_folder: Path) -> None:
+    result = long_icl_on(data_folder)(always("x"))
 
     assert result.averaged["uniform"] is None
     assert "not defined" in result.details["few_nerd"].missing["uniform"]
@@ -310,8 +310,8 @@ class NineOfTwelve(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def nine_of_twelve(small_files: Path) -> NineOfTwelve:
-    benchmark = long_icl_on(small_files, ["banking77", "dialogre"], statistics=Statistics(tried=3))
+def nine_of_twelve(data_folder: Path) -> NineOfTwelve:
+    benchmark = long_icl_on(data_folder, ["banking77", "dialogre"], statistics=Statistics(tried=3))
     return NineOfTwelve(benchmark, benchmark(right_model(benchmark, except_items=[0, 1, 2])))
 
 
@@ -387,10 +387,10 @@ def test_a_comparison_has_the_scores_of_both_runs(nine_of_twelve: NineOfTwelve, 
     assert dialogre.values == pytest.approx((first.divided["dialogre"][score], second.divided["dialogre"][score]))
 
 
-def test_intervals_can_be_left_out(small_files: Path) -> None:
-    experimentor = experimentor_on(small_files, "tacred", statistics=Statistics(intervals=False))
+def test_intervals_can_be_left_out(data_folder: Path) -> None:
+    experimentor = experimentor_on(data_folder, "tacred", statistics=Statistics(intervals=False))
 
-    assert scored(experimentor, right_answers(experimentor)).details.intervals == {}
+    assert score_replies(experimentor, right_answers(experimentor)).details.intervals == {}
 
 
 # -- failures are never wrong
@@ -406,8 +406,8 @@ class TooLongRun(NamedTuple):
 
 
 @pytest.fixture
-def too_long_run(small_files: Path, caplog: pytest.LogCaptureFixture) -> TooLongRun:
-    benchmark = long_icl_on(small_files, ["banking77"], [1, 5, 2])
+def too_long_run(data_folder: Path, caplog: pytest.LogCaptureFixture) -> TooLongRun:
+    benchmark = long_icl_on(data_folder, ["banking77"], [1, 5, 2])
     limit = (len(benchmark[0].context(2)) + len(benchmark[0].context(5))) // 2
     prompts: list[str] = []
 
@@ -483,15 +483,15 @@ class RefusingModel:
         return 0
 
 
-def test_an_error_of_the_model_ends_a_run(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions"])
+def test_an_error_of_the_model_ends_a_run(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions"])
 
     with pytest.raises(OutputError, match=r"LongICL, goemotions, 2R, query 0: .*refused"):
         benchmark(RefusingModel(benchmark))
 
 
-def test_a_round_with_collected_failures_has_counts_and_no_score(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions"])
+def test_a_round_with_collected_failures_has_counts_and_no_score(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions"])
 
     result = benchmark(RefusingModel(benchmark), on_error="collect")
 
@@ -506,8 +506,8 @@ def test_a_round_with_collected_failures_has_counts_and_no_score(small_files: Pa
     assert sum(counts["gold"] for counts in second_round["labels"].values()) == 12 - REFUSED_PROMPTS
 
 
-def test_reasons_of_failures_that_differ_in_numbers_only_are_counted_together(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions"])
+def test_reasons_of_failures_that_differ_in_numbers_only_are_counted_together(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions"])
 
     result = benchmark(RefusingModel(benchmark), on_error="collect")
 
@@ -516,9 +516,9 @@ def test_reasons_of_failures_that_differ_in_numbers_only_are_counted_together(sm
 
 
 def test_a_result_with_failed_queries_of_items_with_several_labels_can_be_saved_and_loaded(
-    small_files: Path, tmp_path: Path
+    data_folder: Path, tmp_path: Path
 ) -> None:
-    benchmark = long_icl_on(small_files, ["few_nerd"])
+    benchmark = long_icl_on(data_folder, ["few_nerd"])
     failing_prompts = set(benchmark[0].prompt_set()[::5])
 
     def model(prompt: str, label_space: list[str]) -> str | None:
@@ -548,32 +548,32 @@ def scored_habit(folder: Path, habit: str, parsing: str) -> Any:
     """Return the score of a model that is always right, and writes its labels in a habit."""
     experimentor = experimentor_on(folder, "goemotions", [1], 20, parsing=parsing)
     true_labels = [item.gold[0] for item in experimentor.test_items]
-    return scored(experimentor, [HABITS[habit].format(label=label) for label in true_labels])
+    return score_replies(experimentor, [HABITS[habit].format(label=label) for label in true_labels])
 
 
 @pytest.mark.parametrize("habit", HABITS)
-def test_the_library_s_parser_reads_all_habits(small_files: Path, habit: str) -> None:
-    assert scored_habit(small_files, habit, "library").values["mean"] == 1.0
+def test_the_library_s_parser_reads_all_habits(data_folder: Path, habit: str) -> None:
+    assert scored_habit(data_folder, habit, "library").values["mean"] == 1.0
 
 
 @pytest.mark.parametrize("habit", HABITS)
-def test_the_published_parser_reads_the_plain_label_only(small_files: Path, habit: str) -> None:
-    score = scored_habit(small_files, habit, "published").values["mean"]
+def test_the_published_parser_reads_the_plain_label_only(data_folder: Path, habit: str) -> None:
+    score = scored_habit(data_folder, habit, "published").values["mean"]
 
     assert (score == 1.0) is (habit == "plain")
 
 
-def test_replies_that_the_parser_cannot_read_are_counted_and_shown(small_files: Path) -> None:
-    details = scored_habit(small_files, "reasoning", "published").details
+def test_replies_that_the_parser_cannot_read_are_counted_and_shown(data_folder: Path) -> None:
+    details = scored_habit(data_folder, "reasoning", "published").details
 
     assert len(details.unparsed) == 20
     note = '20 of 20 replies are unparsed and count as wrong, such as (no label): "<think>Could be'
     assert any(text.startswith(note) for text in details.notes), details.notes
 
 
-def test_a_reply_without_a_label_may_end_the_run(small_files: Path) -> None:
+def test_a_reply_without_a_label_may_end_the_run(data_folder: Path) -> None:
     """With ``unparsed="error"``, at the end of the round: the second of two rounds with 20 queries is not predicted."""
-    benchmark = long_icl_on(small_files, ["goemotions"], limit=20, parsing="library", unparsed="error")
+    benchmark = long_icl_on(data_folder, ["goemotions"], limit=20, parsing="library", unparsed="error")
     prompts: list[str] = []
 
     def model(prompt: str, label_space: list[str]) -> str:
@@ -595,10 +595,10 @@ def test_a_reply_without_a_label_may_end_the_run(small_files: Path) -> None:
     [{"instruct": True}, {"parsing": "library"}, {"rounds": (2,), "limit": None}],
     ids=["instruct", "parsing", "rounds and limit"],
 )
-def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, Any]) -> None:
-    result = long_icl_on(small, ["goemotions", "tacred"], **settings)(always("x"))
+def test_verification_rebuilds_the_benchmark(data_folder_copy: Path, settings: dict[str, Any]) -> None:
+    result = long_icl_on(data_folder_copy, ["goemotions", "tacred"], **settings)(always("x"))
 
-    of_goemotions, of_tacred, of_means = verify(result, data_dir=small)
+    of_goemotions, of_tacred, of_means = verify(result, data_dir=data_folder_copy)
 
     assert of_goemotions.same is True
     assert of_tacred.same is True
@@ -606,21 +606,21 @@ def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, An
     assert status_of([of_goemotions, of_tacred, of_means]) == Recomputed()
 
 
-def test_verification_finds_changed_data(small: Path) -> None:
-    result = long_icl_on(small, ["goemotions", "tacred"])(always("x"))
-    path = small / "goemotions_train.tsv"
+def test_verification_finds_changed_data(data_folder_copy: Path) -> None:
+    result = long_icl_on(data_folder_copy, ["goemotions", "tacred"])(always("x"))
+    path = data_folder_copy / "goemotions_train.tsv"
     path.write_text(path.read_text().replace("text", "word"))
 
-    of_goemotions, of_tacred, _ = verify(result, data_dir=small)
+    of_goemotions, of_tacred, _ = verify(result, data_dir=data_folder_copy)
 
     assert of_goemotions.same is False
     assert of_tacred.same is True
 
 
-def test_a_result_of_another_version_is_no_contradiction(small: Path) -> None:
-    plain = long_icl_on(small, ["goemotions"])(always("x")).to_dict()
+def test_a_result_of_another_version_is_no_contradiction(data_folder_copy: Path) -> None:
+    plain = long_icl_on(data_folder_copy, ["goemotions"])(always("x")).to_dict()
     plain["arguments"]["arrangement"] = "interleaved"  # an argument that this version does not take
-    (finding,) = verify(Result.from_dict(plain), data_dir=small)[:1]
+    (finding,) = verify(Result.from_dict(plain), data_dir=data_folder_copy)[:1]
     assert finding.contradicted == ()
     assert "takes no argument 'arrangement' in StaICC" in finding.unchecked[0]
     assert isinstance(status_of([finding]), Unchecked)
@@ -633,9 +633,9 @@ def cut_off_by_length(prompt: str, label_space: list[str]) -> str:
 
 
 @pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
-def test_replies_without_a_label_are_predicted_again(small_files: Path, unparsed: str) -> None:
+def test_replies_without_a_label_are_predicted_again(data_folder: Path, unparsed: str) -> None:
     """A rerun without any label differs in the replies that had one."""
-    benchmark = long_icl_on(small_files, ["goemotions"], unparsed=unparsed)
+    benchmark = long_icl_on(data_folder, ["goemotions"], unparsed=unparsed)
     result = benchmark(cut_off_by_length)
     without_label = len(result.details["goemotions"].unparsed)
     assert 0 < without_label < 24
@@ -653,9 +653,9 @@ def test_replies_without_a_label_are_predicted_again(small_files: Path, unparsed
 
 @pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
 def test_the_random_baseline_is_that_of_all_queries_with_or_without_a_label_in_the_reply(
-    small_files: Path, unparsed: str
+    data_folder: Path, unparsed: str
 ) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions"], unparsed=unparsed, statistics=Statistics(tried=3))
+    benchmark = long_icl_on(data_folder, ["goemotions"], unparsed=unparsed, statistics=Statistics(tried=3))
 
     first_round, second_round = benchmark(cut_off_by_length).details["goemotions"].baselines.values()
 
@@ -664,27 +664,27 @@ def test_the_random_baseline_is_that_of_all_queries_with_or_without_a_label_in_t
     assert (first_round.max_random, second_round.max_random) == (best_of_three, best_of_three)
 
 
-def test_a_data_set_whose_file_is_gone_since_the_run_is_unchecked(small: Path) -> None:
-    result = long_icl_on(small, ["goemotions", "tacred"])(always("x"))
-    (small / "tacred_train.json").unlink()
+def test_a_data_set_whose_file_is_gone_since_the_run_is_unchecked(data_folder_copy: Path) -> None:
+    result = long_icl_on(data_folder_copy, ["goemotions", "tacred"])(always("x"))
+    (data_folder_copy / "tacred_train.json").unlink()
 
-    findings = verify(result, data_dir=small)
+    findings = verify(result, data_dir=data_folder_copy)
 
     of_goemotions, *_ = findings
     assert of_goemotions.status == Recomputed()
     assert isinstance(status_of(findings), Unchecked)
 
 
-def test_a_data_set_without_file_in_the_run_is_recomputed_with_or_without_it(small: Path) -> None:
-    path = small / "tacred_train.json"
+def test_a_data_set_without_file_in_the_run_is_recomputed_with_or_without_it(data_folder_copy: Path) -> None:
+    path = data_folder_copy / "tacred_train.json"
     content = path.read_bytes()
     path.unlink()
-    result = long_icl_on(small, ["goemotions", "tacred"])(always("x"))
+    result = long_icl_on(data_folder_copy, ["goemotions", "tacred"])(always("x"))
     assert result.details["tacred"].asked == 0
 
-    status_without_file = status_of(verify(result, data_dir=small))
+    status_without_file = status_of(verify(result, data_dir=data_folder_copy))
     path.write_bytes(content)
-    status_with_file = status_of(verify(result, data_dir=small))
+    status_with_file = status_of(verify(result, data_dir=data_folder_copy))
 
     assert status_without_file == Recomputed()
     assert status_with_file == Recomputed()
@@ -694,14 +694,14 @@ RELATIONS = ["tacred", "dialogre"]
 
 
 @pytest.fixture(scope="module")
-def relations_run(small_files: Path) -> Result:
+def relations_run(data_folder: Path) -> Result:
     """A run on TACRED and DialogRE that is wrong on every third item of the first round."""
-    benchmark = long_icl_on(small_files, RELATIONS)
+    benchmark = long_icl_on(data_folder, RELATIONS)
     return benchmark(right_model(benchmark, except_items=range(0, 12, 3)))
 
 
-def test_an_unchanged_result_contradicts_nothing(relations_run: Result, small_files: Path) -> None:
-    assert contradictions(verify(relations_run, long_icl_on(small_files, RELATIONS))) == []
+def test_an_unchanged_result_contradicts_nothing(relations_run: Result, data_folder: Path) -> None:
+    assert contradictions(verify(relations_run, long_icl_on(data_folder, RELATIONS))) == []
 
 
 @pytest.mark.parametrize(
@@ -721,14 +721,14 @@ def test_an_unchanged_result_contradicts_nothing(relations_run: Result, small_fi
     ids=lambda part: " / ".join(map(str, part)) if isinstance(part, tuple) else "",
 )
 def test_a_changed_value_is_named_by_the_benchmark_and_by_its_files(
-    relations_run: Result, small_files: Path, path: tuple[Any, ...], value: Any
+    relations_run: Result, data_folder: Path, path: tuple[Any, ...], value: Any
 ) -> None:
     saved = json.loads(json.dumps(relations_run.to_dict()))
     assert value_at(saved, path) != value
     changed = Result.from_dict(edited(saved, path, value))
 
-    by_benchmark = contradictions(verify(changed, long_icl_on(small_files, RELATIONS)))
-    by_files = contradictions(verify(changed, data_dir=small_files))
+    by_benchmark = contradictions(verify(changed, long_icl_on(data_folder, RELATIONS)))
+    by_files = contradictions(verify(changed, data_dir=data_folder))
 
     beginning = f"{' / '.join(map(str, path))}: saved "
     assert any(message.startswith(beginning) for message in by_benchmark), by_benchmark
@@ -761,10 +761,10 @@ def replies_of_several_labels(experimentor: LongICLExperimentor) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def several_labels_run(request: pytest.FixtureRequest, small_files: Path) -> tuple[LongICL, Result]:
+def several_labels_run(request: pytest.FixtureRequest, data_folder: Path) -> tuple[LongICL, Result]:
     """A benchmark of items with several labels and its run, with right, wrong, unparsed and failed replies."""
     name, parsing, unparsed = request.param
-    benchmark = long_icl_on(small_files, [name], parsing=parsing, unparsed=unparsed)
+    benchmark = long_icl_on(data_folder, [name], parsing=parsing, unparsed=unparsed)
     return benchmark, benchmark(preentered_prediction=[replies_of_several_labels(benchmark[0])], on_error="collect")
 
 
@@ -832,13 +832,13 @@ def test_a_changed_value_of_a_round_with_several_labels_is_contradicted(
 @pytest.mark.parametrize("dataset", RELATIONS)
 @pytest.mark.parametrize("keys", [("temperature",), ("files", "test", "source"), ("files", "third")])
 def test_a_setting_that_no_run_records_is_contradicted(
-    relations_run: Result, small_files: Path, dataset: str, keys: tuple[str, ...]
+    relations_run: Result, data_folder: Path, dataset: str, keys: tuple[str, ...]
 ) -> None:
     saved = json.loads(json.dumps(relations_run.to_dict()))
     *outer_keys, last_key = ("Divided results", dataset, "settings", *keys)
     value_at(saved, tuple(outer_keys))[last_key] = "x"
 
-    findings = verify(Result.from_dict(saved), long_icl_on(small_files, RELATIONS))
+    findings = verify(Result.from_dict(saved), long_icl_on(data_folder, RELATIONS))
 
     path = " / ".join(("Divided results", dataset, "settings", *keys))
     assert contradictions(findings) == [f"{path}: saved 'x', but runs record no such setting"]
@@ -852,10 +852,10 @@ def dialogre_scored_to_pair_5(folder: Path, limit: int | None) -> LongICLExperim
     return LongICLExperimentor(short_data, rounds=(1,), limit=limit)
 
 
-def test_items_after_the_last_scored_pair_of_dialogre_are_named(small_files: Path) -> None:
-    experimentor = dialogre_scored_to_pair_5(small_files, limit=None)
+def test_items_after_the_last_scored_pair_of_dialogre_are_named(data_folder: Path) -> None:
+    experimentor = dialogre_scored_to_pair_5(data_folder, limit=None)
 
-    warnings = scored(experimentor, right_answers(experimentor)).warnings
+    warnings = score_replies(experimentor, right_answers(experimentor)).warnings
 
     pairs = 0
     unscored_items = 0
@@ -868,10 +868,10 @@ def test_items_after_the_last_scored_pair_of_dialogre_are_named(small_files: Pat
     assert warning.startswith(f"the published score ends at pair 5: {queried}")
 
 
-def test_a_limit_at_the_last_scored_pair_of_dialogre_needs_no_warning(small_files: Path) -> None:
-    experimentor = dialogre_scored_to_pair_5(small_files, limit=5)
+def test_a_limit_at_the_last_scored_pair_of_dialogre_needs_no_warning(data_folder: Path) -> None:
+    experimentor = dialogre_scored_to_pair_5(data_folder, limit=5)
 
-    warnings = scored(experimentor, right_answers(experimentor)).warnings
+    warnings = score_replies(experimentor, right_answers(experimentor)).warnings
 
     assert [warning for warning in warnings if "not scored" in warning] == []
 
@@ -898,10 +898,10 @@ NO_NUMBER: dict[str, list[Any]] = {"data_dir": ["copy"], "verify": [False], "ann
 
 
 @pytest.fixture(scope="module")
-def folders(small_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folders(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("options")
     for name in ("small", "copy", "changed"):
-        shutil.copytree(small_files, home / name)
+        shutil.copytree(data_folder, home / name)
     path = home / "changed" / "discovery_test.tsv"
     path.write_text(path.read_text("utf-8").replace("text", "word"), "utf-8", newline="")
     return home
@@ -950,20 +950,20 @@ def signature_with_limit(folder: Path, dataset: str, limit: int | None) -> Any:
 
 
 @pytest.mark.parametrize(("name", "size"), [("discovery", 522), ("tacred", 123), ("few_nerd", 99), ("dialogre", 105)])
-def test_a_limit_above_the_size_of_the_data_is_none(small_files: Path, name: str, size: int) -> None:
+def test_a_limit_above_the_size_of_the_data_is_none(data_folder: Path, name: str, size: int) -> None:
     """The size is the number of items; of DialogRE, that of pairs of entities."""
-    without_limit = signature_with_limit(small_files, name, None)
+    without_limit = signature_with_limit(data_folder, name, None)
 
     assert "limit" not in without_limit.fields
-    assert signature_with_limit(small_files, name, 10**9) == without_limit
-    assert signature_with_limit(small_files, name, size + 1) == without_limit
-    assert signature_with_limit(small_files, name, size) == without_limit
-    assert signature_with_limit(small_files, name, size - 1).fields["limit"] == str(size - 1)
+    assert signature_with_limit(data_folder, name, 10**9) == without_limit
+    assert signature_with_limit(data_folder, name, size + 1) == without_limit
+    assert signature_with_limit(data_folder, name, size) == without_limit
+    assert signature_with_limit(data_folder, name, size - 1).fields["limit"] == str(size - 1)
 
 
-def test_warnings_of_a_data_set_without_records_contradict_nothing(small_files: Path) -> None:
+def test_warnings_of_a_data_set_without_records_contradict_nothing(data_folder: Path) -> None:
     """The file has no records of Few-NERD and DialogRE, so that their warnings are taken from it."""
-    benchmark = long_icl_on(small_files, ["dialogre", "banking77"])
+    benchmark = long_icl_on(data_folder, ["dialogre", "banking77"])
 
     result = benchmark(right_model(benchmark, except_items=[0, 1, 2]))
 
@@ -971,5 +971,5 @@ def test_warnings_of_a_data_set_without_records_contradict_nothing(small_files: 
         assert f"{name}: the files are not known to be the published ones" in result.warnings
         of_unparsed = [text for text in result.warnings if text.startswith(f"{name}: ") and "unparsed" in text]
         assert of_unparsed, result.warnings
-    messages = contradictions(verify(result, data_dir=small_files))
+    messages = contradictions(verify(result, data_dir=data_folder))
     assert [message for message in messages if "warnings" in message] == []

@@ -49,31 +49,31 @@ def written_prompts(folder: Path, path: Path) -> list[dict[str, Any]]:
     return read_json_lines(path)
 
 
-def test_every_prompt_of_a_run_is_written(small_files: Path, tmp_path: Path) -> None:
-    records = written_prompts(small_files, tmp_path / "prompts.jsonl")
+def test_every_prompt_of_a_run_is_written(data_folder: Path, tmp_path: Path) -> None:
+    records = written_prompts(data_folder, tmp_path / "prompts.jsonl")
 
-    experimentor = long_icl_on(small_files, ["tacred"], limit=6)[0]
+    experimentor = long_icl_on(data_folder, ["tacred"], limit=6)[0]
     assert [record["prompt"] for record in records] == experimentor.prompt_set()
     assert [record["condition"] for record in records] == ["1R"] * 6 + ["2R"] * 6
 
 
-def test_replies_to_written_prompts_are_parsed_and_scored_as_in_a_run(small_files: Path, tmp_path: Path) -> None:
+def test_replies_to_written_prompts_are_parsed_and_scored_as_in_a_run(data_folder: Path, tmp_path: Path) -> None:
     """Eleven of twelve replies have the label and more text; the file has them in another order than the prompts."""
-    first, *others = written_prompts(small_files, tmp_path / "prompts.jsonl")
+    first, *others = written_prompts(data_folder, tmp_path / "prompts.jsonl")
     replies = [{"id": first["id"], "reply": "no idea"}]
     replies += [{"id": record["id"], "reply": f"{true_label(record)}\nsentence: another"} for record in others]
     replies_file = write_json_lines(tmp_path / "replies.jsonl", reversed(replies))
 
-    assert main(["score", "long-icl", replies_file, *options(small_files), "--json", str(tmp_path / "run.json")]) == 0
+    assert main(["score", "long-icl", replies_file, *options(data_folder), "--json", str(tmp_path / "run.json")]) == 0
 
     result = load(tmp_path / "run.json")
     precision, recall = 1.0, 5 / 6  # of the first round
     assert result.divided["tacred"]["1R"] == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-6)
     assert result.divided["tacred"]["2R"] == pytest.approx(1.0, abs=1e-6)
     assert len(result.details["tacred"].unparsed) == 1
-    assert status_of(verify(result, data_dir=small_files)) == Recomputed()
+    assert status_of(verify(result, data_dir=data_folder)) == Recomputed()
     labels = ["no idea", *map(true_label, others)]
-    run = long_icl_on(small_files, ["tacred"], limit=6)(preentered_prediction=[labels])
+    run = long_icl_on(data_folder, ["tacred"], limit=6)(preentered_prediction=[labels])
     assert result.divided["tacred"]["1R"] == run.divided["tacred"]["1R"]
 
 
@@ -90,16 +90,16 @@ def scored_replies(folder: Path, parsing: str) -> Result:
     return result
 
 
-def test_the_published_parser_reads_given_replies_with_the_label_only(small_files: Path) -> None:
-    result = scored_replies(small_files, "published")
+def test_the_published_parser_reads_given_replies_with_the_label_only(data_folder: Path) -> None:
+    result = scored_replies(data_folder, "published")
 
     assert result.divided["goemotions"]["1R"] == 1.0
     assert result.divided["goemotions"]["2R"] == 0.0
     assert [warning for warning in result.warnings if "published parser" in warning] == []
 
 
-def test_the_library_s_parser_reads_given_sentences_and_says_how_many(small_files: Path) -> None:
-    result = scored_replies(small_files, "library")
+def test_the_library_s_parser_reads_given_sentences_and_says_how_many(data_folder: Path) -> None:
+    result = scored_replies(data_folder, "library")
 
     assert result.divided["goemotions"]["1R"] == 1.0
     assert result.divided["goemotions"]["2R"] == 1.0
@@ -107,8 +107,8 @@ def test_the_library_s_parser_reads_given_sentences_and_says_how_many(small_file
     assert warning == "goemotions: the published parser would read 4 of the 8 replies that were read"
 
 
-def test_given_replies_with_several_labels_are_scored_as_in_a_run(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["few_nerd"], limit=4)
+def test_given_replies_with_several_labels_are_scored_as_in_a_run(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["few_nerd"], limit=4)
     replies = right_answers(benchmark["few_nerd"])
     predictions = {}
     for query, reply in zip(identified_queries(benchmark), replies, strict=True):
@@ -120,8 +120,8 @@ def test_given_replies_with_several_labels_are_scored_as_in_a_run(small_files: P
     assert result.divided["few_nerd"] == benchmark(preentered_prediction=[replies]).divided["few_nerd"]
 
 
-def test_items_with_several_labels_take_no_index_of_a_label(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["few_nerd"], limit=4)
+def test_items_with_several_labels_take_no_index_of_a_label(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["few_nerd"], limit=4)
     predictions = {query.id: {"index": 0} for query in identified_queries(benchmark)}
 
     with pytest.raises(OutputError, match="items of Few-NERD have several labels, so the prediction must be text"):
@@ -133,15 +133,15 @@ def predictions_but_for_the_first(benchmark: LongICL) -> dict[str, dict[str, int
     return {query.id: {"index": 0} for query in queries}
 
 
-def test_missing_predictions_are_refused(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions"], limit=3)
+def test_missing_predictions_are_refused(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions"], limit=3)
 
     with pytest.raises(ArgumentError, match="1 of 6 queries have no prediction"):
         score_predictions(benchmark, predictions_but_for_the_first(benchmark))
 
 
-def test_with_partial_predictions_a_round_without_all_of_them_is_undefined(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions"], limit=3)
+def test_with_partial_predictions_a_round_without_all_of_them_is_undefined(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions"], limit=3)
 
     result = score_predictions(benchmark, predictions_but_for_the_first(benchmark), partial=True)
 
@@ -158,17 +158,17 @@ def last_shown_label(prompt: str) -> str:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_batch_goes_out_and_comes_back(small_files: Path, tmp_path: Path, provider: str) -> None:
+def test_a_batch_goes_out_and_comes_back(data_folder: Path, tmp_path: Path, provider: str) -> None:
     """A made-up provider answers each request of the batch with the label of the last demonstration."""
     requests_file, saved = tmp_path / "requests.jsonl", tmp_path / "result.json"
 
     command = ["export", f"{provider}-batch", "--benchmark", "long-icl", "--model", "m", "-o", str(requests_file)]
-    assert main([*command, *options(small_files)]) == 0
+    assert main([*command, *options(data_folder)]) == 0
     responses = [response_of(provider, request) for request in read_json_lines(requests_file)]
     responses_file = write_json_lines(tmp_path / "responses.jsonl", responses)
-    assert main(["score", "long-icl", responses_file, *options(small_files), "--json", str(saved)]) == 0
+    assert main(["score", "long-icl", responses_file, *options(data_folder), "--json", str(saved)]) == 0
 
-    benchmark = long_icl_on(small_files, ["tacred"], limit=6)
+    benchmark = long_icl_on(data_folder, ["tacred"], limit=6)
     run = benchmark(lambda prompt, label_space: last_shown_label(prompt))
     scored = load(saved)
     assert scored.divided["tacred"] == run.divided["tacred"]
@@ -189,10 +189,10 @@ def response_of(provider: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def harness_tasks(small_files: Path, tmp_path: Path) -> Path:
+def harness_tasks(data_folder: Path, tmp_path: Path) -> Path:
     """A folder with exported tasks of lm-evaluation-harness."""
     folder = tmp_path / "tasks"
-    assert main(["export", "lm-eval", str(folder), "--benchmark", "long-icl", *options(small_files)]) == 0
+    assert main(["export", "lm-eval", str(folder), "--benchmark", "long-icl", *options(data_folder)]) == 0
     return folder
 
 
@@ -214,10 +214,10 @@ def logged_sample(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_harness_tasks_have_the_prompts(harness_tasks: Path, small_files: Path) -> None:
+def test_harness_tasks_have_the_prompts(harness_tasks: Path, data_folder: Path) -> None:
     prompts = [document["prompt"] for document in documents_of(harness_tasks)]
 
-    assert prompts == long_icl_on(small_files, ["tacred"], limit=6)[0].prompt_set()
+    assert prompts == long_icl_on(data_folder, ["tacred"], limit=6)[0].prompt_set()
 
 
 def test_logged_samples_of_harness_tasks_are_scored_with_the_command_of_their_readme(
@@ -235,9 +235,9 @@ def test_logged_samples_of_harness_tasks_are_scored_with_the_command_of_their_re
     assert load(tmp_path / "result.json").divided["tacred"]["mean"] == pytest.approx(1.0, abs=1e-6)
 
 
-def test_a_model_card_has_the_scores(small_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_card_has_the_scores(data_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "result.json"
-    long_icl_on(small_files, ["goemotions"], limit=6)(lambda prompt, label_space: 0).save(saved)
+    long_icl_on(data_folder, ["goemotions"], limit=6)(lambda prompt, label_space: 0).save(saved)
     assert main(["export", "model-card", str(saved)]) == 0
     assert '"StaICC LongICL' in capsys.readouterr().out
 
@@ -245,8 +245,8 @@ def test_a_model_card_has_the_scores(small_files: Path, tmp_path: Path, capsys: 
 # -- methods
 
 
-def test_vanilla_scores_are_those_of_the_kernel_itself(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions", "banking77"], limit=6)
+def test_vanilla_scores_are_those_of_the_kernel_itself(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions", "banking77"], limit=6)
 
     result = Method("vanilla", PPMKernel()).run(benchmark)
 
@@ -254,19 +254,19 @@ def test_vanilla_scores_are_those_of_the_kernel_itself(small_files: Path) -> Non
 
 
 @pytest.mark.parametrize("method", ["batch_calibration", "contextual_calibration"])
-def test_a_calibration_by_queries_is_signed_and_verified(small_files: Path, method: str) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions", "banking77"], limit=6)
+def test_a_calibration_by_queries_is_signed_and_verified(data_folder: Path, method: str) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions", "banking77"], limit=6)
 
     result = Method(method, PPMKernel()).run(benchmark)
 
     assert isinstance(result, Result)
     assert result.signature.fields["method"] == f"{method} paper"
     assert result.details["goemotions"].scored == 12
-    assert status_of(verify(result, data_dir=small_files)) == Recomputed()
+    assert status_of(verify(result, data_dir=data_folder)) == Recomputed()
 
 
-def test_a_table_of_methods_leaves_the_benchmark_unchanged(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions"], limit=6)
+def test_a_table_of_methods_leaves_the_benchmark_unchanged(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions"], limit=6)
     prompts = benchmark[0].prompt_set()
 
     table = run_all(PPMKernel(), benchmark, methods=["vanilla", "contextual_calibration"])
@@ -282,13 +282,13 @@ def test_a_table_of_methods_leaves_the_benchmark_unchanged(small_files: Path) ->
         ("noisy_channel", "the method needs prompts that a method can change, which LongICL does not have"),
     ],
 )
-def test_other_methods_say_what_they_need(small_files: Path, method: str, reason: str) -> None:
+def test_other_methods_say_what_they_need(data_folder: Path, method: str, reason: str) -> None:
     with pytest.raises(ArgumentError, match=f"goemotions: {reason}"):
-        Method(method, PPMKernel()).run(long_icl_on(small_files, ["goemotions"], limit=3))
+        Method(method, PPMKernel()).run(long_icl_on(data_folder, ["goemotions"], limit=3))
 
 
-def test_a_copy_for_methods_has_the_prompts_and_no_label(small_files: Path) -> None:
-    original = long_icl_on(small_files, ["goemotions"], limit=12)["goemotions"]
+def test_a_copy_for_methods_has_the_prompts_and_no_label(data_folder: Path) -> None:
+    original = long_icl_on(data_folder, ["goemotions"], limit=12)["goemotions"]
 
     copy = original.without_labels()
 
@@ -298,16 +298,16 @@ def test_a_copy_for_methods_has_the_prompts_and_no_label(small_files: Path) -> N
     assert copy.with_labels_of(original).all_queries() == original.all_queries()
 
 
-def test_a_method_may_write_prompts_with_another_query(small_files: Path) -> None:
-    original = long_icl_on(small_files, ["goemotions"], limit=12)["goemotions"]
+def test_a_method_may_write_prompts_with_another_query(data_folder: Path) -> None:
+    original = long_icl_on(data_folder, ["goemotions"], limit=12)["goemotions"]
 
     query = original.with_query(("N/A",)).round_queries(1)[3]
 
     assert str(query.prompt) == original.context(1) + "comment: N/A\nemotion category: "
 
 
-def test_the_command_line_runs_methods(small_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["run", "long-icl", *options(small_files), "--method", "batch-calibration"]
+def test_the_command_line_runs_methods(data_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "long-icl", *options(data_folder), "--method", "batch-calibration"]
 
     assert main([*command, "--json", "-"]) == 0
 
@@ -315,8 +315,8 @@ def test_the_command_line_runs_methods(small_files: Path, capsys: pytest.Capture
     assert result["signature"]["method"] == "batch_calibration paper"
 
 
-def test_the_command_line_forecasts_methods(small_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["run", "long-icl", *options(small_files), "--method", "batch-calibration"]
+def test_the_command_line_forecasts_methods(data_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "long-icl", *options(data_folder), "--method", "batch-calibration"]
 
     assert main([*command, "--dry-run"]) == 0
 
@@ -324,14 +324,14 @@ def test_the_command_line_forecasts_methods(small_files: Path, capsys: pytest.Ca
     assert first_line.split() == ["queries", "12"]
 
 
-def test_several_labels_need_text_in_methods_too(small_files: Path) -> None:
+def test_several_labels_need_text_in_methods_too(data_folder: Path) -> None:
     with pytest.raises(ArgumentError, match="items of DialogRE have several labels, so the prediction must be text"):
-        Method("vanilla", PPMKernel()).run(long_icl_on(small_files, ["dialogre"], limit=3))
+        Method("vanilla", PPMKernel()).run(long_icl_on(data_folder, ["dialogre"], limit=3))
 
 
-def test_early_stopping_says_in_a_sentence_why_not(small_files: Path) -> None:
+def test_early_stopping_says_in_a_sentence_why_not(data_folder: Path) -> None:
     with pytest.raises(ArgumentError, match="early stopping needs scores that are means over test rows: got LongICL"):
-        long_icl_on(small_files, ["goemotions"], limit=3)(lambda prompt, label_space: 0, precision=0.1)
+        long_icl_on(data_folder, ["goemotions"], limit=3)(lambda prompt, label_space: 0, precision=0.1)
 
 
 # -- options of one benchmark

@@ -27,7 +27,7 @@ from StaICC.long_icl.install import default_folder, install
 from StaICC.long_icl.loading import load
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.readers import READERS, FileRow, lines
-from tests.long_icl.conftest import SETS, SINGLE, long_icl_on
+from tests.long_icl.conftest import ALL_DATASETS, SINGLE_LABEL_DATASETS, long_icl_on
 
 OVERVIEW = {
     "banking77": (77, [77, 154, 231, 308, 385], "accuracy"),
@@ -199,27 +199,27 @@ def files_of(name: str) -> list[str]:
     return [task_card(name).files[split].names[0] for split in ("train", "test")]
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_loading_data_shows_their_licence(small_files: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    data = load(name, small_files, verify=False)
+@pytest.mark.parametrize("name", ALL_DATASETS)
+def test_loading_data_shows_their_licence(data_folder: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    data = load(name, data_folder, verify=False)
 
     assert data.card == task_card(name)
     assert not data.verified
     assert task_card(name).notice() in caplog.text
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_later_rounds_have_as_many_demonstrations_or_more(small_files: Path, name: str) -> None:
-    data = load(name, small_files, verify=False)
+@pytest.mark.parametrize("name", ALL_DATASETS)
+def test_later_rounds_have_as_many_demonstrations_or_more(data_folder: Path, name: str) -> None:
+    data = load(name, data_folder, verify=False)
 
     counts = [len(data.demonstration_rows(number)) for number in (1, 2, 3, 4, 5)]
 
     assert counts == sorted(counts)
 
 
-@pytest.mark.parametrize("name", SINGLE)
-def test_rounds_of_items_with_one_label_show_every_label(small_files: Path, name: str) -> None:
-    data = load(name, small_files, verify=False)
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
+def test_rounds_of_items_with_one_label_show_every_label(data_folder: Path, name: str) -> None:
+    data = load(name, data_folder, verify=False)
 
     counts = [len(data.demonstration_rows(number)) for number in (1, 2, 3, 4, 5)]
     shown_labels = {item.gold[0] for item in data.demonstration_rows(1)}
@@ -228,10 +228,10 @@ def test_rounds_of_items_with_one_label_show_every_label(small_files: Path, name
     assert shown_labels == set(data.card.labels)
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_a_limit_takes_the_first_items(small_files: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ALL_DATASETS)
+def test_a_limit_takes_the_first_items(data_folder: Path, name: str) -> None:
     """The limit is of labels; the one of Few-NERD is of sentences, which have two labels here."""
-    data = load(name, small_files, verify=False)
+    data = load(name, data_folder, verify=False)
 
     limited, all_items = data.test_items(10), data.test_items(None)
 
@@ -241,12 +241,12 @@ def test_a_limit_takes_the_first_items(small_files: Path, name: str) -> None:
     assert limited_labels == (labels[:20] if name == "few_nerd" else labels[:10])
 
 
-@pytest.mark.parametrize("name", sorted(set(SETS) - set(UNKNOWN_DIGEST)))
-def test_files_that_are_not_the_published_ones_are_refused(small_files: Path, name: str) -> None:
+@pytest.mark.parametrize("name", sorted(set(ALL_DATASETS) - set(UNKNOWN_DIGEST)))
+def test_files_that_are_not_the_published_ones_are_refused(data_folder: Path, name: str) -> None:
     train_file, _ = files_of(name)
 
     with pytest.raises(DataDamagedError, match="not the published file") as caught:
-        load(name, small_files)
+        load(name, data_folder)
 
     message = str(caught.value)
     assert train_file in message
@@ -257,9 +257,9 @@ def test_files_that_are_not_the_published_ones_are_refused(small_files: Path, na
 
 @pytest.mark.parametrize("name", UNKNOWN_DIGEST)
 def test_files_with_unknown_digests_are_read_with_a_warning_of_their_number_of_rows(
-    small_files: Path, name: str, caplog: pytest.LogCaptureFixture
+    data_folder: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    load(name, small_files)
+    load(name, data_folder)
 
     published_rows = task_card(name).files["train"].rows
     assert f"the published file {published_rows}; the results will not be comparable" in caplog.text
@@ -276,11 +276,11 @@ def test_that_all_data_are_missing_is_said_once(tmp_path: Path, caplog: pytest.L
 
 
 @pytest.fixture
-def without_tacred_and_dialogre(small: Path) -> Path:
+def without_tacred_and_dialogre(data_folder_copy: Path) -> Path:
     """A folder that lacks a file of TACRED and both files of DialogRE."""
     for name in ("tacred_test.json", "dialogre_train.json", "dialogre_test.json"):
-        (small / name).unlink()
-    return small
+        (data_folder_copy / name).unlink()
+    return data_folder_copy
 
 
 def test_missing_data_are_skipped_with_instructions(
@@ -312,21 +312,21 @@ def test_loading_a_missing_data_set_is_an_error_that_names_its_licence(without_t
         load("dialogre", without_tacred_and_dialogre)
 
 
-def test_damaged_data_are_not_skipped_and_licences_come_first(small: Path) -> None:
-    (small / "tacred_test.json").write_text("[")
+def test_damaged_data_are_not_skipped_and_licences_come_first(data_folder_copy: Path) -> None:
+    (data_folder_copy / "tacred_test.json").write_text("[")
     notices: list[str] = []
     with pytest.raises(DataDamagedError, match=r"tacred_test\.json, its text.* at column 2"):
-        load_available(small, ["banking77", "tacred"], verify=False, announce=notices.append)
+        load_available(data_folder_copy, ["banking77", "tacred"], verify=False, announce=notices.append)
     assert notices == [task_card("banking77").notice(), task_card("tacred").notice()]
 
 
 def test_no_more_rows_of_a_label_are_kept_than_rounds_and_experiments_need(
-    small_files: Path, monkeypatch: pytest.MonkeyPatch
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loading_module, "MOST_TURNS", 2)
 
-    assert len(load("banking77", small_files, verify=False).train) == 2 * 77
-    assert len(load("tacred", small_files, verify=False).train) == 6 * 41  # its rule needs all rows
+    assert len(load("banking77", data_folder, verify=False).train) == 2 * 77
+    assert len(load("tacred", data_folder, verify=False).train) == 6 * 41  # its rule needs all rows
 
 
 # -- installation
@@ -344,8 +344,8 @@ def test_the_data_of_long_icl_are_in_a_folder_of_the_home(home: Path) -> None:
     assert default_folder(home) == home / "long_icl"
 
 
-def test_installing_copies_the_files(small: Path, home: Path) -> None:
-    done = install(small, datasets=["discovery", "tacred"])
+def test_installing_copies_the_files(data_folder_copy: Path, home: Path) -> None:
+    done = install(data_folder_copy, datasets=["discovery", "tacred"])
 
     assert done.folder == home / "long_icl"
     assert done.datasets == ("discovery", "tacred")
@@ -354,40 +354,40 @@ def test_installing_copies_the_files(small: Path, home: Path) -> None:
     names = ["discovery_test.tsv", "discovery_train.tsv", "tacred_test.json", "tacred_train.json"]
     assert [path.name for path in copies] == names
     for path in copies:
-        assert path.read_bytes() == (small / path.name).read_bytes(), path.name
+        assert path.read_bytes() == (data_folder_copy / path.name).read_bytes(), path.name
 
 
-def test_installing_again_writes_nothing(small: Path, home: Path) -> None:
-    first = install(small, datasets=["tacred"])
+def test_installing_again_writes_nothing(data_folder_copy: Path, home: Path) -> None:
+    first = install(data_folder_copy, datasets=["tacred"])
     times = [path.stat().st_mtime_ns for path in sorted(first.folder.iterdir())]
 
-    second = install(small, datasets=["tacred"])
+    second = install(data_folder_copy, datasets=["tacred"])
 
     assert second == first
     assert [path.stat().st_mtime_ns for path in sorted(first.folder.iterdir())] == times
 
 
-def test_installing_again_replaces_a_damaged_file(small: Path, home: Path) -> None:
-    install(small, datasets=["tacred"])
+def test_installing_again_replaces_a_damaged_file(data_folder_copy: Path, home: Path) -> None:
+    install(data_folder_copy, datasets=["tacred"])
     path = home / "long_icl" / "tacred_test.json"
     path.write_bytes(b"damaged")
 
-    install(small, datasets=["tacred"])
+    install(data_folder_copy, datasets=["tacred"])
 
-    assert path.read_bytes() == (small / "tacred_test.json").read_bytes()
+    assert path.read_bytes() == (data_folder_copy / "tacred_test.json").read_bytes()
 
 
-def test_no_command_overwrites_installed_data(small: Path, home: Path) -> None:
-    install(small, datasets=["tacred"])
+def test_no_command_overwrites_installed_data(data_folder_copy: Path, home: Path) -> None:
+    install(data_folder_copy, datasets=["tacred"])
 
     with pytest.raises(ArgumentError):
         check_output(home / "long_icl" / "tacred_test.json")
 
 
-def test_wrong_data_are_not_installed(small: Path, tmp_path: Path) -> None:
-    (small / "discovery_test.tsv").write_text("sentence1\tsentence2\tlabel\nx\n")
+def test_wrong_data_are_not_installed(data_folder_copy: Path, tmp_path: Path) -> None:
+    (data_folder_copy / "discovery_test.tsv").write_text("sentence1\tsentence2\tlabel\nx\n")
 
-    done = install(small, tmp_path, ["banking77", "discovery", "tacred"])
+    done = install(data_folder_copy, tmp_path, ["banking77", "discovery", "tacred"])
 
     assert done.datasets == ("tacred",)
     assert sorted(path.name for path in done.folder.iterdir()) == ["tacred_test.json", "tacred_train.json"]
@@ -396,9 +396,9 @@ def test_wrong_data_are_not_installed(small: Path, tmp_path: Path) -> None:
     assert "line 2: expected 3 columns" in discovery.reason
 
 
-def test_installing_nothing_is_an_error(small: Path, home: Path) -> None:
+def test_installing_nothing_is_an_error(data_folder_copy: Path, home: Path) -> None:
     with pytest.raises(DataMissingError, match=r"banking77: .*not the published file"):
-        install(small, home, ["banking77"])
+        install(data_folder_copy, home, ["banking77"])
 
 
 def test_installing_from_a_folder_that_does_not_exist_is_an_error(home: Path, tmp_path: Path) -> None:
@@ -406,9 +406,9 @@ def test_installing_from_a_folder_that_does_not_exist_is_an_error(home: Path, tm
         install(tmp_path / "none", home)
 
 
-def test_installing_a_misspelt_data_set_is_an_error(small: Path, home: Path) -> None:
+def test_installing_a_misspelt_data_set_is_an_error(data_folder_copy: Path, home: Path) -> None:
     with pytest.raises(UnknownNameError):
-        install(small, home, ["tacrd"])
+        install(data_folder_copy, home, ["tacrd"])
 
 
 # -- malformed files: every complaint names the file, and the line or the record
@@ -416,7 +416,7 @@ def test_installing_a_misspelt_data_set_is_an_error(small: Path, home: Path) -> 
 
 Write = Callable[["str | bytes"], Path]
 
-FORMATS = {name: task_card(name).files["train"].format for name in SETS}
+FORMATS = {name: task_card(name).files["train"].format for name in ALL_DATASETS}
 GOOD: dict[str, str] = {
     "banking77": "text,category\r\nWhere is it?,card_arrival\r\n",
     "goemotions": "Oh no\t3\tc1\nYes\t17,2\tc2\n",
@@ -446,40 +446,40 @@ def refused(name: str, path: Path, place: int | str, message: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_good_file_is_read(write: Write, name: str) -> None:
-    assert read(name, write(GOOD[name]))
+def test_a_good_file_is_read(write_file: Write, name: str) -> None:
+    assert read(name, write_file(GOOD[name]))
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_an_empty_file_is_refused(write: Write, name: str) -> None:
-    refused(name, write(""), 1, "empty")
+def test_an_empty_file_is_refused(write_file: Write, name: str) -> None:
+    refused(name, write_file(""), 1, "empty")
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_file_with_a_byte_order_mark_is_refused(write: Write, name: str) -> None:
-    refused(name, write(b"\xef\xbb\xbf" + GOOD[name].encode()), 1, "byte-order mark")
+def test_a_file_with_a_byte_order_mark_is_refused(write_file: Write, name: str) -> None:
+    refused(name, write_file(b"\xef\xbb\xbf" + GOOD[name].encode()), 1, "byte-order mark")
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_line_that_is_not_utf_8_is_refused(write: Write, name: str) -> None:
+def test_a_line_that_is_not_utf_8_is_refused(write_file: Write, name: str) -> None:
     first_line = GOOD[name].encode().split(b"\n")[0]
 
-    refused(name, write(first_line + b"\n\xff\n"), 2, "not UTF-8")
+    refused(name, write_file(first_line + b"\n\xff\n"), 2, "not UTF-8")
 
 
 @pytest.mark.parametrize("name", [name for name in GOOD if name != "banking77"])
-def test_line_ends_of_windows_are_refused(write: Write, name: str) -> None:
+def test_line_ends_of_windows_are_refused(write_file: Write, name: str) -> None:
     with_line_end = GOOD[name].removesuffix("\n") + "\n"
 
-    refused(name, write(with_line_end.replace("\n", "\r\n")), 1, "Windows line end")
+    refused(name, write_file(with_line_end.replace("\n", "\r\n")), 1, "Windows line end")
 
 
-def test_line_ends_of_windows_change_nothing_in_banking77(write: Write) -> None:
+def test_line_ends_of_windows_change_nothing_in_banking77(write_file: Write) -> None:
     """It is published with them."""
     windows = "text,category\r\nWhere is it?,card_arrival\r\n"
 
-    rows_of_windows = [row.form for row in read("banking77", write(windows))]
-    rows_of_unix = [row.form for row in read("banking77", write(windows.replace("\r\n", "\n")))]
+    rows_of_windows = [row.form for row in read("banking77", write_file(windows))]
+    rows_of_unix = [row.form for row in read("banking77", write_file(windows.replace("\r\n", "\n")))]
 
     assert rows_of_windows == rows_of_unix
 
@@ -619,8 +619,8 @@ BAD_ROWS = {
 
 
 @pytest.mark.parametrize(("name", "text", "place", "said"), BAD_ROWS.values(), ids=BAD_ROWS.keys())
-def test_bad_rows(write: Write, name: str, text: str, place: int | str, said: str) -> None:
-    refused(name, write(text), place, said)
+def test_bad_rows(write_file: Write, name: str, text: str, place: int | str, said: str) -> None:
+    refused(name, write_file(text), place, said)
 
 
 @pytest.mark.parametrize(
@@ -628,9 +628,9 @@ def test_bad_rows(write: Write, name: str, text: str, place: int | str, said: st
     [(-1, 0), (1, 0), (0, 2), (True, 1)],
     ids=["before the first token", "last before first", "after the last token", "no number"],
 )
-def test_a_subject_that_is_not_in_its_sentence(write: Write, first: int, last: int) -> None:
+def test_a_subject_that_is_not_in_its_sentence(write_file: Write, first: int, last: int) -> None:
     record = {**PAIR, "subj_start": first, "subj_end": last}
-    refused("tacred", write(json.dumps([record])), "record 1", "subj_start")
+    refused("tacred", write_file(json.dumps([record])), "record 1", "subj_start")
 
 
 DIALOGUES = [
@@ -648,9 +648,9 @@ DIALOGUES = [
 """Two dialogues with their pairs of entities; of the relations of a pair, the first one counts."""
 
 
-def test_each_pair_of_a_training_dialogue_with_a_relation_is_an_item(write: Write) -> None:
+def test_each_pair_of_a_training_dialogue_with_a_relation_is_an_item(write_file: Write) -> None:
     """Pairs without a relation, and with one that the test data do not have, are left out."""
-    first, second = (row.item() for row in read("dialogre", write(json.dumps(DIALOGUES))))
+    first, second = (row.item() for row in read("dialogre", write_file(json.dumps(DIALOGUES))))
 
     assert first.gold == ("per:age",)
     assert second.gold == ("per:pet",)
@@ -658,8 +658,8 @@ def test_each_pair_of_a_training_dialogue_with_a_relation_is_an_item(write: Writ
     assert first.needle == "S1: x\nS2: y"
 
 
-def test_each_test_dialogue_is_an_item_with_the_relations_of_its_pairs(write: Write) -> None:
-    path = write(json.dumps(DIALOGUES))
+def test_each_test_dialogue_is_an_item_with_the_relations_of_its_pairs(write_file: Write) -> None:
+    path = write_file(json.dumps(DIALOGUES))
 
     first, second = (row.item() for row in READERS["dialogre_test_json"](path, task_card("dialogre")))
 

@@ -42,34 +42,44 @@ from StaICC.report.latex_tables import latex_scores
 from StaICC.report.page import report_html
 from StaICC.results.experiment_table import experiment_rows
 from StaICC.results.result import Result
-from tests.long_icl.conftest import SINGLE, long_icl_on
+from tests.long_icl.conftest import SINGLE_LABEL_DATASETS, long_icl_on
 
 EVERY = ("context", "length", "shots", "order", "position", "controls", "retrieval")
 
 
 def benchmark(folder: Path, experiment: Any, name: str = "goemotions", **options: Any) -> LongICL:
-    """A benchmark of one experiment on one small data set."""
+    """Return LongICL with one experiment, on the small file of one data set."""
     return long_icl_on(folder, [name], experiment=experiment, **{"limit": "default", **options})
 
 
 def experimentor_of(folder: Path, experiment: Any, name: str = "goemotions", limit: int = 3, **options: Any) -> Any:
-    """The experimentor of one experiment on one small data set."""
+    """Return the experimentor of one experiment on one small data set, with three test items."""
     return benchmark(folder, experiment, name, limit=limit, **options)[0]
 
 
 def published_rounds(folder: Path, name: str = "goemotions", number: int = 5, **options: Any) -> LongICLExperimentor:
-    """The experimentor of one round of the published protocol: no experiment."""
+    """Return the experimentor of one round of the published protocol: no experiment."""
     return long_icl_on(folder, [name], [number], 3, **options)[0]
 
 
+CUES = {
+    "goemotions": ("comment: ", "\nemotion category: "),
+    "banking77": ("service query: ", "\nintent category: "),
+}
+"""What is written before the text and before the label of a demonstration, by the data set."""
+
+
 def demonstrations_in(prompt: str, name: str = "goemotions") -> list[tuple[str, str]]:
-    """Text and label of each demonstration in a prompt, read without the library."""
-    cue, answer = {
-        "goemotions": ("comment: ", "\nemotion category: "),
-        "banking77": ("service query: ", "\nintent category: "),
-    }[name]
-    parts = prompt.split(cue)[1:]
-    return [(text, label.strip()) for text, label in (part.split(answer) for part in parts)]
+    """Return text and label of each demonstration in a prompt, read without the library.
+
+    The query at the end of a prompt is the last pair, with an empty label.
+    """
+    text_cue, label_cue = CUES[name]
+    demonstrations = []
+    for part in prompt.split(text_cue)[1:]:
+        text, label = part.split(label_cue)
+        demonstrations.append((text, label.strip()))
+    return demonstrations
 
 
 def condition_rows(result: Result, name: str = "goemotions") -> dict[str, dict[str, float]]:
@@ -78,28 +88,34 @@ def condition_rows(result: Result, name: str = "goemotions") -> dict[str, dict[s
     return rows
 
 
-def test_levels_that_are_too_many_and_levels_that_do_not_rise_have_different_messages() -> None:
+def test_more_than_100_levels_are_refused() -> None:
     with pytest.raises(ArgumentError, match="got 101 levels, expected at most 100"):
         Experiment("context", levels=tuple(range(1, 102)))
+
+
+def test_the_experiment_order_takes_one_level() -> None:
     with pytest.raises(ArgumentError, match="got 2 levels, expected at most 1"):
         Experiment("order", levels=(2, 3))
-    for levels in ((2, 1), (1, 1)):
-        with pytest.raises(ArgumentError, match="expected different numbers in rising order"):
-            Experiment("shots", levels=levels)
+
+
+@pytest.mark.parametrize("levels", [(2, 1), (1, 1)], ids=["falling", "equal"])
+def test_levels_that_do_not_rise_are_refused(levels: tuple[int, ...]) -> None:
+    with pytest.raises(ArgumentError, match="expected different numbers in rising order"):
+        Experiment("shots", levels=levels)
 
 
 # -- conditions
 
 
 @pytest.mark.parametrize("instruct", [False, True])
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
 def test_contexts_of_larger_budgets_begin_with_those_of_smaller_ones(
-    small_files: Path, name: str, instruct: bool
+    data_folder: Path, name: str, instruct: bool
 ) -> None:
     budgets = (1500, 2048, 3000)
-    experimentor = experimentor_of(small_files, Experiment("context", budgets), name, instruct=instruct)
+    experimentor = experimentor_of(data_folder, Experiment("context", budgets), name, instruct=instruct)
     contexts = [experimentor.context(key) for key in experimentor.rounds]
-    published_context = published_rounds(small_files, name, instruct=instruct).context(5)
+    published_context = published_rounds(data_folder, name, instruct=instruct).context(5)
 
     names_of_available = ["1500", "2K", "3000"][: len(contexts)]  # a data set may be too small for the last ones
     assert list(experimentor.contexts) == names_of_available
@@ -116,15 +132,15 @@ def published_order(experimentor: Any) -> list[Any]:
     return [items[index] for turn in turns for index in turn]
 
 
-WITHOUT_TACRED = [name for name in SINGLE if name != "tacred"]
+WITHOUT_TACRED = [name for name in SINGLE_LABEL_DATASETS if name != "tacred"]
 """The data sets whose demonstrations show all labels in turns; TACRED has a rule of its own."""
 
 
 @pytest.mark.parametrize("instruct", [False, True])
 @pytest.mark.parametrize("name", WITHOUT_TACRED)
-def test_a_budget_has_no_room_for_one_more_demonstration(small_files: Path, name: str, instruct: bool) -> None:
+def test_a_budget_has_no_room_for_one_more_demonstration(data_folder: Path, name: str, instruct: bool) -> None:
     budgets = (1500, 2048, 3000)
-    experimentor = experimentor_of(small_files, Experiment("context", budgets), name, instruct=instruct)
+    experimentor = experimentor_of(data_folder, Experiment("context", budgets), name, instruct=instruct)
     demonstrations = published_order(experimentor)
 
     for condition, budget in zip(experimentor.contexts.values(), budgets, strict=False):
@@ -136,8 +152,8 @@ def test_a_budget_has_no_room_for_one_more_demonstration(small_files: Path, name
 
 @pytest.mark.parametrize("instruct", [False, True])
 @pytest.mark.parametrize("name", WITHOUT_TACRED)
-def test_a_context_may_have_exactly_the_size_of_its_budget(small_files: Path, name: str, instruct: bool) -> None:
-    experimentor = experimentor_of(small_files, Experiment("context", (1500,)), name, instruct=instruct)
+def test_a_context_may_have_exactly_the_size_of_its_budget(data_folder: Path, name: str, instruct: bool) -> None:
+    experimentor = experimentor_of(data_folder, Experiment("context", (1500,)), name, instruct=instruct)
     demonstrations = published_order(experimentor)
     budget_by_count = {}
     for count in range(1, 40):
@@ -147,20 +163,37 @@ def test_a_context_may_have_exactly_the_size_of_its_budget(small_files: Path, na
             budget_by_count[count] = size // 4
     count, budget = next(iter(budget_by_count.items()))
 
-    exact = experimentor_of(small_files, Experiment("context", (budget,)), name, instruct=instruct)
+    exact = experimentor_of(data_folder, Experiment("context", (budget,)), name, instruct=instruct)
 
     assert [condition.demonstrations for condition in exact.contexts.values()] == [count]
 
 
-@pytest.mark.parametrize("name", SINGLE)
-def test_shots_are_the_published_rounds(small_files: Path, name: str) -> None:
-    own = experimentor_of(small_files, Experiment("shots", (0, 1, 2, 5, 7)), name)
-    for number in (1, 2, 5):
-        assert own.context(f"{number} shots") == published_rounds(small_files, name, number).context(number)
-    assert own.contexts["0 shots"] == SharedContext(PromptParts(task_card(name).template.plain, (), ""), 0)
-    assert own.queries.unavailable.keys() == {"7 shots"}
-    assert "got 7 shots" in own.queries.unavailable["7 shots"]
-    assert "6 demonstrations of every label" in own.queries.unavailable["7 shots"]
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_so_many_shots_are_the_round_of_this_number(data_folder: Path, name: str, number: int) -> None:
+    experimentor = experimentor_of(data_folder, Experiment("shots", (0, 1, 2, 5, 7)), name)
+
+    published_context = published_rounds(data_folder, name, number).context(number)
+    assert experimentor.context(f"{number} shots") == published_context
+
+
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
+def test_a_context_of_zero_shots_is_the_instruction_alone(data_folder: Path, name: str) -> None:
+    experimentor = experimentor_of(data_folder, Experiment("shots", (0, 1)), name)
+
+    instruction = PromptParts(task_card(name).template.plain, (), "")
+    assert experimentor.contexts["0 shots"] == SharedContext(instruction, 0)
+
+
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
+def test_more_shots_than_training_rows_of_a_label_are_unavailable(data_folder: Path, name: str) -> None:
+    """The small files have six training rows of each label."""
+    experimentor = experimentor_of(data_folder, Experiment("shots", (0, 1, 2, 5, 7)), name)
+
+    unavailable = experimentor.queries.unavailable
+    assert unavailable.keys() == {"7 shots"}
+    assert "got 7 shots" in unavailable["7 shots"]
+    assert "6 demonstrations of every label" in unavailable["7 shots"]
 
 
 def order_experimentor(folder: Path, seed: int = 0) -> Any:
@@ -168,8 +201,8 @@ def order_experimentor(folder: Path, seed: int = 0) -> Any:
     return experimentor_of(folder, Experiment("order", (3,), shots=2, seed=seed))
 
 
-def test_orders_are_different_and_have_the_same_demonstrations(small_files: Path) -> None:
-    experimentor = order_experimentor(small_files)
+def test_orders_are_different_and_have_the_same_demonstrations(data_folder: Path) -> None:
+    experimentor = order_experimentor(data_folder)
     orders = {str(name): demonstrations_in(experimentor.context(name)) for name in experimentor.rounds}
 
     rotations = ["rotation 1", "rotation 2", "rotation 3"]
@@ -181,18 +214,18 @@ def test_orders_are_different_and_have_the_same_demonstrations(small_files: Path
     assert len(different_orders) == 7
 
 
-def test_the_second_of_three_rotations_begins_in_the_middle(small_files: Path) -> None:
-    experimentor = order_experimentor(small_files)
+def test_the_second_of_three_rotations_begins_in_the_middle(data_folder: Path) -> None:
+    experimentor = order_experimentor(data_folder)
     published = demonstrations_in(experimentor.context("published"))
     middle = 28  # of 56 demonstrations
 
     assert demonstrations_in(experimentor.context("rotation 2")) == published[middle:] + published[:middle]
 
 
-def test_the_seed_changes_shuffles_and_no_rotation(small_files: Path) -> None:
-    first = order_experimentor(small_files, seed=0)
-    same_seed = order_experimentor(small_files, seed=0)
-    other_seed = order_experimentor(small_files, seed=1)
+def test_the_seed_changes_shuffles_and_no_rotation(data_folder: Path) -> None:
+    first = order_experimentor(data_folder, seed=0)
+    same_seed = order_experimentor(data_folder, seed=0)
+    other_seed = order_experimentor(data_folder, seed=1)
 
     assert same_seed.contexts == first.contexts
     first_shuffles = [first.context(f"shuffle {number}") for number in (1, 2, 3)]
@@ -221,9 +254,9 @@ def labels_of_parts(experimentor: Any, condition: Any, block_sizes: list[int]) -
 
 @LATIN_SQUARES
 def test_blocks_of_labels_have_the_same_size_or_one_more_label(
-    small_files: Path, parts: int, shots: int, seed: int
+    data_folder: Path, parts: int, shots: int, seed: int
 ) -> None:
-    experimentor = experimentor_of(small_files, Experiment("position", (parts,), shots, seed))
+    experimentor = experimentor_of(data_folder, Experiment("position", (parts,), shots, seed))
     labels_in_block = Counter(blocks_of(experimentor.card.labels, parts, seed).values())
 
     assert len(labels_in_block) == parts
@@ -231,9 +264,9 @@ def test_blocks_of_labels_have_the_same_size_or_one_more_label(
 
 
 @LATIN_SQUARES
-def test_every_label_is_in_every_part_once(small_files: Path, parts: int, shots: int, seed: int) -> None:
+def test_every_label_is_in_every_part_once(data_folder: Path, parts: int, shots: int, seed: int) -> None:
     """With all of its demonstrations."""
-    experimentor = experimentor_of(small_files, Experiment("position", (parts,), shots, seed))
+    experimentor = experimentor_of(data_folder, Experiment("position", (parts,), shots, seed))
     labels_in_block = Counter(blocks_of(experimentor.card.labels, parts, seed).values())
 
     parts_of_label: dict[str, list[int]] = {label: [] for label in experimentor.card.labels}
@@ -256,8 +289,8 @@ def length_benchmark(folder: Path) -> LongICL:
     return benchmark(folder, Experiment("length", (256, 1024, 1500)), limit=None)
 
 
-def test_longer_contexts_of_the_length_experiment_show_no_further_label(small_files: Path) -> None:
-    experimentor = length_benchmark(small_files)[0]
+def test_longer_contexts_of_the_length_experiment_show_no_further_label(data_folder: Path) -> None:
+    experimentor = length_benchmark(data_folder)[0]
     shortest = demonstrations_in(experimentor.context("256"))
     padded = demonstrations_in(experimentor.context("1K padded"))
     same_labels = demonstrations_in(experimentor.context("1K same labels"))
@@ -268,23 +301,23 @@ def test_longer_contexts_of_the_length_experiment_show_no_further_label(small_fi
     assert {label for _, label in same_labels} == {label for _, label in shortest}
 
 
-def test_both_contexts_of_a_length_have_the_same_size(small_files: Path) -> None:
-    experimentor = length_benchmark(small_files)[0]
+def test_both_contexts_of_a_length_have_the_same_size(data_folder: Path) -> None:
+    experimentor = length_benchmark(data_folder)[0]
     padded = experimentor.context("1K padded").encode()
     same_labels = experimentor.context("1K same labels").encode()
 
     assert len(padded) == len(same_labels) <= 4 * 1024
 
 
-def test_a_length_with_too_few_demonstrations_of_its_labels_is_padded_only(small_files: Path) -> None:
-    experimentor = length_benchmark(small_files)[0]
+def test_a_length_with_too_few_demonstrations_of_its_labels_is_padded_only(data_folder: Path) -> None:
+    experimentor = length_benchmark(data_folder)[0]
 
     assert "demonstrations of the" in experimentor.queries.unavailable["1500 same labels"]
     assert len(experimentor.context("1500 padded").encode()) == 4 * 1500
 
 
-def test_a_copying_model_is_as_good_as_the_share_of_labels_shown_at_any_length(small_files: Path) -> None:
-    benchmark = length_benchmark(small_files)
+def test_a_copying_model_is_as_good_as_the_share_of_labels_shown_at_any_length(data_folder: Path) -> None:
+    benchmark = length_benchmark(data_folder)
     shown_labels = {label for _, label in demonstrations_in(benchmark[0].context("256"))}
     gold = [item.gold[0] for item in benchmark[0].test_items]
     share_shown = fmean(label in shown_labels for label in gold)
@@ -300,8 +333,8 @@ def test_a_copying_model_is_as_good_as_the_share_of_labels_shown_at_any_length(s
         assert row["p_value"] in (None, 1.0)
 
 
-def test_a_row_of_the_length_experiment_has_its_labels_and_demonstrations_of_each(small_files: Path) -> None:
-    benchmark = length_benchmark(small_files)
+def test_a_row_of_the_length_experiment_has_its_labels_and_demonstrations_of_each(data_folder: Path) -> None:
+    benchmark = length_benchmark(data_folder)
     shown_labels = {label for _, label in demonstrations_in(benchmark[0].context("256"))}
 
     rows = condition_rows(benchmark(copies))
@@ -313,17 +346,17 @@ def test_a_row_of_the_length_experiment_has_its_labels_and_demonstrations_of_eac
 
 
 def test_more_demonstrations_of_the_same_labels_are_compared_with_padding_of_the_same_length(
-    small_files: Path,
+    data_folder: Path,
 ) -> None:
-    result = length_benchmark(small_files)(copies)
+    result = length_benchmark(data_folder)(copies)
 
     assert result.divided["goemotions"]["experiment"]["compared"]["1K same labels"] == "1K padded"
     assert "1K same labels from 1K padded" in str(result)
 
 
-def test_the_band_of_all_lengths_is_corrected_for_their_number(small_files: Path) -> None:
+def test_the_band_of_all_lengths_is_corrected_for_their_number(data_folder: Path) -> None:
     """The band is an interval at the level 1 - .05 / lengths (Bonferroni)."""
-    benchmark = length_benchmark(small_files)
+    benchmark = length_benchmark(data_folder)
     labels = {label for _, label in demonstrations_in(benchmark[0].context("256"))}
     hits = [float(item.gold[0] in labels) for item in benchmark[0].test_items]  # of a model that copies
 
@@ -336,21 +369,21 @@ def test_the_band_of_all_lengths_is_corrected_for_their_number(small_files: Path
         assert row["band_low"] == pytest.approx(row["score"] - distance_below)
 
 
-def test_in_the_published_order_a_copying_model_seems_to_improve_with_length(small_files: Path) -> None:
+def test_in_the_published_order_a_copying_model_seems_to_improve_with_length(data_folder: Path) -> None:
     """The published order shows more labels in more tokens, which the length experiment keeps apart."""
-    rows = condition_rows(benchmark(small_files, Experiment("context", (256, 1024)), limit=None)(copies))
+    rows = condition_rows(benchmark(data_folder, Experiment("context", (256, 1024)), limit=None)(copies))
 
     for row in rows.values():
         assert row["score"] == pytest.approx(row["share_shown"])
     assert rows["1K"]["difference_low"] > 0
 
 
-def test_a_model_that_long_prompts_disturb_loses_with_padding(small_files: Path) -> None:
+def test_a_model_that_long_prompts_disturb_loses_with_padding(data_folder: Path) -> None:
     def disturbed(prompt: str, label_space: list[str]) -> str:
         is_long = len(prompt) >= 1500
         return label_space[0] if is_long else copies(prompt, label_space)
 
-    rows = condition_rows(length_benchmark(small_files)(disturbed))
+    rows = condition_rows(length_benchmark(data_folder)(disturbed))
 
     assert rows["1K padded"]["p_value"] < 0.05
     assert rows["1K padded"]["difference_high"] < 0
@@ -388,42 +421,42 @@ def texts_and_labels(experimentor: Any, condition: str) -> tuple[list[str], list
     return [text for text, _ in demonstrations], [label for _, label in demonstrations]
 
 
-def test_the_normal_condition_is_the_published_context(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_the_normal_condition_is_the_published_context(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
 
-    assert experimentor.context("normal") == published_rounds(small_files, number=2).context(2)
+    assert experimentor.context("normal") == published_rounds(data_folder, number=2).context(2)
 
 
-def test_zero_shots_are_the_template_alone(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_zero_shots_are_the_template_alone(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
 
     assert experimentor.context("zero shots") == experimentor.card.template.plain
 
 
 @pytest.mark.parametrize("condition", ["shuffled labels", "symbols", "random labels"])
-def test_controls_of_labels_keep_the_texts(small_files: Path, condition: str) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_controls_of_labels_keep_the_texts(data_folder: Path, condition: str) -> None:
+    experimentor = controls_experimentor(data_folder)
     normal_texts, _ = texts_and_labels(experimentor, "normal")
     texts, _ = texts_and_labels(experimentor, condition)
 
     assert texts == normal_texts
 
 
-def test_irrelevant_text_has_no_demonstration(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_irrelevant_text_has_no_demonstration(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
 
     assert demonstrations_in(experimentor.context("irrelevant text")) == []
 
 
 @pytest.mark.parametrize("condition", ["irrelevant text", "symbols", "random labels", "shuffled labels"])
-def test_controls_with_a_context_are_as_long_as_the_normal_one(small_files: Path, condition: str) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_controls_with_a_context_are_as_long_as_the_normal_one(data_folder: Path, condition: str) -> None:
+    experimentor = controls_experimentor(data_folder)
 
     assert len(experimentor.context(condition).encode()) == len(experimentor.context("normal").encode())
 
 
-def test_shuffled_labels_are_the_same_labels_in_other_places(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_shuffled_labels_are_the_same_labels_in_other_places(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
     _, normal = texts_and_labels(experimentor, "normal")
     _, shuffled = texts_and_labels(experimentor, "shuffled labels")
 
@@ -432,8 +465,8 @@ def test_shuffled_labels_are_the_same_labels_in_other_places(small_files: Path) 
     assert unchanged < 10  # of 56
 
 
-def test_random_labels_are_drawn_anew_from_all_labels(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_random_labels_are_drawn_anew_from_all_labels(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
     _, normal = texts_and_labels(experimentor, "normal")
     _, drawn = texts_and_labels(experimentor, "random labels")
 
@@ -441,8 +474,8 @@ def test_random_labels_are_drawn_anew_from_all_labels(small_files: Path) -> None
     assert Counter(drawn) != Counter(normal)
 
 
-def test_symbols_rename_each_label_to_one_new_name(small_files: Path) -> None:
-    experimentor = controls_experimentor(small_files)
+def test_symbols_rename_each_label_to_one_new_name(data_folder: Path) -> None:
+    experimentor = controls_experimentor(data_folder)
     _, normal = texts_and_labels(experimentor, "normal")
     _, symbols = texts_and_labels(experimentor, "symbols")
     label_names = experimentor.contexts["symbols"].label_names
@@ -455,15 +488,15 @@ def test_symbols_rename_each_label_to_one_new_name(small_files: Path) -> None:
     assert {query.label_space for query in experimentor.round_queries("symbols")} == {label_names}
 
 
-def test_the_normal_context_is_the_same_with_each_seed(small_files: Path) -> None:
+def test_the_normal_context_is_the_same_with_each_seed(data_folder: Path) -> None:
     """Also where the random labels of a seed are longer than the labels of the normal context."""
-    contexts = {controls_experimentor(small_files, seed).context("normal") for seed in range(5)}
+    contexts = {controls_experimentor(data_folder, seed).context("normal") for seed in range(5)}
 
     assert len(contexts) == 1
 
 
-def test_the_instruction_lists_the_label_names_of_its_condition(small_files: Path) -> None:
-    experimentor = experimentor_of(small_files, Experiment("controls", shots=1), instruct=True)
+def test_the_instruction_lists_the_label_names_of_its_condition(data_folder: Path) -> None:
+    experimentor = experimentor_of(data_folder, Experiment("controls", shots=1), instruct=True)
 
     symbols = experimentor.contexts["symbols"].label_names
     assert ", ".join(symbols) in experimentor.context("symbols")
@@ -474,35 +507,51 @@ WORDS = ["red", "blue", "green", "fast", "slow", "late", "lost", "paid", "card",
 
 
 def okapi(query: str, texts: list[str]) -> list[float]:
-    """BM25 with k1 = 1.5 and b = 0.75, text by text."""
-    bags = [re.findall(r"\w+", text.lower()) for text in texts]
-    mean = sum(map(len, bags)) / len(bags)
+    """Return the BM25 score of each text for a query, with k1 = 1.5 and b = 0.75.
+
+    The score of a text is the sum over the words of the query of
+
+        idf * count * (k1 + 1) / (count + k1 * (1 - b + b * length / mean_length)),
+
+    where count is how often the text has the word, and idf = log(1 + (N - n + 0.5) / (n + 0.5)) for N texts, of which
+    n have the word.
+    """
+    words_of_texts = [re.findall(r"\w+", text.lower()) for text in texts]
+    mean_length = fmean(len(words) for words in words_of_texts)
     scores = []
-    for bag in bags:
+    for words in words_of_texts:
+        relative_length = len(words) / mean_length
         score = 0.0
-        for word in re.findall(r"\w+", query.lower()):
-            having = sum(word in other for other in bags)
-            weight = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
-            count = bag.count(word)
-            score += weight * count * 2.5 / (count + 1.5 * (0.25 + 0.75 * len(bag) / mean))
+        for query_word in re.findall(r"\w+", query.lower()):
+            texts_with_word = sum(query_word in other_words for other_words in words_of_texts)
+            idf = math.log(1 + (len(texts) - texts_with_word + 0.5) / (texts_with_word + 0.5))
+            count = words.count(query_word)
+            score += idf * count * 2.5 / (count + 1.5 * (0.25 + 0.75 * relative_length))
         scores.append(score)
     return scores
 
 
+def replace_texts_by_common_words(path: Path, step: int) -> None:
+    """Replace the texts of a file of BANKING77 by one to five common words and the number of the row.
+
+    Row r has the words with the numbers ``r * step + 0``, ``r * step + 1``, ``r * step + 4``, ...
+    """
+    header, *lines = path.read_text("utf-8").splitlines()
+    new_lines = [header]
+    for row, line in enumerate(lines):
+        _, _, label = line.rpartition(",")
+        word_count = 1 + row % 5
+        row_words = [WORDS[(row * step + place**2) % len(WORDS)] for place in range(word_count)]
+        new_lines.append(f"{' '.join(row_words)} {row},{label}")
+    path.write_text("\n".join(new_lines) + "\n", "utf-8", newline="")
+
+
 @pytest.fixture
-def words(small: Path) -> Path:
-    """BANKING77 of the published format with texts of one to five common words and a number."""
-    for split, step in (("train", 3), ("test", 7)):
-        path = small / f"banking77_{split}.csv"
-        header, *lines = path.read_text("utf-8").splitlines()
-        new_lines = [header]
-        for row, line in enumerate(lines):
-            word_count = 1 + row % 5
-            row_words = [WORDS[(row * step + place * place) % len(WORDS)] for place in range(word_count)]
-            _, _, label = line.rpartition(",")
-            new_lines.append(f"{' '.join(row_words)} {row},{label}")
-        path.write_text("\n".join(new_lines) + "\n", "utf-8", newline="")
-    return small
+def banking_of_common_words(data_folder_copy: Path) -> Path:
+    """A folder whose texts of BANKING77 have one to five common words and a number, so that many are similar."""
+    replace_texts_by_common_words(data_folder_copy / "banking77_train.csv", step=3)
+    replace_texts_by_common_words(data_folder_copy / "banking77_test.csv", step=7)
+    return data_folder_copy
 
 
 def retrieval_experimentor(folder: Path, shots: int, limit: int = 12) -> Any:
@@ -516,9 +565,9 @@ def banking_demonstrations(context: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("shots", [1, 2])
-def test_the_full_context_has_all_shots_of_the_published_round(words: Path, shots: int) -> None:
-    experimentor = retrieval_experimentor(words, shots)
-    published = experimentor_of(words, Experiment("shots", (shots,)), "banking77")
+def test_the_full_context_has_all_shots_of_the_published_round(banking_of_common_words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots)
+    published = experimentor_of(banking_of_common_words, Experiment("shots", (shots,)), "banking77")
 
     assert experimentor.context("full context") == published.context(f"{shots} shots")
     assert len(banking_demonstrations(experimentor.context("full context"))) == 77 * shots
@@ -526,8 +575,8 @@ def test_the_full_context_has_all_shots_of_the_published_round(words: Path, shot
 
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("shots", [1, 2])
-def test_the_most_similar_demonstrations_come_last(words: Path, shots: int, count: int) -> None:
-    experimentor = retrieval_experimentor(words, shots)
+def test_the_most_similar_demonstrations_come_last(banking_of_common_words: Path, shots: int, count: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots)
     pool = banking_demonstrations(experimentor.context("full context"))
     pool_texts = [text for text, _ in pool]
 
@@ -540,8 +589,8 @@ def test_the_most_similar_demonstrations_come_last(words: Path, shots: int, coun
 
 
 @pytest.mark.parametrize("shots", [1, 2])
-def test_most_items_have_retrieved_contexts_of_their_own(words: Path, shots: int) -> None:
-    experimentor = retrieval_experimentor(words, shots, limit=12)
+def test_most_items_have_retrieved_contexts_of_their_own(banking_of_common_words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots, limit=12)
     contexts = {experimentor.context("5 retrieved", item_index) for item_index in range(12)}
 
     assert len(contexts) > 6
@@ -549,9 +598,11 @@ def test_most_items_have_retrieved_contexts_of_their_own(words: Path, shots: int
 
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("shots", [1, 2])
-def test_retrieval_for_an_item_does_not_depend_on_further_items(words: Path, shots: int, count: int) -> None:
-    twelve_items = retrieval_experimentor(words, shots, limit=12)
-    three_items = retrieval_experimentor(words, shots, limit=3)
+def test_retrieval_for_an_item_does_not_depend_on_further_items(
+    banking_of_common_words: Path, shots: int, count: int
+) -> None:
+    twelve_items = retrieval_experimentor(banking_of_common_words, shots, limit=12)
+    three_items = retrieval_experimentor(banking_of_common_words, shots, limit=3)
 
     for item_index in range(3):
         context = three_items.context(f"{count} retrieved", item_index)
@@ -559,8 +610,8 @@ def test_retrieval_for_an_item_does_not_depend_on_further_items(words: Path, sho
 
 
 @pytest.mark.parametrize("shots", [1, 2])
-def test_random_demonstrations_are_five_of_the_pool_in_any_order(words: Path, shots: int) -> None:
-    experimentor = retrieval_experimentor(words, shots, limit=12)
+def test_random_demonstrations_are_five_of_the_pool_in_any_order(banking_of_common_words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots, limit=12)
     pool = banking_demonstrations(experimentor.context("full context"))
     drawn = [banking_demonstrations(experimentor.context("5 random", item_index)) for item_index in range(12)]
 
@@ -571,8 +622,10 @@ def test_random_demonstrations_are_five_of_the_pool_in_any_order(words: Path, sh
     assert first_ones != last_ones
 
 
-def test_random_contexts_are_compared_with_retrieved_ones_and_those_with_the_full_context(words: Path) -> None:
-    experimentor = retrieval_experimentor(words, shots=1)
+def test_random_contexts_are_compared_with_retrieved_ones_and_those_with_the_full_context(
+    banking_of_common_words: Path,
+) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots=1)
 
     assert experimentor.contexts["1 random"].compared == "1 retrieved"
     assert experimentor.contexts["5 random"].compared == "5 retrieved"
@@ -581,8 +634,8 @@ def test_random_contexts_are_compared_with_retrieved_ones_and_those_with_the_ful
 
 
 @pytest.mark.parametrize("shots", [1, 2])
-def test_all_demonstrations_of_the_pool_cannot_be_retrieved(words: Path, shots: int) -> None:
-    experimentor = retrieval_experimentor(words, shots)
+def test_all_demonstrations_of_the_pool_cannot_be_retrieved(banking_of_common_words: Path, shots: int) -> None:
+    experimentor = retrieval_experimentor(banking_of_common_words, shots)
 
     pool_size = 77 * shots
     assert experimentor.queries.unavailable.keys() == {f"{pool_size} retrieved", f"{pool_size} random"}
@@ -591,18 +644,21 @@ def test_all_demonstrations_of_the_pool_cannot_be_retrieved(words: Path, shots: 
 # -- scores
 
 
-def in_last_fifth(prompt: str, label_space: list[str]) -> str:
-    """Is right if the demonstrations of the true label, which these texts contain, are in the last fifth."""
-    *before, (query, _) = demonstrations_in(prompt)
-    labels = [label for _, label in before]
-    gold = re.findall(r"of (\w+)", query)[0]
-    positions = [position for position, label in enumerate(labels) if label == gold]
+def reads_last_fifth(prompt: str, label_space: list[str]) -> str:
+    """Is right if the demonstrations of the true label, which the query names, are in the last fifth of the context.
+
+    Their place is the middle between the first and the last of them. Else the first label is predicted.
+    """
+    *demonstrations, (query, _) = demonstrations_in(prompt)
+    labels = [label for _, label in demonstrations]
+    (true_label,) = re.findall(r"of (\w+)", query)
+    positions = [position for position, label in enumerate(labels) if label == true_label]
     middle = (positions[0] + positions[-1]) / 2
-    return gold if middle / len(labels) >= 0.8 else label_space[0]
+    return true_label if middle / len(labels) >= 0.8 else label_space[0]
 
 
-def test_an_effect_of_the_last_fifth_is_found(small_files: Path) -> None:
-    result = benchmark(small_files, Experiment("position", shots=2), limit=None)(in_last_fifth)
+def test_an_effect_of_the_last_fifth_is_found(data_folder: Path) -> None:
+    result = benchmark(data_folder, Experiment("position", shots=2), limit=None)(reads_last_fifth)
 
     rows = condition_rows(result)
     assert list(rows) == ["part 1", "part 2", "part 3", "part 4", "part 5"]
@@ -617,8 +673,8 @@ def test_an_effect_of_the_last_fifth_is_found(small_files: Path) -> None:
     assert 0.6 < last_part["difference_low"] < last_part["difference"] <= last_part["difference_high"]
 
 
-def test_the_smallest_p_value_of_the_position_test_is_one_of_its_permutations(small_files: Path) -> None:
-    result = benchmark(small_files, Experiment("position", shots=2), limit=None)(in_last_fifth)
+def test_the_smallest_p_value_of_the_position_test_is_one_of_its_permutations(data_folder: Path) -> None:
+    result = benchmark(data_folder, Experiment("position", shots=2), limit=None)(reads_last_fifth)
 
     permutations = 2000  # with the observed assignment
     assert result.divided["goemotions"]["experiment"]["p_value"] == 1 / permutations
@@ -626,9 +682,12 @@ def test_the_smallest_p_value_of_the_position_test_is_one_of_its_permutations(sm
 
 
 def spread_of_parts(correct: dict[str, list[int]], block_of_label: dict[str, int]) -> float:
-    """The sum of squares of the numbers of correct items of all parts of the context.
+    """Return the sum over the parts of a context of (correct items of the part - mean of all parts)^2.
 
-    In the order number ``order``, the labels of a block are in the part ``(block + order) % parts``.
+    Args:
+        correct: The number of correct items of each label in each order.
+        block_of_label: The block of each label. In the order with the number ``order``, the labels of a block are in
+            the part ``(block + order) % parts``.
     """
     parts = len(next(iter(correct.values())))
     correct_in_part = [0] * parts
@@ -636,21 +695,20 @@ def spread_of_parts(correct: dict[str, list[int]], block_of_label: dict[str, int
         for order, count in enumerate(correct_by_order):
             part = (block_of_label[label] + order) % parts
             correct_in_part[part] += count
-    mean = sum(correct_in_part) / parts
-    return round(sum((count - mean) ** 2 for count in correct_in_part), 9)
+    mean = fmean(correct_in_part)
+    sum_of_squares = sum((count - mean) ** 2 for count in correct_in_part)
+    return round(sum_of_squares, 9)
 
 
 def exact_p_value(correct: dict[str, list[int]], block_of_label: dict[str, int]) -> float:
-    """The share of all assignments of labels to blocks whose parts are spread as much as the observed ones."""
-    observed = spread_of_parts(correct, block_of_label)
+    """Return the share of all assignments of labels to blocks whose spread is that of the observed one or larger."""
+    observed_spread = spread_of_parts(correct, block_of_label)
     blocks = [block_of_label[label] for label in correct]
-    as_extreme = 0
-    assignments = 0
+    is_as_extreme = []
     for permutation in itertools.permutations(blocks):
-        assigned = dict(zip(correct, permutation, strict=True))
-        as_extreme += spread_of_parts(correct, assigned) >= observed
-        assignments += 1
-    return as_extreme / assignments
+        assigned_block = dict(zip(correct, permutation, strict=True))
+        is_as_extreme.append(spread_of_parts(correct, assigned_block) >= observed_spread)
+    return fmean(is_as_extreme)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -677,7 +735,7 @@ def test_the_p_value_is_that_of_all_assignments(seed: int) -> None:
 
 
 def copies(prompt: str, label_space: list[str]) -> str:
-    """The label of the demonstration that shares the most words; without demonstrations, the first label."""
+    """Predict the label of the demonstration that shares the most words; without one, the first label."""
     *demonstrations, (query, _) = demonstrations_in(prompt)
     if not demonstrations:
         return label_space[0]
@@ -692,11 +750,11 @@ def copies(prompt: str, label_space: list[str]) -> str:
 
 
 def knows(prompt: str, label_space: list[str]) -> str:
-    """What the query says, without reading the context."""
+    """Predict the label that the query names, such as "joy" of "test text 0 of joy", without reading the context."""
     return re.findall(r"of (\w+)", prompt)[-1]
 
 
-def constant(prompt: str, label_space: list[str]) -> str:
+def always_sixth_label(prompt: str, label_space: list[str]) -> str:
     return label_space[5]
 
 
@@ -705,8 +763,8 @@ def controls_benchmark(folder: Path, limit: int | None = None) -> LongICL:
     return benchmark(folder, Experiment("controls", shots=2), limit=limit)
 
 
-def test_a_copying_model_is_right_with_any_label_names_and_only_with_right_demonstrations(small_files: Path) -> None:
-    rows = condition_rows(controls_benchmark(small_files)(copies))
+def test_a_copying_model_is_right_with_any_label_names_and_only_with_right_demonstrations(data_folder: Path) -> None:
+    rows = condition_rows(controls_benchmark(data_folder)(copies))
 
     assert rows["normal"]["score"] == rows["symbols"]["score"] == 1.0
     assert rows["symbols"]["difference"] == 0.0
@@ -715,8 +773,8 @@ def test_a_copying_model_is_right_with_any_label_names_and_only_with_right_demon
         assert rows[name]["difference_high"] < -0.5, name
 
 
-def test_a_model_with_prior_knowledge_is_right_except_with_symbols(small_files: Path) -> None:
-    rows = condition_rows(controls_benchmark(small_files)(knows))
+def test_a_model_with_prior_knowledge_is_right_except_with_symbols(data_folder: Path) -> None:
+    rows = condition_rows(controls_benchmark(data_folder)(knows))
 
     scores = {name: row["score"] for name, row in rows.items()}
     assert scores.pop("symbols") == 0.0
@@ -725,8 +783,8 @@ def test_a_model_with_prior_knowledge_is_right_except_with_symbols(small_files: 
     assert rows["shuffled labels"]["difference"] == 0.0
 
 
-def test_a_constant_model_has_the_share_of_its_label_in_all_conditions(small_files: Path) -> None:
-    rows = condition_rows(controls_benchmark(small_files)(constant))
+def test_a_constant_model_has_the_share_of_its_label_in_all_conditions(data_folder: Path) -> None:
+    rows = condition_rows(controls_benchmark(data_folder)(always_sixth_label))
 
     (score,) = {row["score"] for row in rows.values()}
     assert 0 < score <= 3 / 72  # 3 of 72 items have the label
@@ -734,10 +792,10 @@ def test_a_constant_model_has_the_share_of_its_label_in_all_conditions(small_fil
         assert row.get("difference") in (None, 0.0), name
 
 
-def test_p_values_of_controls_are_exact_and_corrected_by_holm(small_files: Path) -> None:
+def test_p_values_of_controls_are_exact_and_corrected_by_holm(data_folder: Path) -> None:
     """All nine items are right in the normal condition: each change is a loss, and p is twice 2^-losses."""
     items = 9
-    first_row, *control_rows = condition_rows(controls_benchmark(small_files, limit=items)(copies)).values()
+    first_row, *control_rows = condition_rows(controls_benchmark(data_folder, limit=items)(copies)).values()
 
     counted_part = 1 - 0.0214 * math.sqrt(items)  # docs/error_rates.md: w = 0.0214 sqrt(n) for n items
     p_values = []
@@ -781,10 +839,10 @@ def label_by_length(prompt: str, label_space: list[str]) -> str:
 
 @pytest.fixture(scope="module", params=RUNS, ids="-".join)
 def experiment_run(
-    request: pytest.FixtureRequest, small_files: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, data_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> ExperimentRun:
     experiment, name = request.param
-    experiment_benchmark = benchmark(small_files, EXPERIMENTS_WITH_LEVELS[experiment], name, limit=20)
+    experiment_benchmark = benchmark(data_folder, EXPERIMENTS_WITH_LEVELS[experiment], name, limit=20)
     prompts: list[str] = []
 
     def model(prompt: str, label_space: list[str]) -> str:
@@ -793,7 +851,7 @@ def experiment_run(
 
     store = tmp_path_factory.mktemp("experiment") / "store.sqlite"
     result = experiment_benchmark(model, store=store, model_name="m")
-    return ExperimentRun(experiment, name, experiment_benchmark, result, prompts, small_files)
+    return ExperimentRun(experiment, name, experiment_benchmark, result, prompts, data_folder)
 
 
 def saved(run: ExperimentRun, folder: Path) -> dict[str, Any]:
@@ -941,8 +999,8 @@ class ControlRuns(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def control_runs(small_files: Path) -> ControlRuns:
-    controls = benchmark(small_files, "controls", limit=60)
+def control_runs(data_folder: Path) -> ControlRuns:
+    controls = benchmark(data_folder, "controls", limit=60)
     conditions = [condition.name for condition in controls[0].conditions()]
 
     def run_that_is_right_in(names: list[str]) -> Result:
@@ -1071,8 +1129,8 @@ class GainInOneCondition(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def gain_in_one_condition(small_files: Path) -> GainInOneCondition:
-    controls = benchmark(small_files, "controls", limit=60)
+def gain_in_one_condition(data_folder: Path) -> GainInOneCondition:
+    controls = benchmark(data_folder, "controls", limit=60)
     first_name = controls[0].conditions()[0].name
 
     def run_with_right_items(in_first_condition: int, in_others: int) -> Result:
@@ -1128,8 +1186,8 @@ FAILED_EXPERIMENTS = [Experiment("position", shots=1), Experiment("shots", (0, 1
 
 
 @pytest.mark.parametrize("experiment", FAILED_EXPERIMENTS, ids=["position", "shots"])
-def test_scores_of_a_failed_context_are_undefined(small_files: Path, experiment: Experiment) -> None:
-    experimentor, result = run_with_a_failed_condition(small_files, experiment)
+def test_scores_of_a_failed_context_are_undefined(data_folder: Path, experiment: Experiment) -> None:
+    experimentor, result = run_with_a_failed_condition(data_folder, experiment)
 
     failed_context = str(experimentor.rounds[1])
     assert result.divided["goemotions"][failed_context] is None
@@ -1149,15 +1207,15 @@ def undefined_conditions(result: Result) -> list[str]:
     return undefined
 
 
-def test_a_failed_condition_is_undefined_and_no_other(small_files: Path) -> None:
-    _, result = run_with_a_failed_condition(small_files, Experiment("shots", (0, 1, 2)))
+def test_a_failed_condition_is_undefined_and_no_other(data_folder: Path) -> None:
+    _, result = run_with_a_failed_condition(data_folder, Experiment("shots", (0, 1, 2)))
 
     assert undefined_conditions(result) == ["1 shots"]
 
 
-def test_all_parts_are_undefined_if_one_of_their_contexts_failed(small_files: Path) -> None:
+def test_all_parts_are_undefined_if_one_of_their_contexts_failed(data_folder: Path) -> None:
     """Each part of the context has items of all contexts."""
-    _, result = run_with_a_failed_condition(small_files, Experiment("position", shots=1))
+    _, result = run_with_a_failed_condition(data_folder, Experiment("position", shots=1))
 
     assert undefined_conditions(result) == list(condition_rows(result))
 
@@ -1195,16 +1253,16 @@ def run_with_missing_replies(folder: Path) -> Result:
     return result
 
 
-def test_scores_are_of_the_items_with_a_reply(small_files: Path) -> None:
-    first, second = condition_rows(run_with_missing_replies(small_files)).values()
+def test_scores_are_of_the_items_with_a_reply(data_folder: Path) -> None:
+    first, second = condition_rows(run_with_missing_replies(data_folder)).values()
 
     assert first["score"] == 25 / 40
     assert second["score"] == 25 / 30
     assert second["items"] == 30
 
 
-def test_a_difference_by_missing_replies_alone_is_not_significant(small_files: Path) -> None:
-    result = run_with_missing_replies(small_files)
+def test_a_difference_by_missing_replies_alone_is_not_significant(data_folder: Path) -> None:
+    result = run_with_missing_replies(data_folder)
     _, second = condition_rows(result).values()
 
     assert second["difference"] == pytest.approx(25 / 30 - 25 / 40)
@@ -1213,17 +1271,17 @@ def test_a_difference_by_missing_replies_alone_is_not_significant(small_files: P
     assert "missing replies count at their worst for each direction" in " ".join(str(result).split())
 
 
-def test_missing_replies_are_wrong_ones_in_the_test_against_guessing(small_files: Path) -> None:
+def test_missing_replies_are_wrong_ones_in_the_test_against_guessing(data_folder: Path) -> None:
     """The p-value is the chance of 25 or more hits in 40 guesses among 28 labels."""
-    baselines = run_with_missing_replies(small_files).details["goemotions"].baselines
+    baselines = run_with_missing_replies(data_folder).details["goemotions"].baselines
 
     assert [of_condition.queries for of_condition in baselines.values()] == [40, 40]
     ways_of_as_many_hits = sum(math.comb(40, hits) * 27 ** (40 - hits) for hits in range(25, 41))
     assert baselines["1 shots"].p_value == pytest.approx(ways_of_as_many_hits / 28**40, rel=1e-9, abs=0)
 
 
-def test_the_effect_of_the_position_is_untested_with_missing_replies(small_files: Path) -> None:
-    position = benchmark(small_files, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
+def test_the_effect_of_the_position_is_untested_with_missing_replies(data_folder: Path) -> None:
+    position = benchmark(data_folder, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
     predictions = predictions_with_25_hits(position[0])
 
     result = position(preentered_prediction=[[*predictions, *predictions[:30], *["?"] * 10]])
@@ -1234,8 +1292,8 @@ def test_the_effect_of_the_position_is_untested_with_missing_replies(small_files
     assert "the effect of the part of the context is untested" in str(result)
 
 
-def test_equal_predictions_with_all_replies_show_no_effect_of_the_position(small_files: Path) -> None:
-    position = benchmark(small_files, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
+def test_equal_predictions_with_all_replies_show_no_effect_of_the_position(data_folder: Path) -> None:
+    position = benchmark(data_folder, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
     predictions = predictions_with_25_hits(position[0])
 
     result = position(preentered_prediction=[[*predictions, *predictions]])
@@ -1265,10 +1323,10 @@ def without_replies_to_errors(predictions: list[str], gold: list[str], chance: f
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_one(
-    small_files: Path, seed: int
+    data_folder: Path, seed: int
 ) -> None:
     """Both conditions are right on about 70 % of the items; the second has no label in 60 % of its wrong replies."""
-    shots = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
+    shots = benchmark(data_folder, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
     gold = [item.gold[0] for item in shots[0].test_items]
     draw = random.Random(seed)
     first = right_with_chance(gold, 0.7, draw)
@@ -1294,25 +1352,30 @@ def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_o
     ],
 )
 def test_levels_that_the_data_cannot_fill_say_what_is_expected(
-    small_files: Path, experiment: Experiment, message: str
+    data_folder: Path, experiment: Experiment, message: str
 ) -> None:
     with pytest.raises(ArgumentError, match=message):
-        long_icl_on(small_files, ["goemotions"], experiment=experiment)
+        long_icl_on(data_folder, ["goemotions"], experiment=experiment)
 
 
 # -- memory
 
 
-def test_a_run_keeps_the_prompts_of_one_condition_only(small_files: Path) -> None:
+def test_a_run_keeps_the_prompts_of_one_condition_only(data_folder: Path) -> None:
     experiment = Experiment("context", levels=(9000, 9100, 9200, 9300, 9400, 9500))
-    benchmark = long_icl_on(small_files, ["banking77"], limit=40, experiment=experiment)
-    prompts_of_conditions = [sum(len(query.prompt) for query in own.queries) for own in benchmark[0].conditions()]
+    benchmark = long_icl_on(data_folder, ["banking77"], limit=40, experiment=experiment)
+    characters_of_conditions = []
+    for condition in benchmark[0].conditions():
+        characters_of_conditions.append(sum(len(query.prompt) for query in condition.queries))
+
     tracemalloc.start()
     benchmark(lambda prompt, label_space: 0, progress=False)
-    _, peak = tracemalloc.get_traced_memory()
+    _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(prompts_of_conditions) == 6
-    assert peak < sum(prompts_of_conditions[:2])
+
+    assert len(characters_of_conditions) == 6
+    bytes_of_two_conditions = sum(characters_of_conditions[:2])  # a character of these prompts is one byte
+    assert peak_bytes < bytes_of_two_conditions
 
 
 @pytest.mark.parametrize("option", ["shots", "seed"])

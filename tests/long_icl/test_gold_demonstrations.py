@@ -60,9 +60,9 @@ def label_of_most_similar(query: str, demonstrations: list[tuple[str, Any]]) -> 
     return label
 
 
-def test_the_nearest_baseline_is_that_of_okapi_bm25(small_files: Path) -> None:
+def test_the_nearest_baseline_is_that_of_okapi_bm25(data_folder: Path) -> None:
     rounds = (1, 3)
-    benchmark_of_rounds = long_icl_on(small_files, ["goemotions"], rounds, limit=20)
+    benchmark_of_rounds = long_icl_on(data_folder, ["goemotions"], rounds, limit=20)
     experimentor = benchmark_of_rounds[0]
 
     result = benchmark_of_rounds(lambda prompt, label_space: 0)
@@ -79,8 +79,8 @@ def test_the_nearest_baseline_is_that_of_okapi_bm25(small_files: Path) -> None:
     assert "nearest" in str(result)
 
 
-def test_demonstrations_with_several_labels_have_no_nearest_baseline(small_files: Path) -> None:
-    result = long_icl_on(small_files, ["few_nerd"], [1], limit=5)(lambda prompt, label_space: "x")
+def test_demonstrations_with_several_labels_have_no_nearest_baseline(data_folder: Path) -> None:
+    result = long_icl_on(data_folder, ["few_nerd"], [1], limit=5)(lambda prompt, label_space: "x")
 
     assert result.divided["few_nerd"]["nearest"] is None
     assert result.details["few_nerd"].missing["nearest"] == "demonstrations have several labels"
@@ -95,9 +95,9 @@ def test_demonstrations_with_several_labels_have_no_nearest_baseline(small_files
     ids=["controls", "shots"],
 )
 def test_a_copier_is_as_good_as_the_nearest_baseline_in_every_shared_context(
-    small_files: Path, experiment: Experiment, without_demonstrations: set[str]
+    data_folder: Path, experiment: Experiment, without_demonstrations: set[str]
 ) -> None:
-    result = benchmark(small_files, experiment, limit=30)(copies)
+    result = benchmark(data_folder, experiment, limit=30)(copies)
 
     records = result.divided["goemotions"]["rounds"]
     for condition, row in condition_rows(result).items():
@@ -106,8 +106,8 @@ def test_a_copier_is_as_good_as_the_nearest_baseline_in_every_shared_context(
     assert "nearest" not in result.divided["goemotions"]  # conditions have no common mean
 
 
-def test_only_a_context_that_all_items_share_has_a_nearest_baseline(small_files: Path) -> None:
-    result = benchmark(small_files, Experiment("retrieval", shots=2), limit=30)(copies)
+def test_only_a_context_that_all_items_share_has_a_nearest_baseline(data_folder: Path) -> None:
+    result = benchmark(data_folder, Experiment("retrieval", shots=2), limit=30)(copies)
 
     records = result.divided["goemotions"]["rounds"]
     with_baseline = [name for name in condition_rows(result) if records[name]["nearest"] is not None]
@@ -116,7 +116,7 @@ def test_only_a_context_that_all_items_share_has_a_nearest_baseline(small_files:
 
 
 def test_conditions_with_the_same_demonstrations_share_their_comparison(
-    small_files: Path, monkeypatch: pytest.MonkeyPatch
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Orders of demonstrations change no similarity, only which of equally similar ones is first."""
     indexed_texts: list[tuple[str, ...]] = []
@@ -128,9 +128,9 @@ def test_conditions_with_the_same_demonstrations_share_their_comparison(
 
     monkeypatch.setattr(nearest_baseline, "BM25Index", CountedIndex)
     orders = Experiment("order", shots=2)
-    experimentor = experimentor_of(small_files, orders, limit=8)
+    experimentor = experimentor_of(data_folder, orders, limit=8)
 
-    result = benchmark(small_files, orders, limit=8)(lambda prompt, label_space: 0)
+    result = benchmark(data_folder, orders, limit=8)(lambda prompt, label_space: 0)
 
     records = result.divided["goemotions"]["rounds"]
     assert len(records) > 2
@@ -151,8 +151,8 @@ def copies_what_it_reads(prompt: str, label_space: list[str]) -> Text:
     return Text(label_of_most_similar(query, demonstrations[dropped:]), dropped=dropped)
 
 
-def test_demonstrations_that_prompts_lost_are_not_compared_in_rounds(small_files: Path) -> None:
-    result = long_icl_on(small_files, ["goemotions"], [1, 2], limit=20)(copies_what_it_reads)
+def test_demonstrations_that_prompts_lost_are_not_compared_in_rounds(data_folder: Path) -> None:
+    result = long_icl_on(data_folder, ["goemotions"], [1, 2], limit=20)(copies_what_it_reads)
 
     values = result.divided["goemotions"]
     for name, record in values["rounds"].items():
@@ -162,8 +162,8 @@ def test_demonstrations_that_prompts_lost_are_not_compared_in_rounds(small_files
     assert values["nearest"] == pytest.approx(sum(baselines) / 2)
 
 
-def test_demonstrations_that_prompts_lost_are_not_compared_in_experiments(small_files: Path) -> None:
-    result = benchmark(small_files, Experiment("order", shots=2), limit=20)(copies_what_it_reads)
+def test_demonstrations_that_prompts_lost_are_not_compared_in_experiments(data_folder: Path) -> None:
+    result = benchmark(data_folder, Experiment("order", shots=2), limit=20)(copies_what_it_reads)
 
     for name, record in result.divided["goemotions"]["rounds"].items():
         assert record["dropped"] > 0, name
@@ -188,8 +188,8 @@ def written(text: str, label: str) -> str:
     return f"comment: {text}\nemotion category: {label}\n"
 
 
-def test_each_budget_has_a_fixed_a_retrieved_and_a_hybrid_context(small_files: Path) -> None:
-    experimentor = budget_experimentor(small_files)
+def test_each_budget_has_a_fixed_a_retrieved_and_a_hybrid_context(data_folder: Path) -> None:
+    experimentor = budget_experimentor(data_folder)
 
     of_512 = ["512 fixed", "512 retrieved", "512 hybrid"]
     of_1024 = ["1K fixed", "1K retrieved", "1K hybrid"]
@@ -197,26 +197,26 @@ def test_each_budget_has_a_fixed_a_retrieved_and_a_hybrid_context(small_files: P
     assert experimentor.queries.unavailable.keys() == {"9000 fixed", "9000 retrieved", "9000 hybrid"}
 
 
-def test_retrieved_and_hybrid_contexts_are_compared_with_the_fixed_one(small_files: Path) -> None:
-    contexts = budget_experimentor(small_files).contexts
+def test_retrieved_and_hybrid_contexts_are_compared_with_the_fixed_one(data_folder: Path) -> None:
+    contexts = budget_experimentor(data_folder).contexts
 
     assert contexts["1K hybrid"].compared == "1K fixed"
     assert contexts["1K retrieved"].compared == "1K fixed"
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-def test_the_fixed_context_is_that_of_the_context_experiment(small_files: Path, name: str) -> None:
-    context_experiment = experimentor_of(small_files, Experiment("context", (512, 1024)), limit=8)
+def test_the_fixed_context_is_that_of_the_context_experiment(data_folder: Path, name: str) -> None:
+    context_experiment = experimentor_of(data_folder, Experiment("context", (512, 1024)), limit=8)
 
-    assert budget_experimentor(small_files).context(f"{name} fixed") == context_experiment.context(name)
+    assert budget_experimentor(data_folder).context(f"{name} fixed") == context_experiment.context(name)
 
 
 @pytest.mark.parametrize("kind", ["retrieved", "hybrid"])
 @pytest.mark.parametrize("name", BUDGETS)
-def test_retrieved_and_hybrid_contexts_fill_their_budget(small_files: Path, name: str, kind: str) -> None:
+def test_retrieved_and_hybrid_contexts_fill_their_budget(data_folder: Path, name: str, kind: str) -> None:
     """There is no room for the largest demonstration; the most similar one is last, none is shown twice."""
-    experimentor = budget_experimentor(small_files)
-    pool = demonstrations_in(long_icl_on(small_files, ["goemotions"], [5], 8)[0].context(5))
+    experimentor = budget_experimentor(data_folder)
+    pool = demonstrations_in(long_icl_on(data_folder, ["goemotions"], [5], 8)[0].context(5))
     largest_demonstration = max(len(written(text, label).encode()) for text, label in pool)
     budget_bytes = 4 * BUDGETS[name]
 
@@ -230,9 +230,9 @@ def test_retrieved_and_hybrid_contexts_fill_their_budget(small_files: Path, name
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-def test_hybrid_contexts_share_three_quarters_which_a_prefix_cache_computes_once(small_files: Path, name: str) -> None:
+def test_hybrid_contexts_share_three_quarters_which_a_prefix_cache_computes_once(data_folder: Path, name: str) -> None:
     """The fixed part fills seven eighths of the budget, so it has at least three quarters of the demonstrations."""
-    experimentor = budget_experimentor(small_files, limit=8)
+    experimentor = budget_experimentor(data_folder, limit=8)
     fixed_count = len(demonstrations_in(experimentor.context(f"{name} fixed")))
     prefix_count = fixed_count * 3 // 4
 
@@ -244,8 +244,8 @@ def test_hybrid_contexts_share_three_quarters_which_a_prefix_cache_computes_once
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-def test_retrieved_contexts_differ_between_items(small_files: Path, name: str) -> None:
-    experimentor = budget_experimentor(small_files, limit=8)
+def test_retrieved_contexts_differ_between_items(data_folder: Path, name: str) -> None:
+    experimentor = budget_experimentor(data_folder, limit=8)
     contexts = {experimentor.context(f"{name} retrieved", index) for index in range(8)}
 
     assert len(contexts) > 4
@@ -253,9 +253,9 @@ def test_retrieved_contexts_differ_between_items(small_files: Path, name: str) -
 
 @pytest.mark.parametrize("kind", ["retrieved", "hybrid"])
 @pytest.mark.parametrize("name", BUDGETS)
-def test_no_further_similar_demonstration_fits_into_the_budget(small_files: Path, name: str, kind: str) -> None:
+def test_no_further_similar_demonstration_fits_into_the_budget(data_folder: Path, name: str, kind: str) -> None:
     """The similar ones of hybrid contexts also get the bytes that the fixed ones leave."""
-    experimentor = experimentor_of(small_files, Experiment("budget", (512, 1024)), limit=3)
+    experimentor = experimentor_of(data_folder, Experiment("budget", (512, 1024)), limit=3)
     training_items = [row.item() for row in experimentor.data.train]
     pool = [(item.texts[0], item.gold[0]) for item in training_items]
     pool_texts = [text for text, _ in pool]
@@ -368,9 +368,9 @@ def test_missing_replies_count_at_their_worst_for_each_bound_of_the_effective_le
     assert (found["low"], found["length"], found["high"]) == ("a", "b", "b")
 
 
-def test_the_share_is_an_option(small_files: Path) -> None:
+def test_the_share_is_an_option(data_folder: Path) -> None:
     for share, expected in ((0.85, ""), (0.5, ",share=0.5")):
-        result = benchmark(small_files, Experiment("context", (256, 1024), share=share), limit=20)(copies)
+        result = benchmark(data_folder, Experiment("context", (256, 1024), share=share), limit=20)(copies)
         assert result.divided["goemotions"]["experiment"]["effective_length"]["share"] == share
         assert f"levels=256+1024{expected}" in str(result.signature)
     for value in (0, 1.5, "x", True):
@@ -483,8 +483,8 @@ class NearestGoldRun(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def nearest_gold_run(small_files: Path) -> NearestGoldRun:
-    shots = benchmark(small_files, Experiment("shots", (2,)), limit=None)
+def nearest_gold_run(data_folder: Path) -> NearestGoldRun:
+    shots = benchmark(data_folder, Experiment("shots", (2,)), limit=None)
     return NearestGoldRun(shots[0], shots(reads_last_ten))
 
 
@@ -579,20 +579,20 @@ def first_overlap_bin(record: dict[str, Any]) -> dict[str, Any]:
     return bins[0]
 
 
-def test_saved_bins_are_verified(nearest_gold_run: NearestGoldRun, small_files: Path, tmp_path: Path) -> None:
+def test_saved_bins_are_verified(nearest_gold_run: NearestGoldRun, data_folder: Path, tmp_path: Path) -> None:
     record = saved_record(nearest_gold_run.result, tmp_path)
 
-    findings = verify(Result.from_dict(record), data_dir=small_files)
+    findings = verify(Result.from_dict(record), data_dir=data_folder)
     assert [finding.contradicted for finding in findings] == [(), ()]
 
 
 def test_a_changed_score_of_a_bin_is_contradicted(
-    nearest_gold_run: NearestGoldRun, small_files: Path, tmp_path: Path
+    nearest_gold_run: NearestGoldRun, data_folder: Path, tmp_path: Path
 ) -> None:
     record = saved_record(nearest_gold_run.result, tmp_path)
     first_overlap_bin(record)["score"] = 0.123
 
-    findings = verify(Result.from_dict(record), data_dir=small_files)
+    findings = verify(Result.from_dict(record), data_dir=data_folder)
     contradicted = [message for finding in findings for message in finding.contradicted]
     assert contradicted
 
@@ -607,8 +607,8 @@ def test_a_text_in_place_of_the_score_of_a_bin_is_refused_on_loading(
         Result.from_dict(record)
 
 
-def test_a_run_without_an_experiment_has_no_table_of_nearest_gold_demonstrations(small_files: Path) -> None:
-    result = long_icl_on(small_files, ["goemotions"], [1], 3)(reads_last_ten)
+def test_a_run_without_an_experiment_has_no_table_of_nearest_gold_demonstrations(data_folder: Path) -> None:
+    result = long_icl_on(data_folder, ["goemotions"], [1], 3)(reads_last_ten)
 
     with pytest.raises(ArgumentError, match="expected an experiment"):
         nearest_gold_table(result)
@@ -638,8 +638,8 @@ class InteractingRuns(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def interacting_runs(small_files: Path) -> InteractingRuns:
-    return InteractingRuns(run_with_hits(small_files, (40, 20, 40)), run_with_hits(small_files, (30, 26, 30)))
+def interacting_runs(data_folder: Path) -> InteractingRuns:
+    return InteractingRuns(run_with_hits(data_folder, (40, 20, 40)), run_with_hits(data_folder, (30, 26, 30)))
 
 
 def test_an_interaction_is_the_difference_of_two_changes(interacting_runs: InteractingRuns) -> None:
@@ -677,10 +677,10 @@ def test_the_record_of_an_interaction_has_its_p_value(interacting_runs: Interact
 
 
 def test_interactions_of_several_runs_are_corrected_for_their_pairs(
-    interacting_runs: InteractingRuns, small_files: Path
+    interacting_runs: InteractingRuns, data_folder: Path
 ) -> None:
     first, second = interacting_runs
-    third = run_with_hits(small_files, (30, 26, 30))
+    third = run_with_hits(data_folder, (30, 26, 30))
 
     pair_of_three = compare_runs({"first": first, "second": second, "third": third}).comparisons[0]
     assert (pair_of_three.first, pair_of_three.second) == ("first", "second")
@@ -707,8 +707,8 @@ def test_latex_has_interactions_in_a_table_of_their_own(interacting_runs: Intera
     assert "0 shots to 1 shots" in table_of_changes
 
 
-def test_missing_replies_count_at_their_worst_in_an_interaction(small_files: Path) -> None:
-    own = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
+def test_missing_replies_count_at_their_worst_in_an_interaction(data_folder: Path) -> None:
+    own = benchmark(data_folder, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
     gold = [item.gold[0] for item in own[0].test_items]
     complete = own(preentered_prediction=[[*gold, *gold]])
     refused = own(preentered_prediction=[[*gold, *gold[:15], *["?"] * 25]])

@@ -31,7 +31,7 @@ from StaICC.report.figures.experiment_plot import experiment_chart
 from StaICC.report.page import report_html
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result
-from tests.long_icl.conftest import long_icl_on, scored
+from tests.long_icl.conftest import long_icl_on, score_replies
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "helmet.json").read_text("utf-8"))
 TASKS = list(cards("HELMET"))
@@ -264,7 +264,7 @@ def wrong_then_right(tables: Path) -> WrongThenRight:
     experimentor = experimentor_on(tables, "helmet_nlu", (4096, 8192), limit=36)
     right = [query.label for query in experimentor.round_queries("4K")]
     wrong = [(label + 1) % 68 for label in right]
-    return WrongThenRight(experimentor, scored(experimentor, [*wrong, *right]))
+    return WrongThenRight(experimentor, score_replies(experimentor, [*wrong, *right]))
 
 
 def test_helmet_tests_some_rows_twice(wrong_then_right: WrongThenRight) -> None:
@@ -295,7 +295,7 @@ def test_the_interval_of_fewer_different_rows_is_wider(wrong_then_right: WrongTh
     all_right = [query.label for query in experimentor.round_queries("4K")]
 
     of_29_rows = wrong_then_right.run.intervals["8K"]
-    of_36_rows = scored(experimentor, all_right).intervals["4K"]
+    of_36_rows = score_replies(experimentor, all_right).intervals["4K"]
 
     assert of_29_rows.low < of_36_rows.low < 1.0
 

@@ -172,14 +172,14 @@ def test_all_rows_of_the_splits_of_helmet_keep_their_text_and_label(
         assert len(data.test) == 20
 
 
-def banking_rows(published: Path, split: str) -> list[dict[str, Any]]:
-    with open(published / f"banking77_{split}.csv", encoding="utf-8", newline="") as file:
+def banking_rows(published_folder: Path, split: str) -> list[dict[str, Any]]:
+    with open(published_folder / f"banking77_{split}.csv", encoding="utf-8", newline="") as file:
         labels = task_card("banking77").labels
         return [{"text": row["text"], "label": labels.index(row["category"])} for row in csv.DictReader(file)]
 
 
-def goemotions_rows(published: Path, split: str) -> list[dict[str, Any]]:
-    with open(published / f"goemotions_{split}.tsv", encoding="utf-8", newline="") as file:
+def goemotions_rows(published_folder: Path, split: str) -> list[dict[str, Any]]:
+    with open(published_folder / f"goemotions_{split}.tsv", encoding="utf-8", newline="") as file:
         rows = csv.reader(file, delimiter="\t")
         return [{"text": text, "labels": [int(one) for one in ids.split(",")], "id": key} for text, ids, key in rows]
 
@@ -196,23 +196,23 @@ PUBLISHED_ROWS = pytest.mark.parametrize(
 
 @PUBLISHED_ROWS
 def test_rows_of_the_hub_become_the_published_bytes(
-    published: Path, hub: FakeHub, home: Path, name: str, rows_of_split: Callable[..., Any], features: Any
+    published_folder: Path, hub: FakeHub, home: Path, name: str, rows_of_split: Callable[..., Any], features: Any
 ) -> None:
-    put(hub.folder, name, "train", [rows_of_split(published, "train")], features)
-    put(hub.folder, name, "test", [rows_of_split(published, "test")], features)
+    put(hub.folder, name, "train", [rows_of_split(published_folder, "train")], features)
+    put(hub.folder, name, "test", [rows_of_split(published_folder, "test")], features)
 
     fetch(name)
 
     for file in task_card(name).files.values():
-        assert (home / file.names[0]).read_bytes() == (published / file.names[0]).read_bytes()
+        assert (home / file.names[0]).read_bytes() == (published_folder / file.names[0]).read_bytes()
 
 
 @PUBLISHED_ROWS
 def test_rows_of_the_hub_in_another_order_are_refused(
-    published: Path, hub: FakeHub, home: Path, name: str, rows_of_split: Callable[..., Any], features: Any
+    published_folder: Path, hub: FakeHub, home: Path, name: str, rows_of_split: Callable[..., Any], features: Any
 ) -> None:
-    first, second, *others = rows_of_split(published, "test")
-    put(hub.folder, name, "train", [rows_of_split(published, "train")], features)
+    first, second, *others = rows_of_split(published_folder, "test")
+    put(hub.folder, name, "train", [rows_of_split(published_folder, "train")], features)
     put(hub.folder, name, "test", [[second, first, *others]], features)
 
     with pytest.raises(DataMissingError, match="not the published file"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -25,291 +25,407 @@ LABELS = task_card("goemotions").labels
 Model = Callable[[str, list[str]], str]
 
 
-def read(prompt: str) -> list[tuple[str, str]]:
-    """Return text and label of each demonstration in a prompt, and the query as the last pair, with an empty label."""
+class ReadPrompt(NamedTuple):
+    """A prompt as a model of these tests reads it."""
+
+    demonstrations: list[tuple[str, str]]
+    """Text and label of each demonstration."""
+    query: str
+    """The text of the query."""
+
+
+def read_prompt(prompt: str) -> ReadPrompt:
+    """Read a prompt of BANKING77 or GoEmotions."""
     dataset = "banking77" if "service query: " in prompt else "goemotions"
-    return demonstrations_in(prompt, dataset)
+    *demonstrations, (query, _) = demonstrations_in(prompt, dataset)
+    return ReadPrompt(demonstrations, query)
 
 
-def query_of(prompt: str) -> str:
-    """Return the text of the query."""
-    text, _ = read(prompt)[-1]
-    return text
+def label_in_text(query: str) -> str:
+    """Return the label that a text of the small data names, such as "joy" of "test text 0 of joy"."""
+    _, after_of, *_ = query.split(" of ")
+    return after_of.split()[0].strip('"')
 
 
-def demonstrations_of(prompt: str) -> list[tuple[str, str]]:
-    """Return text and label of each demonstration."""
-    return read(prompt)[:-1]
+def first_byte_of_hash(text: str) -> int:
+    """Return a number from 0 to 255 that depends on a text in no sensible way."""
+    return hashlib.sha256(text.encode()).digest()[0]
 
 
-def copier(prompt: str, label_space: list[str]) -> str:
+def copies_most_similar(prompt: str, label_space: list[str]) -> str:
     """Copies the label of the demonstration that shares the most words with the query."""
-    demonstrations = demonstrations_of(prompt)
-    words = set(query_of(prompt).split())
-    if not demonstrations:
-        return label_space[0]
-    return max(demonstrations, key=lambda pair: len(words & set(pair[0].split())))[1]
+    demonstrations, query = read_prompt(prompt)
+    query_words = set(query.split())
+    best_label = label_space[0]
+    most_shared = -1
+    for text, label in demonstrations:
+        shared = len(query_words & set(text.split()))
+        if shared > most_shared:
+            best_label, most_shared = label, shared
+    return best_label
 
 
-def recency(prompt: str, label_space: list[str]) -> str:
+def copies_last(prompt: str, label_space: list[str]) -> str:
     """Copies the label of the last demonstration."""
-    return [("", label_space[0]), *demonstrations_of(prompt)][-1][1]
+    labels = [label for _, label in read_prompt(prompt).demonstrations]
+    return labels[-1] if labels else label_space[0]
 
 
-def primacy(prompt: str, label_space: list[str]) -> str:
+def copies_first(prompt: str, label_space: list[str]) -> str:
     """Copies the label of the first demonstration."""
-    return [*demonstrations_of(prompt), ("", label_space[0])][0][1]
+    labels = [label for _, label in read_prompt(prompt).demonstrations]
+    return labels[0] if labels else label_space[0]
 
 
-def middle(prompt: str, label_space: list[str]) -> str:
+def copies_middle(prompt: str, label_space: list[str]) -> str:
     """Copies the label of the demonstration in the middle."""
-    demonstrations = demonstrations_of(prompt) or [("", label_space[0])]
-    return demonstrations[len(demonstrations) // 2][1]
+    labels = [label for _, label in read_prompt(prompt).demonstrations]
+    return labels[len(labels) // 2] if labels else label_space[0]
 
 
 def guesses(prompt: str, label_space: list[str]) -> str:
     """Predicts a label that depends on the prompt in no sensible way."""
-    return label_space[int(hashlib.sha256(prompt.encode()).hexdigest(), 16) % len(label_space)]
+    number = int(hashlib.sha256(prompt.encode()).hexdigest(), 16)
+    return label_space[number % len(label_space)]
 
 
-def known_label(prompt: str) -> str:
-    """The label that the query names."""
-    return query_of(prompt).split(" of ")[1].split()[0].strip('"')
-
-
-def disturbed(prompt: str, label_space: list[str]) -> str:
+def fails_in_long_prompts(prompt: str, label_space: list[str]) -> str:
     """Knows the labels, but only in prompts of less than 2,000 characters."""
-    return known_label(prompt) if len(prompt) < 2000 else label_space[0]
+    if len(prompt) >= 2000:
+        return label_space[0]
+    return label_in_text(read_prompt(prompt).query)
 
 
-def noise_sensitive(prompt: str, label_space: list[str]) -> str:
-    """Knows the labels, unless most demonstrations contradict them."""
-    demonstrations = demonstrations_of(prompt)
-    wrong = sum(f" of {label} " not in f"{text} " for text, label in demonstrations if label in LABELS)
-    return guesses(prompt, label_space) if 2 * wrong > len(demonstrations) else known_label(prompt)
+def believes_wrong_demonstrations(prompt: str, label_space: list[str]) -> str:
+    """Knows the labels, unless more than half of the demonstrations contradict their text: then it guesses.
+
+    Labels that are no names of emotions, such as symbols, contradict nothing.
+    """
+    demonstrations, query = read_prompt(prompt)
+    contradicting = 0
+    for text, label in demonstrations:
+        if label in LABELS and f" of {label} " not in f"{text} ":
+            contradicting += 1
+    if contradicting > len(demonstrations) / 2:
+        return guesses(prompt, label_space)
+    return label_in_text(query)
 
 
-def reasoning(prompt: str, label_space: list[str]) -> str:
-    """Copies as :func:`copier`, after it thought aloud about two other labels."""
+def copies_after_reasoning(prompt: str, label_space: list[str]) -> str:
+    """Copies as ``copies_most_similar``, after it thought aloud about two other labels."""
     thoughts = f"<think>It may be {label_space[1]} or {label_space[2]}.</think>"
-    return f"{thoughts}\nThe answer is {copier(prompt, label_space)}."
+    return f"{thoughts}\nThe answer is {copies_most_similar(prompt, label_space)}."
 
 
-def truncated(prompt: str, label_space: list[str]) -> str:
+def cut_off_in_reasoning(prompt: str, label_space: list[str]) -> str:
     """Begins to think, and ends at the maximum number of tokens."""
     return Text("<think>Let me compare the query with the", "length")
 
 
-def refusing(prompt: str, label_space: list[str]) -> str:
-    """Copies as :func:`copier`, but refuses about a fifth of the queries."""
-    if hashlib.sha256(query_of(prompt).encode()).digest()[0] < 50:
+def refuses_a_fifth(prompt: str, label_space: list[str]) -> str:
+    """Copies as ``copies_most_similar``, but refuses about a fifth of the queries (50 of 256)."""
+    if first_byte_of_hash(read_prompt(prompt).query) < 50:
         return "I cannot help with that."
-    return copier(prompt, label_space)
+    return copies_most_similar(prompt, label_space)
 
 
-def last_fifth(prompt: str, label_space: list[str]) -> str:
+def reads_last_fifth(prompt: str, label_space: list[str]) -> str:
     """Copies from the last fifth of the demonstrations; without a similar one there, predicts the first label."""
-    demonstrations = demonstrations_of(prompt)
-    known = known_label(prompt)
-    last = [label for _, label in demonstrations[len(demonstrations) * 4 // 5 :]]
-    return known if known in last else label_space[0]
+    demonstrations, query = read_prompt(prompt)
+    read_demonstrations = demonstrations[len(demonstrations) * 4 // 5 :]
+    true_label = label_in_text(query)
+    if true_label in [label for _, label in read_demonstrations]:
+        return true_label
+    return label_space[0]
 
 
-def run(folder: Path, experiment: Experiment, model: Model, name: str = "goemotions", **options: Any) -> Result:
+def run_experiment(
+    folder: Path, experiment: Experiment, model: Model, dataset: str = "goemotions", **options: Any
+) -> Result:
+    """Run an experiment on all test items of one data set, with the library's parser."""
     options = {"limit": None, "parsing": "library", **options}
-    result = long_icl_on(folder, [name], experiment=experiment, **options)(model, progress=False)
+    result = long_icl_on(folder, [dataset], experiment=experiment, **options)(model, progress=False)
     assert isinstance(result, Result)
     return result
 
 
-def record_of(result: Result) -> dict[str, Any]:
+def experiment_of(result: Result) -> dict[str, Any]:
     """Return what a run of one data set saved of its experiment."""
     (scores,) = result.divided.values()
-    record: dict[str, Any] = scores["experiment"]
-    return record
+    experiment: dict[str, Any] = scores["experiment"]
+    return experiment
 
 
-def conclusions(result: Result) -> dict[str, str]:
-    """What an experiment says of each difference: ``rises``, ``falls`` or ``same`` (not significant)."""
-    found = {}
-    for name, row in record_of(result)["conditions"].items():
+def changes_of_scores(result: Result) -> dict[str, str]:
+    """Return how the score of each condition differs from its reference: ``rises``, ``falls``, ``same``.
+
+    Differences with a p-value above 0.05 are ``same``; conditions without a reference are left out.
+    """
+    changes = {}
+    for condition, row in experiment_of(result)["conditions"].items():
         if row["p_value"] is None:
             continue
-        found[name] = "same"
-        if row["p_value"] <= 0.05:
-            found[name] = "rises" if row["difference"] > 0 else "falls"
-    return found
+        if row["p_value"] > 0.05:
+            changes[condition] = "same"
+        elif row["difference"] > 0:
+            changes[condition] = "rises"
+        else:
+            changes[condition] = "falls"
+    return changes
 
 
 # -- controls
 
-CONTROLS = ("zero shots", "shuffled labels", "random labels", "symbols", "irrelevant text")
-COPIES = ("falls", "falls", "falls", "same", "falls")
-NO_CHANGE = ("same",) * 5
-OF_CONTROLS = {
-    copier: COPIES,
-    reasoning: COPIES,
-    refusing: COPIES,
-    recency: NO_CHANGE,
-    primacy: NO_CHANGE,
-    middle: NO_CHANGE,
-    guesses: NO_CHANGE,
-    truncated: NO_CHANGE,
-    disturbed: ("rises", "same", "same", "same", "same"),
-    noise_sensitive: ("same", "falls", "falls", "falls", "same"),
+NO_CHANGE = {
+    "zero shots": "same",
+    "shuffled labels": "same",
+    "random labels": "same",
+    "symbols": "same",
+    "irrelevant text": "same",
+}
+CHANGES_OF_A_COPIER = {
+    "zero shots": "falls",
+    "shuffled labels": "falls",
+    "random labels": "falls",
+    "symbols": "same",
+    "irrelevant text": "falls",
+}
+CHANGES_OF_BELIEVER = {
+    "zero shots": "same",
+    "shuffled labels": "falls",
+    "random labels": "falls",
+    "symbols": "falls",
+    "irrelevant text": "same",
 }
 
 
-@pytest.mark.parametrize("model", OF_CONTROLS)
-def test_controls_say_what_a_model_uses(small_files: Path, model: Model) -> None:
-    found = conclusions(run(small_files, Experiment("controls", shots=2), model))
-    assert found == dict(zip(CONTROLS, OF_CONTROLS[model], strict=True))
+@pytest.mark.parametrize(
+    ("model", "expected_changes"),
+    [
+        (copies_most_similar, CHANGES_OF_A_COPIER),
+        (copies_after_reasoning, CHANGES_OF_A_COPIER),
+        (refuses_a_fifth, CHANGES_OF_A_COPIER),
+        (copies_last, NO_CHANGE),
+        (copies_first, NO_CHANGE),
+        (copies_middle, NO_CHANGE),
+        (guesses, NO_CHANGE),
+        (cut_off_in_reasoning, NO_CHANGE),
+        (fails_in_long_prompts, {**NO_CHANGE, "zero shots": "rises"}),  # the only short prompts
+        (believes_wrong_demonstrations, CHANGES_OF_BELIEVER),
+    ],
+)
+def test_controls_say_what_a_model_uses(data_folder: Path, model: Model, expected_changes: dict[str, str]) -> None:
+    result = run_experiment(data_folder, Experiment("controls", shots=2), model)
+
+    assert changes_of_scores(result) == expected_changes
 
 
 # -- length
 
-OF_LENGTH = {
-    copier: ("1000 padded", "1000 padded"),
-    reasoning: ("1000 padded", "1000 padded"),
-    refusing: ("1000 padded", "1000 padded"),
-    noise_sensitive: ("1000 padded", "1000 padded"),
-    disturbed: ("256", "256"),
-    recency: None,
-    primacy: None,
-    middle: None,
-    guesses: None,
-    truncated: None,
-}
-"""The bounds of the effective length; ``None`` where a model is not better than guessing, so that it has none."""
+LENGTHS = Experiment("length", (256, 512, 1000))
 
 
-@pytest.mark.parametrize("model", OF_LENGTH)
-def test_the_effective_length_is_that_of_the_model(small_files: Path, model: Model) -> None:
-    result = run(small_files, Experiment("length", (256, 512, 1000)), model)
-    found = record_of(result)["effective_length"]
-    if OF_LENGTH[model] is None:
-        assert found["length"] is found["low"] is found["high"] is None
-        assert "the effective length is undefined: the score of 256 is not above guessing" in str(result)
-    else:
-        assert (found["low"], found["high"]) == OF_LENGTH[model]
-        assert f"the effective length is {found['length']} (" in str(result)
+@pytest.mark.parametrize(
+    ("model", "length"),
+    [
+        (copies_most_similar, "1000 padded"),
+        (copies_after_reasoning, "1000 padded"),
+        (refuses_a_fifth, "1000 padded"),
+        (believes_wrong_demonstrations, "1000 padded"),
+        (fails_in_long_prompts, "256"),
+    ],
+)
+def test_the_effective_length_is_the_longest_context_that_a_model_uses(
+    data_folder: Path, model: Model, length: str
+) -> None:
+    result = run_experiment(data_folder, LENGTHS, model)
+
+    effective_length = experiment_of(result)["effective_length"]
+    assert effective_length["low"] == length
+    assert effective_length["high"] == length
+    assert f"the effective length is {effective_length['length']} (" in str(result)
+
+
+@pytest.mark.parametrize("model", [copies_last, copies_first, copies_middle, guesses, cut_off_in_reasoning])
+def test_a_model_that_is_not_better_than_guessing_has_no_effective_length(data_folder: Path, model: Model) -> None:
+    result = run_experiment(data_folder, LENGTHS, model)
+
+    effective_length = experiment_of(result)["effective_length"]
+    assert effective_length["length"] is None
+    assert effective_length["low"] is None
+    assert effective_length["high"] is None
+    assert "the effective length is undefined: the score of 256 is not above guessing" in str(result)
 
 
 # -- position and order
 
-OF_POSITION = {
-    copier: None,
-    reasoning: None,
-    refusing: None,
-    guesses: None,
-    disturbed: None,
-    truncated: None,
-    recency: "part 5",
-    last_fifth: "part 5",
-    primacy: "part 1",
-    middle: "part 3",
-}
-"""The part of the context whose labels a model predicts; ``None`` if the position changes nothing."""
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        copies_most_similar,
+        copies_after_reasoning,
+        refuses_a_fifth,
+        guesses,
+        fails_in_long_prompts,
+        cut_off_in_reasoning,
+    ],
+)
+def test_the_position_of_a_demonstration_changes_nothing_for_models_that_read_all_or_none(
+    data_folder: Path, model: Model
+) -> None:
+    result = run_experiment(data_folder, Experiment("position", shots=2), model, "banking77")
+
+    assert experiment_of(result)["p_value"] > 0.05
 
 
-@pytest.mark.parametrize("model", OF_POSITION)
-def test_positions_matter_for_models_that_read_a_part_of_the_context(small_files: Path, model: Model) -> None:
-    record = record_of(run(small_files, Experiment("position", shots=2), model, "banking77"))
-    scores = {name: row["score"] for name, row in record["conditions"].items()}
-    part = OF_POSITION[model]
-    if part is None:
-        assert record["p_value"] > 0.05
-    else:
-        assert record["p_value"] < 0.01
-        assert max(scores, key=lambda name: scores[name]) == part
+@pytest.mark.parametrize(
+    ("model", "best_part"),
+    [(copies_last, "part 5"), (reads_last_fifth, "part 5"), (copies_first, "part 1"), (copies_middle, "part 3")],
+)
+def test_the_position_matters_for_models_that_read_one_of_five_parts(
+    data_folder: Path, model: Model, best_part: str
+) -> None:
+    result = run_experiment(data_folder, Experiment("position", shots=2), model, "banking77")
+
+    experiment = experiment_of(result)
+    scores = {part: row["score"] for part, row in experiment["conditions"].items()}
+    assert experiment["p_value"] < 0.01
+    assert scores[best_part] == max(scores.values())
 
 
-@pytest.mark.parametrize("model", [copier, reasoning, refusing, guesses, noise_sensitive, truncated, recency, primacy])
-def test_orders_do_not_spread_the_scores_of_models_that_ignore_them(small_files: Path, model: Model) -> None:
-    """The last label of each order is another one, so recency predicts other labels, and is equally often right."""
-    result = run(small_files, Experiment("order", shots=2), model)
-    found = record_of(result)["order_spread"]
-    assert found["deviation_low"] == 0.0
-    assert found["range_low"] == 0.0
+@pytest.mark.parametrize(
+    "model",
+    [
+        copies_most_similar,
+        copies_after_reasoning,
+        refuses_a_fifth,
+        guesses,
+        believes_wrong_demonstrations,
+        cut_off_in_reasoning,
+        copies_last,
+        copies_first,
+    ],
+)
+def test_orders_do_not_spread_the_scores_of_models_that_ignore_them(data_folder: Path, model: Model) -> None:
+    """A model that copies the last label predicts another one with each order, and is equally often right."""
+    result = run_experiment(data_folder, Experiment("order", shots=2), model)
+
+    spread = experiment_of(result)["order_spread"]
+    assert spread["deviation_low"] == 0.0
+    assert spread["range_low"] == 0.0
     assert "over orders, without sampling noise, the standard deviation is" in str(result)
 
 
-def half_right_after_rotation(prompt: str, label_space: list[str]) -> str:
-    """Copies, but in contexts that begin with another label than the published order it misses most queries."""
-    if demonstrations_of(prompt)[0][1] == LABELS[0] or hash_below(query_of(prompt), 40):
-        return copier(prompt, label_space)
+def needs_published_order(prompt: str, label_space: list[str]) -> str:
+    """Copies in contexts that begin with the first label, as the published order does.
+
+    In other contexts, it copies for about 40 of 256 queries, and predicts the first label for the others.
+    """
+    demonstrations, query = read_prompt(prompt)
+    _, label_of_first_demonstration = demonstrations[0]
+    if label_of_first_demonstration == LABELS[0] or first_byte_of_hash(query) < 40:
+        return copies_most_similar(prompt, label_space)
     return label_space[0]
 
 
-def hash_below(text: str, limit: int) -> bool:
-    """Return whether a text is one of about ``limit`` in 256 that are chosen by their hash."""
-    return hashlib.sha256(text.encode()).digest()[0] < limit
+def test_orders_spread_the_scores_of_a_model_that_needs_one_order(data_folder: Path) -> None:
+    result = run_experiment(data_folder, Experiment("order", shots=2), needs_published_order)
 
-
-def test_orders_spread_the_scores_of_a_model_that_needs_one_order(small_files: Path) -> None:
-    found = record_of(run(small_files, Experiment("order", shots=2), half_right_after_rotation))["order_spread"]
-    assert 0.1 < found["deviation_low"] < found["deviation"] <= found["observed_deviation"] < found["deviation_high"]
-    assert 0.4 < found["range_low"] < found["range"] <= found["observed_range"] < found["range_high"]
+    spread = experiment_of(result)["order_spread"]
+    assert 0.1 < spread["deviation_low"] < spread["deviation"] < spread["deviation_high"]
+    assert 0.4 < spread["range_low"] < spread["range"] < spread["range_high"]
+    assert spread["deviation"] <= spread["observed_deviation"] < spread["deviation_high"]
+    assert spread["range"] <= spread["observed_range"] < spread["range_high"]
 
 
 # -- retrieval
 
 
-OF_BUDGET = {
-    copier: "same",
-    reasoning: "same",
-    refusing: "same",
-    noise_sensitive: "same",
-    guesses: "same",
-    truncated: "same",
-    recency: "rises",
-    primacy: "same",
-}
-"""What retrieved demonstrations change in comparison with as many tokens of fixed ones."""
-
-
-@pytest.mark.parametrize("model", OF_BUDGET)
+@pytest.mark.parametrize(
+    ("model", "change"),
+    [
+        (copies_most_similar, "same"),
+        (copies_after_reasoning, "same"),
+        (refuses_a_fifth, "same"),
+        (believes_wrong_demonstrations, "same"),
+        (guesses, "same"),
+        (cut_off_in_reasoning, "same"),
+        (copies_last, "rises"),
+        (copies_first, "same"),
+    ],
+)
 def test_similar_demonstrations_next_to_the_query_help_models_that_copy_the_last_label(
-    small_files: Path, model: Model
+    data_folder: Path, model: Model, change: str
 ) -> None:
-    found = conclusions(run(small_files, Experiment("budget", (1200,)), model))
-    assert found["1200 retrieved"] == OF_BUDGET[model]
-    assert found["1200 hybrid"] == OF_BUDGET[model]
+    """In comparison with as many tokens of fixed demonstrations."""
+    result = run_experiment(data_folder, Experiment("budget", (1200,)), model)
+
+    changes = changes_of_scores(result)
+    assert changes["1200 retrieved"] == change
+    assert changes["1200 hybrid"] == change
 
 
 # -- replies without a label
 
 
-def test_models_whose_replies_have_no_label_are_said_to_have_none(small_files: Path) -> None:
-    cut_off = run(small_files, Experiment("shots", (1, 2)), truncated)
-    assert {row["score"] for row in record_of(cut_off)["conditions"].values()} == {0.0}
-    assert "72 (72 cut off)" in str(cut_off)
-    refused = run(small_files, Experiment("shots", (1, 2)), refusing, unparsed="excluded")
-    rows = record_of(refused)["conditions"].values()
-    assert {row["score"] for row in rows} == {1.0}  # of the queries with a reply
-    assert [row for row in list(rows)[1:] if not (row["difference_low"] < 0.0 < row["difference_high"])] == []
-    assert "left out" in str(refused)
+def test_replies_that_are_cut_off_in_reasoning_are_counted_as_such(data_folder: Path) -> None:
+    """The data set has 72 test items."""
+    result = run_experiment(data_folder, Experiment("shots", (1, 2)), cut_off_in_reasoning)
+
+    for condition, row in experiment_of(result)["conditions"].items():
+        assert row["score"] == 0.0, condition
+    assert "72 (72 cut off)" in str(result)
+
+
+def test_refused_queries_are_left_out_and_widen_the_limits_of_differences(data_folder: Path) -> None:
+    """The model is right wherever it replies, in both conditions."""
+    result = run_experiment(data_folder, Experiment("shots", (1, 2)), refuses_a_fifth, unparsed="excluded")
+
+    one_shot, two_shots = experiment_of(result)["conditions"].values()
+    assert one_shot["score"] == 1.0
+    assert two_shots["score"] == 1.0
+    assert two_shots["difference_low"] < 0.0 < two_shots["difference_high"]
+    assert "left out" in str(result)
 
 
 # -- interactions of two runs
 
 
-def interactions(folder: Path, first: Model, second: Model, experiment: Experiment) -> dict[str, str]:
-    comparison = compare(run(folder, experiment, first), run(folder, experiment, second))
+def interactions_of(folder: Path, first: Model, second: Model, experiment: Experiment) -> dict[str, str]:
+    """Return for each condition whether its effect on two models is significantly different: ``differs``, ``same``."""
+    first_result = run_experiment(folder, experiment, first)
+    second_result = run_experiment(folder, experiment, second)
     verdicts = {}
-    for interaction in comparison.interactions:
+    for interaction in compare(first_result, second_result).interactions:
         is_significant = getattr(interaction.outcome, "significant", False)
         verdicts[interaction.condition] = "differs" if is_significant else "same"
     return verdicts
 
 
-def test_runs_interact_with_conditions_that_change_only_one_of_them(small_files: Path) -> None:
+def test_padding_changes_only_the_model_that_fails_in_long_prompts(data_folder: Path) -> None:
     length = Experiment("length", (256, 1000))
-    assert interactions(small_files, noise_sensitive, disturbed, length)["1000 padded"] == "differs"
-    assert set(interactions(small_files, copier, refusing, length).values()) == {"same"}
-    assert set(interactions(small_files, copier, copier, length).values()) == {"same"}
-    controls = interactions(small_files, copier, noise_sensitive, Experiment("controls", shots=2))
-    assert controls == {
+
+    verdicts = interactions_of(data_folder, believes_wrong_demonstrations, fails_in_long_prompts, length)
+
+    assert verdicts["1000 padded"] == "differs"
+
+
+@pytest.mark.parametrize("other_copier", [copies_most_similar, refuses_a_fifth])
+def test_lengths_change_two_copiers_alike(data_folder: Path, other_copier: Model) -> None:
+    length = Experiment("length", (256, 1000))
+
+    verdicts = interactions_of(data_folder, copies_most_similar, other_copier, length)
+
+    assert set(verdicts.values()) == {"same"}
+
+
+def test_controls_change_a_copier_and_a_model_that_knows_labels_differently(data_folder: Path) -> None:
+    controls = Experiment("controls", shots=2)
+
+    verdicts = interactions_of(data_folder, copies_most_similar, believes_wrong_demonstrations, controls)
+
+    assert verdicts == {
         "zero shots": "differs",  # a copier needs demonstrations
         "shuffled labels": "same",  # both need true labels
         "random labels": "same",

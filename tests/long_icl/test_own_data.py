@@ -19,7 +19,7 @@ from StaICC.errors import ArgumentError
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.parsing import PARSINGS
 from StaICC.prompting.views import split_dataset
-from tests.long_icl.conftest import long_icl_on, scored
+from tests.long_icl.conftest import long_icl_on, score_replies
 from tests.result_edits import edited
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
@@ -27,8 +27,12 @@ SPLIT = SplitSizes(20, 230, 115)
 
 
 def rows(labels: Sequence[str] = LABELS, each: int = 16) -> list[tuple[str, str]]:
-    """Return texts with their labels: "Text 0 {of} kind a", "Text 0 {of} kind b", ..., so many of each label."""
-    return [(f"Text {number} {{of}} {label}", label) for number in range(each) for label in labels]
+    """Return texts with their labels, so many of each label: ("Text 0 {of} kind a", "kind a"), and so on."""
+    texts_and_labels = []
+    for number in range(each):
+        for label in labels:
+            texts_and_labels.append((f"Text {number} {{of}} {label}", label))
+    return texts_and_labels
 
 
 def dataset(given_rows: list[tuple[Any, str]] | None = None, **facts: Any) -> Dataset:
@@ -39,9 +43,12 @@ def dataset(given_rows: list[tuple[Any, str]] | None = None, **facts: Any) -> Da
     return Dataset.from_rows(given_rows, **facts)
 
 
-def write_csv(path: Path, given: list[tuple[str, str]] | None = None) -> Path:
+def write_csv(path: Path, texts_and_labels: list[tuple[str, str]] | None = None) -> Path:
+    """Write the given rows, or 16 rows of each label, with the columns "query" and "intent"; return the path."""
+    if texts_and_labels is None:
+        texts_and_labels = rows()
     with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("query", "intent"), *(given or rows())])
+        csv.writer(file).writerows([("query", "intent"), *texts_and_labels])
     return path
 
 
@@ -115,7 +122,7 @@ def true_labels(experimentor: LongICLExperimentor) -> list[str]:
 
 
 def score(experimentor: LongICLExperimentor, replies: list[Any]) -> float:
-    return float(scored(experimentor, replies).values["1R"])
+    return float(score_replies(experimentor, replies).values["1R"])
 
 
 @pytest.mark.parametrize("parsing", PARSINGS)
@@ -139,7 +146,7 @@ def test_indexes_of_labels_are_scored_like_the_labels(parsing: str) -> None:
     labels = true_labels(experimentor)
     indexes = [LABELS.index(label) for label in labels]
 
-    assert scored(experimentor, indexes).values == scored(experimentor, labels).values
+    assert score_replies(experimentor, indexes).values == score_replies(experimentor, labels).values
 
 
 @pytest.mark.parametrize("parsing", PARSINGS)
@@ -346,8 +353,8 @@ ONE_PARSER = (
 """Published replies are read by the published parser, unless the run has own data."""
 
 
-def test_a_run_with_own_and_published_data_says_that_it_has_one_parser(small_files: Path) -> None:
-    benchmark = long_icl_on(small_files, ["goemotions", dataset()], [1], limit=4, parsing=None)
+def test_a_run_with_own_and_published_data_says_that_it_has_one_parser(data_folder: Path) -> None:
+    benchmark = long_icl_on(data_folder, ["goemotions", dataset()], [1], limit=4, parsing=None)
 
     assert ONE_PARSER in benchmark.data_warnings()
     assert ONE_PARSER in benchmark(lambda prompt, label_space: 0).warnings
@@ -359,9 +366,9 @@ def test_a_run_with_own_and_published_data_says_that_it_has_one_parser(small_fil
     ids=["a parser that the user chose", "published data only", "own data only"],
 )
 def test_other_runs_do_not_say_that_they_have_one_parser(
-    small_files: Path, datasets: list[Any], parsing: str | None
+    data_folder: Path, datasets: list[Any], parsing: str | None
 ) -> None:
-    benchmark = long_icl_on(small_files, datasets, [1], limit=4, parsing=parsing)
+    benchmark = long_icl_on(data_folder, datasets, [1], limit=4, parsing=parsing)
 
     assert ONE_PARSER not in benchmark.data_warnings()
     assert ONE_PARSER not in benchmark(lambda prompt, label_space: 0).warnings

@@ -24,20 +24,23 @@ from StaICC.long_icl.cards import AnswerFormat
 from StaICC.long_icl.listed_labels import ListReader
 from StaICC.long_icl.own_data import load_own
 from StaICC.metrics.statistics import MicroF1
-from tests.long_icl.conftest import scored
+from tests.long_icl.conftest import score_replies
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
-SHORT = {label: label.removeprefix("kind ") for label in LABELS}
 
 
 def list_rows(count: int = 400, labels: list[str] = LABELS) -> list[tuple[str, list[str]]]:
-    """Return texts with one to three labels each, which the text names: "Case 2 is of c+a+k"."""
+    """Return texts that name their labels, one to three by turns: "Case 2 is of c+a+k" is of "kind c", ...
+
+    The labels are drawn with a fixed seed.
+    """
     draw = random.Random(7)
     rows = []
     for number in range(count):
-        chosen = draw.sample(labels, 1 + number % 3)
-        letters = "+".join(label[-1] for label in chosen)
-        rows.append((f"Case {number} is of {letters}", chosen))
+        label_count = 1 + number % 3
+        labels_of_row = draw.sample(labels, label_count)
+        letters = "+".join(label[-1] for label in labels_of_row)
+        rows.append((f"Case {number} is of {letters}", labels_of_row))
     return rows
 
 
@@ -214,8 +217,12 @@ def test_prompts_list_labels() -> None:
 
 
 def rows_with_labels_like(written: str) -> list[tuple[str, list[str]]]:
-    """Return the rows with labels that are written in another way, such as "kind, {}" for "kind, a"."""
-    return [(text, [written.format(SHORT[label]) for label in labels]) for text, labels in list_rows()]
+    """Return the rows with other names of labels, which have ``{}`` for the letter: of "kind, {}", "kind, a", ..."""
+    rows = []
+    for text, labels in list_rows():
+        letters = [label.removeprefix("kind ") for label in labels]
+        rows.append((text, [written.format(letter) for letter in letters]))
+    return rows
 
 
 def test_labels_with_commas_are_separated_by_semicolons() -> None:
@@ -225,7 +232,7 @@ def test_labels_with_commas_are_separated_by_semicolons() -> None:
     replies = ["; ".join(item.gold) for item in experimentor.test_items]
 
     assert "with semicolons between them" in experimentor.context(1)
-    assert scored(experimentor, replies).values["1R"] == 1.0
+    assert score_replies(experimentor, replies).values["1R"] == 1.0
 
 
 def test_labels_with_all_separators_are_refused() -> None:
@@ -236,45 +243,48 @@ def test_labels_with_all_separators_are_refused() -> None:
 # -- replies and scores
 
 
-def last_after(separator: str, last_separator: str, labels: list[str]) -> str:
-    """The labels as a text, with another separator before the last one."""
+def join_labels(separator: str, last_separator: str, labels: list[str]) -> str:
+    """Return the labels as a text, with another separator before the last one: "a, b and c"."""
     *others, last = labels
     if not others:
         return last
     return separator.join(others) + last_separator + last
 
 
-WRITTEN = {
+WAYS_TO_WRITE_LABELS = {
     "as in the prompt": ", ".join,
-    "continued by a base model": lambda gold: f"{', '.join(gold)}\ntext: other\nlabels: kind a, kind b, kind c",
-    "with an introduction": lambda gold: f"The labels are: {', '.join(gold)}.",
-    "one to a line": lambda gold: "Labels:\n" + "\n".join(f"- {label.upper()}" for label in gold),
-    "numbered": lambda gold: "\n".join(f"{number}. **{label}**" for number, label in enumerate(gold, 1)),
-    "JSON": lambda gold: json.dumps(list(gold)),
-    "JSON object": lambda gold: json.dumps({"labels": list(gold)}),
-    "code block": lambda gold: f"```json\n{json.dumps(list(gold))}\n```",
+    "continued by a base model": lambda labels: f"{', '.join(labels)}\ntext: other\nlabels: kind a, kind b, kind c",
+    "with an introduction": lambda labels: f"The labels are: {', '.join(labels)}.",
+    "one to a line": lambda labels: "Labels:\n" + "\n".join(f"- {label.upper()}" for label in labels),
+    "numbered": lambda labels: "\n".join(f"{number}. **{label}**" for number, label in enumerate(labels, 1)),
+    "JSON": lambda labels: json.dumps(list(labels)),
+    "JSON object": lambda labels: json.dumps({"labels": list(labels)}),
+    "code block": lambda labels: f"```json\n{json.dumps(list(labels))}\n```",
     "words": " and ".join,
-    "comma before the last": lambda gold: last_after(", ", ", and ", gold),
-    "semicolon before the last": lambda gold: last_after("; ", "; and ", gold),
-    "a name of the list, and words": lambda gold: f"label: {' and '.join(gold)}",
-    "an introduction, and words": lambda gold: f"The labels are: {' and '.join(gold)}",
-    "a sentence": lambda gold: f"The labels are {last_after(', ', ' and ', gold)}.",
-    "both": lambda gold: f"both {' and '.join(gold)}",
+    "comma before the last": lambda labels: join_labels(", ", ", and ", labels),
+    "semicolon before the last": lambda labels: join_labels("; ", "; and ", labels),
+    "a name of the list, and words": lambda labels: f"label: {' and '.join(labels)}",
+    "an introduction, and words": lambda labels: f"The labels are: {' and '.join(labels)}",
+    "a sentence": lambda labels: f"The labels are {join_labels(', ', ' and ', labels)}.",
+    "both": lambda labels: f"both {' and '.join(labels)}",
     "slashes": " / ".join,
     "other separators": "; ".join,
-    "after reasoning": lambda gold: f"<think>Is it kind a? No.</think>\n{', '.join(gold)}",
-    "with an explanation": lambda gold: f"{', '.join(gold)}\n\nThe text does not look like kind a at all.",
-    "repeated": lambda gold: ", ".join([*gold, *gold]),
-    "another order": lambda gold: ", ".join(gold[::-1]),
+    "after reasoning": lambda labels: f"<think>Is it kind a? No.</think>\n{', '.join(labels)}",
+    "with an explanation": lambda labels: f"{', '.join(labels)}\n\nThe text does not look like kind a at all.",
+    "repeated": lambda labels: ", ".join([*labels, *labels]),
+    "another order": lambda labels: ", ".join(labels[::-1]),
 }
 
 
-@pytest.mark.parametrize("way", WRITTEN)
-def test_usual_replies_are_read(way: str) -> None:
-    benchmark = LongICL(datasets=[dataset()], rounds=[1], parsing="library")["cases"]
-    run = scored(benchmark, [WRITTEN[way](item.gold) for item in benchmark.test_items])
-    assert run.values["1R"] == 1.0
-    assert run.details.unparsed == ()
+@pytest.mark.parametrize("write_labels", WAYS_TO_WRITE_LABELS.values(), ids=WAYS_TO_WRITE_LABELS)
+def test_labels_are_read_in_all_usual_ways_to_write_them(write_labels: Callable[[list[str]], str]) -> None:
+    experimentor = LongICL(datasets=[dataset()], rounds=[1], parsing="library")["cases"]
+
+    replies = [write_labels(item.gold) for item in experimentor.test_items]
+    scores = score_replies(experimentor, replies)
+
+    assert scores.values["1R"] == 1.0
+    assert scores.details.unparsed == ()
 
 
 @pytest.mark.parametrize(
@@ -327,6 +337,16 @@ def test_words_of_labels_separate_none() -> None:
     assert reader.labels_of("true or false and n/a") == ["true or false", "n/a"]
 
 
+@pytest.mark.parametrize(
+    "introduction", ["", "Die Antwort. ", "Die Stra\u00dfe ist gro\u00df. ", "\u0130stanbul, e\ufb03cient. "]
+)
+def test_the_labels_after_the_cue_are_read_whatever_letters_come_before_it(introduction: str) -> None:
+    """Without regard to case, the German sharp s, the Turkish I with a dot and ligatures become two letters or more."""
+    reader = reader_of(["12", "2", "late"])
+
+    assert reader.labels_of(f"{introduction}LABELS: 12, late") == ["12", "late"]
+
+
 def reader_of(labels: list[str]) -> ListReader:
     return ListReader(labels, AnswerFormat(cue="labels:", marker=None, lower=True, delete=""))
 
@@ -339,7 +359,7 @@ def test_the_score_is_micro_f1() -> None:
     wrong_label = next(label for label in LABELS if label not in first.gold)
     replies = [f"{right_label}, {wrong_label}", *["no idea"] * len(others)]
 
-    run = scored(experimentor, replies)
+    run = score_replies(experimentor, replies)
 
     true_labels = sum(len(item.gold) for item in experimentor.test_items)
     precision, recall = 1 / 2, 1 / true_labels
@@ -354,7 +374,7 @@ def test_baselines_are_the_best_and_the_mean_score_of_one_label_for_all_texts() 
     item_count = len(experimentor.test_items)
     score_of_label = {}
     for label in LABELS:
-        values = scored(experimentor, [label] * item_count).values
+        values = score_replies(experimentor, [label] * item_count).values
         score_of_label[label] = values["1R"]
 
     assert values["majority"] == max(score_of_label.values())
@@ -363,9 +383,14 @@ def test_baselines_are_the_best_and_the_mean_score_of_one_label_for_all_texts() 
 
 
 def test_the_nearest_demonstration_predicts_all_of_its_labels() -> None:
-    rows = [(f"text {number} about {'+'.join(labels)}", labels) for number, (_, labels) in enumerate(list_rows())]
-    benchmark = LongICL(datasets=[dataset(rows)], rounds=[1], parsing="library")["cases"]
-    values = scored(benchmark, ["kind a"] * len(benchmark.test_items)).values
+    """Texts with common labels share words, so the nearest demonstration is better than always the same label."""
+    rows = []
+    for number, (_, labels) in enumerate(list_rows()):
+        rows.append((f"text {number} about {'+'.join(labels)}", labels))
+    experimentor = LongICL(datasets=[dataset(rows)], rounds=[1], parsing="library")["cases"]
+
+    values = score_replies(experimentor, ["kind a"] * len(experimentor.test_items)).values
+
     assert values["majority"] < values["nearest"] <= 1.0
 
 
@@ -500,7 +525,7 @@ def test_missing_replies_are_at_their_worst_in_differences() -> None:
 
     def with_first_ten(replies: list[str]) -> dict[str, Any]:
         """Return the record of the second condition, with other replies to its first ten queries."""
-        values = scored(experimentor, [*right_replies, *replies, *right_replies[10:]]).values
+        values = score_replies(experimentor, [*right_replies, *replies, *right_replies[10:]]).values
         return dict(values["experiment"]["conditions"]["2 shots"])
 
     complete = with_first_ten(right_replies[:10])

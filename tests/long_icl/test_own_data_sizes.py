@@ -16,7 +16,7 @@ from StaICC.errors import ArgumentError
 from StaICC.long_icl.filler import irrelevant_text
 from StaICC.long_icl.own_data import load_own
 from StaICC.prompting.views import split_dataset
-from tests.long_icl.conftest import right_answers, scored
+from tests.long_icl.conftest import right_answers, score_replies
 from tests.long_icl.languages import LANGUAGES
 
 
@@ -41,7 +41,7 @@ def test_twelve_rows_of_each_label_are_enough_for_all_rounds(label_count: int) -
         shown = Counter(item.gold[0] for item in experimentor.data.demonstration_rows(number))
         assert shown == dict.fromkeys(experimentor.card.labels, number)
         assert experimentor.contexts[number].demonstrations == number * label_count
-    assert scored(experimentor, right_answers(experimentor)).values["5R"] == 1.0
+    assert score_replies(experimentor, right_answers(experimentor)).values["5R"] == 1.0
 
 
 @pytest.mark.parametrize("label_count", [20, 77, 150, 300])
@@ -147,7 +147,7 @@ def test_replies_in_other_languages_are_read(name: str, written: str) -> None:
     for item in experimentor.test_items:
         replies.append(written.format(label=item.gold[0], text_prefix=language.text_prefix))
 
-    assert scored(experimentor, replies).values["1R"] == 1.0
+    assert score_replies(experimentor, replies).values["1R"] == 1.0
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

@@ -25,7 +25,7 @@ from StaICC.long_icl.prompts import (
 )
 from StaICC.long_icl.scoring import Tally, guessing_scores, score_tallies, tally_answer, tally_prediction
 from StaICC.long_icl.selection import by_pairs, covering, selected
-from tests.long_icl.conftest import SETS, SINGLE, text_item
+from tests.long_icl.conftest import ALL_DATASETS, SINGLE_LABEL_DATASETS, text_item
 
 PAIR = "the most suitable conjunction word in the previous ( ) is  "
 BY_EXAMPLE = "The predict answer must come from the demonstration examples with the exact format."
@@ -286,7 +286,7 @@ def item_of(name: str, case: dict[str, Any]) -> Item:
     return Item(kind, -1, texts, (case.get("label", ""),))
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", ALL_DATASETS)
 def test_replies_are_parsed_as_by_the_published_code(golden: dict[str, Any], name: str) -> None:
     """A query is given as an item, or by its fields."""
     cases = golden["parse"][name]
@@ -296,7 +296,7 @@ def test_replies_are_parsed_as_by_the_published_code(golden: dict[str, Any], nam
         assert parse_answer(name, case["response"], case) == case["expected"], case
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", ALL_DATASETS)
 def test_the_library_s_parser_reads_the_same_for_items_and_for_fields(golden: dict[str, Any], name: str) -> None:
     for case in golden["parse"][name]:
         of_item = parse_answer(name, case["response"], item_of(name, case), parsing="library")
@@ -304,7 +304,7 @@ def test_the_library_s_parser_reads_the_same_for_items_and_for_fields(golden: di
         assert of_item == of_fields, case
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", ALL_DATASETS)
 def test_parsed_replies_are_correct_where_the_published_code_says_so(golden: dict[str, Any], name: str) -> None:
     """Some golden cases say whether the reply is correct, and whether it is a label of the data set."""
     for case in golden["parse"][name]:
@@ -355,7 +355,7 @@ def test_marks_around_a_label_and_capitals_do_not_matter(name: str, response: st
 
 
 @settings(max_examples=40)
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
 @given(marks=st.sampled_from(["{}", '"{}"', "**{}**", "`{}`", "“{}”", "{}.", " {} "]), data=st.data())
 def test_every_label_is_read_within_marks(name: str, marks: str, data: st.DataObject) -> None:
     label = data.draw(st.sampled_from(task_card(name).labels))
@@ -428,7 +428,7 @@ def test_the_library_parser_reads_lists(response: str) -> None:
 
 
 @settings(max_examples=60)
-@given(st.text(), st.sampled_from(SETS), st.sampled_from(PARSINGS))
+@given(st.text(), st.sampled_from(ALL_DATASETS), st.sampled_from(PARSINGS))
 def test_any_text_can_be_parsed(response: str, name: str, parsing: str) -> None:
     assert isinstance(parse_answer(name, response, QUERY, parsing=parsing), list if name == "few_nerd" else str)
 

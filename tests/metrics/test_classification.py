@@ -24,6 +24,7 @@ from StaICC.metrics.classification import (
     averaged_truelabel_likelihood,
     brier,
     check_probabilities,
+    confidence_bin,
     confidence_bins,
     expected_calibration_error_1,
     macro_F1,
@@ -31,6 +32,8 @@ from StaICC.metrics.classification import (
     normalise,
     predicted_labels,
     softmax,
+    valid_probabilities,
+    valid_rows,
 )
 from StaICC.metrics.diagnosis import (
     consistency,
@@ -209,6 +212,34 @@ def test_a_row_whose_sum_is_rounded_is_scored():
 
 def test_probabilities_of_four_digits_are_probabilities():
     assert check_probabilities([[0.3341, 0.333, 0.333]]) == [[0.3341, 0.333, 0.333]]
+
+
+@pytest.mark.parametrize("metric", [*METRICS, brier, nll])
+def test_a_metric_of_rows_that_were_checked_before_is_that_of_the_rows(metric):
+    rows = [[0.7, 0.2, 0.1], [0.25, 0.25, 0.5], [0.1, 0.45, 0.45]]
+    truth = [0, 1, 2]
+    checked = normalise(rows).probabilities
+
+    assert valid_rows(checked) is checked
+    assert valid_probabilities(checked) is checked
+    assert metric(truth, checked) == metric(truth, rows)
+
+
+def test_rows_that_are_valid_logits_are_checked_as_probabilities():
+    logits = valid_rows([[2.0, -1.0], [0.5, 0.5]])
+
+    with pytest.raises(OutputError, match="row 0 of the predictions is no probability distribution"):
+        averaged_truelabel_likelihood([0, 1], logits)
+
+
+@pytest.mark.parametrize("bins", [1, 2, 3, 7, 10, 49])
+def test_a_confidence_at_an_edge_is_in_the_bin_above_it(bins):
+    for edge in range(1, bins):
+        confidence = edge / bins
+        sums = confidence_bins([0], [[confidence, 1 - confidence]], bins)
+        largest = max(confidence, 1 - confidence)
+        assert sums[confidence_bin(largest, bins)].queries == 1
+        assert confidence_bin(confidence, bins) == edge
 
 
 # -- entropies and divergences against SciPy and at zeros; consistency and the exact slope of GLER

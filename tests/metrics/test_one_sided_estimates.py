@@ -17,7 +17,7 @@ from scipy import stats
 from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample
-from tests.performance.skewed_nulls import both, of_pair
+from tests.performance.skewed_nulls import contributions_of_two_runs, difference_of_contributions
 
 ECE = STATISTICS["expected_calibration_error_1"]
 ENTROPY = STATISTICS["entropy"]
@@ -32,6 +32,10 @@ def lower(contributions: Contributions) -> list[float]:
 def upper(contributions: Contributions) -> list[float]:
     """The contributions for the claim that the run has the smaller value."""
     return list(contributions.rows if contributions.upper_rows is None else contributions.upper_rows)
+
+
+def difference_of_runs(statistic: Any, sample: Sample, first_run: Any, second_run: Any) -> paired.PairedDifference:
+    return difference_of_contributions(contributions_of_two_runs(statistic, sample, first_run, second_run))
 
 
 def drawn(seed: int, labels: int, n_rows: int = 30, repeats: int = 2) -> tuple[Sample, list[list[list[float]]]]:
@@ -82,7 +86,7 @@ def test_the_divergence_has_the_code_length_or_the_entropy_and_the_frequencies_o
     """
     sample, (run, other_run) = drawn(seed=labels, labels=labels)
 
-    contributions, _ = both(DIVERGENCE, sample, run, other_run)
+    contributions, _ = contributions_of_two_runs(DIVERGENCE, sample, run, other_run)
 
     probabilities = np.array(run).reshape(30, 2, labels)  # of 30 rows with two queries each
     mean = np.mean(run, axis=0)
@@ -248,7 +252,7 @@ def test_the_expected_estimates_of_a_difference_of_divergences_are_on_both_sides
         sample = Sample(true_labels.tolist(), range(100), 100, 3)
         certain_run = certain_of_label[draw.choice(3, 100, p=mean)].tolist()
         run_without_divergence = [frequencies.tolist()] * 100
-        difference = of_pair(both(DIVERGENCE, sample, certain_run, run_without_divergence))
+        difference = difference_of_runs(DIVERGENCE, sample, certain_run, run_without_divergence)
         lowers.append(math.fsum(difference.tested_steps))
         uppers.append(-math.fsum(difference.negated.tested_steps))
 
@@ -264,8 +268,8 @@ def test_the_expected_estimates_of_a_difference_of_divergences_are_on_both_sides
 def test_the_p_value_does_not_depend_on_the_order_of_the_runs(key: str, seed: int, labels: int) -> None:
     sample, (first_run, second_run) = drawn(seed, labels)
 
-    difference = of_pair(both(STATISTICS[key], sample, first_run, second_run))
-    difference_of_swapped_runs = of_pair(both(STATISTICS[key], sample, second_run, first_run))
+    difference = difference_of_runs(STATISTICS[key], sample, first_run, second_run)
+    difference_of_swapped_runs = difference_of_runs(STATISTICS[key], sample, second_run, first_run)
 
     p_value = paired.p_value(difference)
     assert p_value == pytest.approx(paired.p_value(difference_of_swapped_runs), rel=1e-6)
@@ -278,7 +282,7 @@ def test_the_p_value_does_not_depend_on_the_order_of_the_runs(key: str, seed: in
 def test_the_interval_lacks_zero_if_the_difference_is_significant(key: str, seed: int, labels: int) -> None:
     """Bounds within 1e-5 of zero are left out: there, rounding decides."""
     sample, (first_run, second_run) = drawn(seed, labels)
-    difference = of_pair(both(STATISTICS[key], sample, first_run, second_run))
+    difference = difference_of_runs(STATISTICS[key], sample, first_run, second_run)
 
     interval = paired.difference_interval(difference)
 
@@ -292,7 +296,7 @@ def test_the_interval_lacks_zero_if_the_difference_is_significant(key: str, seed
 @pytest.mark.parametrize("key", ["expected_calibration_error_1", "entropy", "DL div."])
 def test_a_run_does_not_differ_from_itself(key: str) -> None:
     sample, (run, _) = drawn(1, 3)
-    found = of_pair(both(STATISTICS[key], sample, run, run))
+    found = difference_of_runs(STATISTICS[key], sample, run, run)
     assert found.difference == 0.0
     assert paired.p_value(found) == 1.0
     assert paired.too_few_rows(found) is None
@@ -336,7 +340,7 @@ def test_equal_calibration_errors_of_noise_are_called_different_in_at_most_one_o
 
 def is_significant(statistic: Any, sample: Sample, first_run: Any, second_run: Any) -> bool:
     """Return whether two runs on one sample are called different at the level 0.05."""
-    difference = of_pair(both(statistic, sample, first_run, second_run))
+    difference = difference_of_runs(statistic, sample, first_run, second_run)
     return paired.too_few_rows(difference) is None and paired.p_value(difference) <= 0.05
 
 
@@ -393,8 +397,8 @@ def test_a_mean_that_is_uniform_by_chance_does_not_show_a_larger_entropy() -> No
     nearly_uniform = [[0.55, 0.45]] * 128
     less_uniform = [[0.65, 0.35]] * 128
 
-    from_nearly_uniform = of_pair(both(ENTROPY, sample, uniform_by_chance, nearly_uniform))
-    from_less_uniform = of_pair(both(ENTROPY, sample, uniform_by_chance, less_uniform))
+    from_nearly_uniform = difference_of_runs(ENTROPY, sample, uniform_by_chance, nearly_uniform)
+    from_less_uniform = difference_of_runs(ENTROPY, sample, uniform_by_chance, less_uniform)
 
     assert paired.upper_p_value(from_nearly_uniform) > 0.05
     assert paired.upper_p_value(from_less_uniform) < 0.025
@@ -430,9 +434,9 @@ def test_a_run_with_each_query_twice_does_not_differ(key: str) -> None:
 
     once = statistic.of_run(sample, run, OtherRun(sample_twice, run_twice))
     twice = statistic.of_run(sample_twice, run_twice, OtherRun(sample, run))
-    difference = of_pair((once, twice))
+    difference = difference_of_contributions((once, twice))
 
     assert difference.difference == pytest.approx(0.0, abs=1e-12)
-    difference_from_itself = of_pair(both(statistic, sample, run, run))
+    difference_from_itself = difference_of_runs(statistic, sample, run, run)
     assert difference.tested_steps == pytest.approx(difference_from_itself.tested_steps)
     assert paired.p_value(difference) == 1.0

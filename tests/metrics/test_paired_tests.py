@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -21,7 +21,13 @@ from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.scores import CONSISTENCY, SCORES, STATISTICS
 from StaICC.metrics.statistics import Contributions, MacroF1, Mean, MicroF1, OtherRun, Sample, ValueOnly
-from tests.performance.skewed_nulls import FURTHER_NULLS, NULLS, both, of_pair, of_score
+from tests.performance.skewed_nulls import (
+    FURTHER_NULLS,
+    NULLS,
+    contributions_of_two_runs,
+    difference_by_score,
+    difference_of_contributions,
+)
 
 
 def difference_of_means(scores: Sequence[float], largest: float = 1.0) -> paired.PairedDifference:
@@ -284,7 +290,7 @@ def test_the_reason_says_that_differences_are_too_small() -> None:
 def test_a_metric_without_a_bound_is_not_tested() -> None:
     truth, rows = [0, 0, 1, 1], [0, 1, 2, 3]
     runs = [[[1.0, 0.0, 0.0]] * 4, [[0.5, 0.5, 0.0]] * 4]  # the third label is never true
-    found = of_score("DL div.", truth, runs, rows, 4, 3)
+    found = difference_by_score("DL div.", truth, runs, rows, 4, 3)
     assert paired.too_few_rows(found) is not None
     assert paired.difference_interval(found) is None
     assert paired.detectable_difference(found) is None
@@ -293,60 +299,79 @@ def test_a_metric_without_a_bound_is_not_tested() -> None:
 # -- contributions
 
 
-def simulated(
-    seed: int, labels: int = 3, rows: int = 40, repeats: int = 2
-) -> tuple[list[int], list[list[list[float]]], list[int]]:
-    """Return the true labels of queries, the probabilities that two random runs predict, and the row of each query."""
+class TwoRuns(NamedTuple):
+    """The predictions of two runs for the queries of test rows."""
+
+    truth: list[int]
+    """The true label of each query."""
+    first: list[list[float]]
+    """The label probabilities of the first run for each query."""
+    second: list[list[float]]
+    rows: list[int]
+    """The test row of each query."""
+    n_rows: int
+    n_labels: int
+
+    @property
+    def probabilities(self) -> tuple[list[list[float]], list[list[float]]]:
+        return self.first, self.second
+
+    @property
+    def sample(self) -> Sample:
+        return Sample(self.truth, self.rows, self.n_rows, self.n_labels)
+
+
+def draw_two_runs(seed: int, labels: int = 3, rows: int = 40, repeats: int = 2) -> TwoRuns:
+    """Draw true labels, and probabilities from a uniform Dirichlet distribution, with several queries of a row."""
     draw = np.random.default_rng(seed)
     truth = np.repeat(draw.integers(0, labels, rows), repeats)
-    runs = [draw.dirichlet(np.ones(labels), rows * repeats) for _ in range(2)]
-    return truth.tolist(), [run.tolist() for run in runs], np.repeat(np.arange(rows), repeats).tolist()
+    first, second = (draw.dirichlet(np.ones(labels), rows * repeats).tolist() for _ in range(2))
+    row_of_query = np.repeat(np.arange(rows), repeats).tolist()
+    return TwoRuns(truth.tolist(), first, second, row_of_query, rows, labels)
 
 
-def guesses_of(runs: Sequence[Sequence[Sequence[float]]]) -> list[list[int]]:
-    """Return the predicted labels of runs: those of the highest probability."""
-    return [[row.index(max(row)) for row in run] for run in runs]  # type: ignore[attr-defined]
+def predicted_labels(probabilities: Sequence[Sequence[float]]) -> list[int]:
+    """Return the label of the highest probability of each query."""
+    return [list(row).index(max(row)) for row in probabilities]
 
 
-def metric(key: str, truth: Sequence[int], run: Sequence[Sequence[float]]) -> float:
+def score_by_function(key: str, truth: Sequence[int], probabilities: Sequence[Sequence[float]]) -> float:
     """Return a score of a run by another way than the sums over test rows."""
-    of_classification = SCORES[key].metric
-    if of_classification is not None:
-        return float(of_classification(truth, run))
+    function = SCORES[key].metric
+    if function is not None:
+        return float(function(truth, probabilities))
     if key == "contextual_bias":
-        return diagnosis.negated_mean_entropy(run)
+        return diagnosis.negated_mean_entropy(probabilities)
     if key == "entropy":
-        return diagnosis.entropy_of_mean(run)
-    return diagnosis.empirical_bias(run, truth)
+        return diagnosis.entropy_of_mean(probabilities)
+    return diagnosis.empirical_bias(probabilities, truth)
 
 
-def contributions_of(
-    name: str,
-    truth: Sequence[int],
-    runs: Sequence[Sequence[Sequence[float]]],
-    rows: Sequence[int],
-    n_rows: int,
-    labels: int,
-) -> list[Contributions]:
-    """Return what each of ``n_rows`` test rows contributes to a score of two runs."""
-    predictions = guesses_of(runs) if STATISTICS[name].reads == "labels" else runs
-    return both(STATISTICS[name], Sample(truth, rows, n_rows, labels), *predictions)
+def contributions_to(name: str, runs: TwoRuns) -> list[Contributions]:
+    """Return what each test row contributes to a score of both runs."""
+    statistic = STATISTICS[name]
+    first: list[Any] = runs.first
+    second: list[Any] = runs.second
+    if statistic.reads == "labels":
+        first = predicted_labels(runs.first)
+        second = predicted_labels(runs.second)
+    return contributions_of_two_runs(statistic, runs.sample, first, second)
 
 
-def cases(
-    truth: Sequence[int], runs: Sequence[Sequence[Sequence[float]]], rows: Sequence[int], n_rows: int, labels: int
-) -> dict[str, list[Contributions]]:
-    """Return the contributions of test rows to each score of :data:`SCORES_OF_QUERIES` that is defined."""
-    undefined = []
-    if not all(has_both_kinds(truth, guesses) for guesses in guesses_of(runs)):
-        undefined.append("auroc_confidence")
-    if any(len(set(labels_of_queries)) == 1 for labels_of_queries in (truth, *guesses_of(runs))):
-        undefined.append("matthews")
-    return {
-        name: contributions_of(name, truth, runs, rows, n_rows, labels)
-        for name in SCORES_OF_QUERIES
-        if name not in undefined
-    }
+def is_defined(name: str, runs: TwoRuns) -> bool:
+    """Return whether a score is defined for both runs.
+
+    The AUROC of confidence needs correct and wrong predictions, and the Matthews correlation different labels.
+    """
+    labels_of_runs = [predicted_labels(run) for run in runs.probabilities]
+    if name == "auroc_confidence":
+        for labels in labels_of_runs:
+            is_correct = [label == true_label for label, true_label in zip(labels, runs.truth, strict=True)]
+            if len(set(is_correct)) == 1:
+                return False
+    if name == "matthews":
+        return min(len(set(labels)) for labels in (runs.truth, *labels_of_runs)) > 1
+    return True
 
 
 def names_of_scores_of_queries() -> list[str]:
@@ -359,12 +384,6 @@ def names_of_scores_of_queries() -> list[str]:
     return list(names.values())
 
 
-def has_both_kinds(truth: Sequence[int], predicted: Sequence[int]) -> bool:
-    """Whether a run has correct and wrong predictions, without which the AUROC of confidence is undefined."""
-    correct = [label == guess for label, guess in zip(truth, predicted, strict=True)]
-    return any(correct) and not all(correct)
-
-
 SCORES_OF_QUERIES = names_of_scores_of_queries()
 """The scores of the library that read the queries of one condition and have a paired test."""
 
@@ -372,21 +391,18 @@ of_each_score = pytest.mark.parametrize("name", SCORES_OF_QUERIES)
 with_two_to_five_labels = pytest.mark.parametrize(("seed", "labels"), [(0, 2), (1, 3), (2, 4), (3, 5), (4, 2), (5, 3)])
 
 
-def contributions_of_both_runs(name: str, seed: int, labels: int) -> list[Contributions]:
-    """Return what 40 simulated rows contribute to a score of two runs."""
-    truth, runs, rows = simulated(seed, labels)
-    return contributions_of(name, truth, runs, rows, 40, labels)
-
-
 @of_each_score
 @with_two_to_five_labels
-def test_steps_add_up_to_the_difference_of_the_metrics(name: str, seed: int, labels: int) -> None:
-    truth, runs, rows = simulated(seed, labels)
-    found = of_pair(contributions_of(name, truth, runs, rows, 40, labels))
-    first, second = metric(name, truth, runs[0]), metric(name, truth, runs[1])
-    assert found.first == pytest.approx(first, abs=1e-12)
-    assert found.second == pytest.approx(second, abs=1e-12)
-    assert math.fsum(found.steps) == pytest.approx(first - second, abs=1e-12)
+def test_steps_add_up_to_the_difference_of_the_scores(name: str, seed: int, labels: int) -> None:
+    runs = draw_two_runs(seed, labels)
+
+    difference = difference_of_contributions(contributions_to(name, runs))
+
+    first = score_by_function(name, runs.truth, runs.first)
+    second = score_by_function(name, runs.truth, runs.second)
+    assert difference.first == pytest.approx(first, abs=1e-12)
+    assert difference.second == pytest.approx(second, abs=1e-12)
+    assert math.fsum(difference.steps) == pytest.approx(first - second, abs=1e-12)
 
 
 @of_each_score
@@ -395,10 +411,12 @@ def test_one_more_row_changes_a_difference_most_if_it_is_extreme_for_both_runs(
     name: str, seed: int, labels: int
 ) -> None:
     """A step is a change of the difference times its 40 rows; after one more row, there are 41."""
-    first, second = contributions_of_both_runs(name, seed, labels)
-    found = of_pair((first, second))
-    lowest_after_row = (found.difference + found.lowest_step) * 40 / 41
-    highest_after_row = (found.difference + found.highest_step) * 40 / 41
+    first, second = contributions_to(name, draw_two_runs(seed, labels, rows=40))
+
+    difference = difference_of_contributions([first, second])
+
+    lowest_after_row = (difference.difference + difference.lowest_step) * 40 / 41
+    highest_after_row = (difference.difference + difference.highest_step) * 40 / 41
     assert lowest_after_row == pytest.approx(first.lowest_after_row - second.highest_after_row)
     assert highest_after_row == pytest.approx(first.highest_after_row - second.lowest_after_row)
 
@@ -407,89 +425,139 @@ def test_one_more_row_changes_a_difference_most_if_it_is_extreme_for_both_runs(
 @with_two_to_five_labels
 def test_the_biases_of_both_runs_add_up(name: str, seed: int, labels: int) -> None:
     """A difference is too high by what the first run is too high, and the second one too low."""
-    first, second = contributions_of_both_runs(name, seed, labels)
-    found = of_pair((first, second))
-    assert found.upward_bias == pytest.approx(first.upward_bias + second.downward_bias)
-    assert found.downward_bias == pytest.approx(first.downward_bias + second.upward_bias)
+    first, second = contributions_to(name, draw_two_runs(seed, labels))
+
+    difference = difference_of_contributions([first, second])
+
+    assert difference.upward_bias == pytest.approx(first.upward_bias + second.downward_bias)
+    assert difference.downward_bias == pytest.approx(first.downward_bias + second.upward_bias)
 
 
 @of_each_score
 @with_two_to_five_labels
 def test_the_largest_difference_is_the_range_of_the_score(name: str, seed: int, labels: int) -> None:
-    found = of_pair(contributions_of_both_runs(name, seed, labels))
+    difference = difference_of_contributions(contributions_to(name, draw_two_runs(seed, labels)))
+
     lowest, highest = STATISTICS[name].range(labels)
-    assert found.largest_size == pytest.approx(highest - lowest)
+    assert difference.largest_size == pytest.approx(highest - lowest)
 
 
 @pytest.mark.parametrize("name", [name for name in SCORES_OF_QUERIES if isinstance(STATISTICS[name], Mean | MacroF1)])
 @with_two_to_five_labels
 def test_a_mean_is_extreme_after_one_row_that_is_certain_or_even(name: str, seed: int, labels: int) -> None:
     """Certain: one label has all the probability; even: all labels have the same. Each row has two queries."""
-    truth, runs, rows = simulated(seed, labels)
-    run, _ = contributions_of(name, truth, runs, rows, 40, labels)
-    certain_rows, even_row = np.eye(labels).tolist(), [1 / labels] * labels
-    after_row = [
-        metric(name, [*truth, true_label, true_label], [*runs[0], row, row])
-        for true_label in range(labels)
-        for row in [*certain_rows, even_row]
-    ]
-    assert run.lowest_after_row == pytest.approx(min(after_row))
-    assert run.highest_after_row == pytest.approx(max(after_row))
+    runs = draw_two_runs(seed, labels)
+
+    contributions, _ = contributions_to(name, runs)
+
+    certain_predictions = np.eye(labels).tolist()
+    even_prediction = [1 / labels] * labels
+    scores_after_row = []
+    for true_label, prediction in product(range(labels), [*certain_predictions, even_prediction]):
+        truth = [*runs.truth, true_label, true_label]
+        scores_after_row.append(score_by_function(name, truth, [*runs.first, prediction, prediction]))
+    assert contributions.lowest_after_row == pytest.approx(min(scores_after_row))
+    assert contributions.highest_after_row == pytest.approx(max(scores_after_row))
+
+
+@st.composite
+def runs_and_one_more_row(draw: st.DrawFn) -> tuple[TwoRuns, int, list[float]]:
+    """Draw two runs, sometimes with certain predictions, and a row: its true label and the probabilities for it.
+
+    The probabilities are certain, even, or their mean.
+    """
+    labels = draw(st.integers(2, 4))
+    runs = draw_two_runs(
+        seed=draw(st.integers(0, 10**6)),
+        labels=labels,
+        rows=draw(st.integers(1, 8)),
+        repeats=draw(st.integers(1, 3)),
+    )
+    if draw(st.booleans()):
+        first, second = (np.eye(labels)[predicted_labels(run)].tolist() for run in runs.probabilities)
+        runs = runs._replace(first=first, second=second)
+    true_label = draw(st.integers(0, labels - 1))
+    predicted_label = draw(st.integers(0, labels - 1))
+    weight_of_certain = draw(st.sampled_from([1.0, 0.0, 0.5]))
+    certain = np.eye(labels)[predicted_label]
+    even = np.full(labels, 1 / labels)
+    return runs, true_label, (weight_of_certain * certain + (1 - weight_of_certain) * even).tolist()
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(1, 8), st.integers(1, 3), st.data())
-def test_no_row_changes_a_metric_by_more_than_the_largest_possible_step(
-    seed: int, labels: int, n_rows: int, repeats: int, data: st.DataObject
+@given(case=runs_and_one_more_row())
+def test_no_row_changes_a_score_by_more_than_the_largest_possible_step(
+    case: tuple[TwoRuns, int, list[float]],
 ) -> None:
-    truth, runs, rows = simulated(seed, labels, n_rows, repeats)
-    if data.draw(st.booleans(), label="certain"):
-        runs = [np.eye(labels)[guess].tolist() for guess in guesses_of(runs)]
-    true = data.draw(st.integers(0, labels - 1), label="true label of the new row")
-    corner = np.eye(labels)[data.draw(st.integers(0, labels - 1), label="predicted")]
-    weight = data.draw(st.sampled_from([1.0, 0.0, 0.5]), label="certainty")
-    row = (weight * corner + (1 - weight) / labels).tolist()
-    for name, parts in cases(truth, runs, rows, n_rows, labels).items():
-        if name == "DL div.":  # its bounds are those of the influence of a row: see the next test
+    """Except for the divergence, whose bounds are those of the influence of a row: see the next test."""
+    runs, true_label, probabilities = case
+    repeats = len(runs.truth) // runs.n_rows
+    truth_after_row = [*runs.truth, *[true_label] * repeats]
+    run_after_row = [*runs.first, *[probabilities] * repeats]
+    rounding = 1e-12
+    for name in SCORES_OF_QUERIES:
+        if name == "DL div." or not is_defined(name, runs):
             continue
-        after = metric(name, [*truth, *[true] * repeats], [*runs[0], *[row] * repeats])
-        assert parts[0].lowest_after_row - 1e-12 <= after <= parts[0].highest_after_row + 1e-12, name
+        contributions, _ = contributions_to(name, runs)
+        score = score_by_function(name, truth_after_row, run_after_row)
+        assert contributions.lowest_after_row - rounding <= score, name
+        assert score <= contributions.highest_after_row + rounding, name
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_no_row_has_more_influence_on_a_difference_of_divergences_than_the_largest_possible_step(seed: int) -> None:
-    """The influence is the derivative by the weight of one more row, here as a quotient of differences."""
-    labels = 2 + seed % 3
-    truth, runs, rows = simulated(seed, labels)
-    found = of_pair(contributions_of("DL div.", truth, runs, rows, 40, labels))
+def divergence_with_row(runs: TwoRuns, run: list[list[float]], true_label: int, predicted: int, weight: float) -> float:
+    """Return the divergence of a run in which a certain prediction has a weight, next to that of all queries."""
+    certain = np.eye(runs.n_labels)
+    mean = (1 - weight) * np.mean(run, axis=0) + weight * certain[predicted]
+    frequencies = (1 - weight) * np.bincount(runs.truth) / len(runs.truth) + weight * certain[true_label]
+    return float(mean @ np.log(mean / frequencies))
+
+
+@pytest.mark.parametrize(("seed", "labels"), [(0, 2), (1, 3), (2, 4), (3, 2), (4, 3)])
+def test_no_row_has_more_influence_on_a_difference_of_divergences_than_the_largest_possible_step(
+    seed: int, labels: int
+) -> None:
+    """The influence is the derivative by the weight of one more row, here as a quotient of differences.
+
+    The bounds are no more than twice as far as the largest influence, but for what the library adds: half a query of
+    each label.
+    """
+    runs = draw_two_runs(seed, labels, rows=40)
+    difference = difference_of_contributions(contributions_to("DL div.", runs))
     weight = 1e-6
     influences = []
-    for new_label, first_label, second_label in product(range(labels), repeat=3):
-        divergences = []
-        for run, predicted in zip(runs, (first_label, second_label), strict=True):
-            mean = (1 - weight) * np.mean(run, axis=0) + weight * np.eye(labels)[predicted]
-            frequencies = (1 - weight) * np.bincount(truth) / len(truth) + weight * np.eye(labels)[new_label]
-            divergences.append(float(mean @ np.log(mean / frequencies)))
-        influences.append((divergences[0] - divergences[1] - found.difference) / weight)
-    lowest, highest = ((step * 40 - found.difference) for step in (found.lowest_step, found.highest_step))
-    margin = 0.05 * (highest - lowest)  # of the half query that is added to each label
+    for true_label, first_label, second_label in product(range(labels), repeat=3):
+        first = divergence_with_row(runs, runs.first, true_label, first_label, weight)
+        second = divergence_with_row(runs, runs.second, true_label, second_label, weight)
+        influences.append((first - second - difference.difference) / weight)
+
+    lowest = difference.lowest_step * 40 - difference.difference
+    highest = difference.highest_step * 40 - difference.difference
+    margin = 0.05 * (highest - lowest)
     assert lowest - margin <= min(influences)
     assert max(influences) <= highest + margin
     assert lowest > 2.0 * min(influences) - margin
     assert highest < 2.0 * max(influences) + margin
 
 
-def test_the_largest_possible_step_is_reached() -> None:
-    truth, rows = [0] * 20, list(range(20))
-    sure, cautious = [[1.0, 0.0]] * 20, [[0.96, 0.04]] * 20
-    one, two = contributions_of("expected_calibration_error_1", truth, [sure, cautious], rows, 20, 2)
-    assert one.highest_after_row == pytest.approx(
-        classification.expected_calibration_error_1([*truth, 1], [*sure, [1.0, 0.0]])
-    )
-    assert two.lowest_after_row >= 0.0
-    certain, _ = contributions_of("entropy", truth, [sure, cautious], rows, 20, 2)
-    assert certain.highest_after_row == pytest.approx(diagnosis.entropy_of_mean([*sure, [0.0, 1.0]]))
-    assert certain.lowest_after_row == 0.0
+TWENTY_SURE = [[1.0, 0.0]] * 20
+TWENTY_CAUTIOUS = [[0.96, 0.04]] * 20
+SURE_AND_CAUTIOUS = TwoRuns([0] * 20, TWENTY_SURE, TWENTY_CAUTIOUS, list(range(20)), n_rows=20, n_labels=2)
+"""Both runs are always right."""
+
+
+def test_a_sure_wrong_prediction_is_the_highest_calibration_error_after_one_more_row() -> None:
+    of_sure, of_cautious = contributions_to("expected_calibration_error_1", SURE_AND_CAUTIOUS)
+
+    after_sure_error = classification.expected_calibration_error_1([0] * 20 + [1], [*TWENTY_SURE, [1.0, 0.0]])
+    assert of_sure.highest_after_row == pytest.approx(after_sure_error)
+    assert of_cautious.lowest_after_row >= 0.0
+
+
+def test_the_entropy_of_equal_predictions_is_highest_after_the_other_label() -> None:
+    of_sure, _ = contributions_to("entropy", SURE_AND_CAUTIOUS)
+
+    assert of_sure.highest_after_row == pytest.approx(diagnosis.entropy_of_mean([*TWENTY_SURE, [0.0, 1.0]]))
+    assert of_sure.lowest_after_row == 0.0
 
 
 def macro_f1_without(left_out: int, truth: Sequence[int], guesses: Sequence[int], rows: Sequence[int], n: int) -> float:
@@ -503,34 +571,37 @@ def macro_f1_without(left_out: int, truth: Sequence[int], guesses: Sequence[int]
     return float(np.mean(f1_by_label))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_bias_of_macro_f1_is_that_of_the_jackknife(seed: int) -> None:
-    n_rows, n_labels = 30, 2 + seed
-    truth, runs, rows = simulated(seed, n_labels, n_rows)
-    of_runs = contributions_of("macro_F1", truth, runs, rows, n_rows, n_labels)
-    for run, own, guesses in zip(("first run", "second run"), of_runs, guesses_of(runs), strict=True):
-        without_row = [macro_f1_without(row, truth, guesses, rows, n_labels) for row in range(n_rows)]
-        expected = (n_rows - 1) * (np.mean(without_row) - own.value)
-        bias = own.upward_bias - own.downward_bias
-        assert bias == pytest.approx(expected, abs=1e-12), (
-            f"{run}, {n_labels} labels: the bias of macro F1 is {bias:.6f}, that of the jackknife {expected:.6f}"
-        )
-        assert min(own.upward_bias, own.downward_bias) == 0.0, f"{run}: a bias has one direction"
+@pytest.mark.parametrize("run", [0, 1], ids=["first run", "second run"])
+@pytest.mark.parametrize(("seed", "labels"), [(0, 2), (1, 3), (2, 4), (3, 5)])
+def test_the_bias_of_macro_f1_is_that_of_the_jackknife(seed: int, labels: int, run: int) -> None:
+    """(n - 1) times the difference of the mean over samples without one row from the value; it has one direction."""
+    runs = draw_two_runs(seed, labels, rows=30)
+    guesses = predicted_labels(runs.probabilities[run])
+
+    contributions = contributions_to("macro_F1", runs)[run]
+
+    without_row = [macro_f1_without(row, runs.truth, guesses, runs.rows, labels) for row in range(30)]
+    jackknife = (30 - 1) * (np.mean(without_row) - contributions.value)
+    assert contributions.upward_bias - contributions.downward_bias == pytest.approx(jackknife, abs=1e-12)
+    assert min(contributions.upward_bias, contributions.downward_bias) == 0.0
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_row_with_correct_predictions_adds_to_macro_f1_what_is_missing_without_it(seed: int) -> None:
-    n_rows, n_labels = 30, 2 + seed
-    truth, runs, rows = simulated(seed, n_labels, n_rows)
-    checked_count = 0
-    for run, guesses in zip(("first run", "second run"), guesses_of(runs), strict=True):
-        own = STATISTICS["macro_F1"].of_run(Sample(truth, rows, n_rows, n_labels), guesses)
-        wrong_rows = {row for row, label, guess in zip(rows, truth, guesses, strict=True) if label != guess}
-        for row in set(range(n_rows)) - wrong_rows:
-            checked_count += 1
-            missing = own.value - macro_f1_without(row, truth, guesses, rows, n_labels)
-            assert own.rows[row] == pytest.approx(missing), f"{run}, test row {row}"
-    assert checked_count > 0, "no test row has correct predictions only"
+@pytest.mark.parametrize("run", [0, 1], ids=["first run", "second run"])
+@pytest.mark.parametrize(("seed", "labels"), [(0, 2), (1, 3), (2, 4), (3, 5)])
+def test_a_row_with_correct_predictions_adds_to_macro_f1_what_is_missing_without_it(
+    seed: int, labels: int, run: int
+) -> None:
+    runs = draw_two_runs(seed, labels, rows=30)
+    guesses = predicted_labels(runs.probabilities[run])
+
+    contributions = STATISTICS["macro_F1"].of_run(runs.sample, guesses)
+
+    wrong_rows = {row for row, label, guess in zip(runs.rows, runs.truth, guesses, strict=True) if label != guess}
+    correct_rows = sorted(set(range(30)) - wrong_rows)
+    assert correct_rows
+    for row in correct_rows:
+        missing = contributions.value - macro_f1_without(row, runs.truth, guesses, runs.rows, labels)
+        assert contributions.rows[row] == pytest.approx(missing), f"test row {row}"
 
 
 def runs_with_the_same_errors(generator: np.random.Generator, n_rows: int) -> paired.PairedDifference:
@@ -561,17 +632,19 @@ def test_equal_macro_f1_is_called_different_in_at_most_a_tenth_of_samples_if_lab
     assert n_significant <= 6
 
 
-def simulated_without_extrema(seed: int) -> tuple[list[int], list[list[list[float]]], list[int]]:
-    """Return 100 simulated rows of three labels, with the mean of each row and of certainty in the first label."""
-    truth, runs, rows = simulated(seed, 3, 100)
-    towards_first = [[[(row[0] + 1) / 2, row[1] / 2, row[2] / 2] for row in run] for run in runs]
-    return truth, towards_first, rows
+def draw_runs_without_extreme_probabilities(seed: int) -> TwoRuns:
+    """Draw two runs on 100 rows with three labels, each with the mean of some probabilities and of (1, 0, 0)."""
+    runs = draw_two_runs(seed, labels=3, rows=100)
+    first, second = ((np.array(run) + np.eye(3)[0]) / 2 for run in runs.probabilities)
+    return runs._replace(first=first.tolist(), second=second.tolist())
 
 
-def metric_with_a_row_twice(name: str, truth: list[int], run: list[list[float]], row: int) -> float:
+def score_with_a_row_twice(name: str, truth: list[int], run: list[list[float]], row: int) -> float:
     """Return a score in which the two queries of a test row count twice."""
-    first, second = 2 * row, 2 * row + 1
-    return metric(name, [*truth, truth[first], truth[second]], [*run, run[first], run[second]])
+    queries = (2 * row, 2 * row + 1)
+    more_truth = [truth[query] for query in queries]
+    more_probabilities = [run[query] for query in queries]
+    return score_by_function(name, [*truth, *more_truth], [*run, *more_probabilities])
 
 
 # The risk of the k most confident queries has the weight 1 / k. So a row among the first few of 200 queries adds up to
@@ -584,24 +657,32 @@ SCORES_BY_INFLUENCE = [name for name in SCORES_OF_QUERIES if name not in ("aurc"
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", SCORES_BY_INFLUENCE)
 def test_the_contribution_of_a_row_is_what_it_adds_if_it_counts_twice(name: str, seed: int) -> None:
-    """An independent check of the influence functions."""
-    truth, runs, rows = simulated_without_extrema(seed)
-    run, _ = contributions_of(name, truth, runs, rows, 100, 3)
-    added = [(metric_with_a_row_twice(name, truth, runs[0], row) - run.value) * 101 / 100 for row in range(100)]
-    contributions = np.array(run.rows) - np.mean(run.rows)
-    assert contributions == pytest.approx(np.array(added), abs=0.1 * np.std(added))
+    """An independent check of the influence functions: 100 rows before, 101 after."""
+    runs = draw_runs_without_extreme_probabilities(seed)
+
+    contributions, _ = contributions_to(name, runs)
+
+    added = []
+    for row in range(100):
+        change = score_with_a_row_twice(name, runs.truth, runs.first, row) - contributions.value
+        added.append(change * 101 / 100)
+    centred = np.array(contributions.rows) - np.mean(contributions.rows)
+    assert centred == pytest.approx(np.array(added), abs=0.1 * np.std(added))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_step_of_a_difference_of_divergences_is_what_a_row_adds_if_it_counts_twice(seed: int) -> None:
-    truth, runs, rows = simulated_without_extrema(seed)
-    found = of_pair(contributions_of("DL div.", truth, runs, rows, 100, 3))
+    runs = draw_runs_without_extreme_probabilities(seed)
+
+    difference = difference_of_contributions(contributions_to("DL div.", runs))
+
     added = []
     for row in range(100):
-        first, second = (metric_with_a_row_twice("DL div.", truth, run, row) for run in runs)
-        added.append((first - second - found.difference) * 101 / 100)
-    steps = np.array(found.steps) - np.mean(found.steps)
-    assert steps == pytest.approx(np.array(added), abs=0.1 * np.std(added))
+        first = score_with_a_row_twice("DL div.", runs.truth, runs.first, row)
+        second = score_with_a_row_twice("DL div.", runs.truth, runs.second, row)
+        added.append((first - second - difference.difference) * 101 / 100)
+    centred = np.array(difference.steps) - np.mean(difference.steps)
+    assert centred == pytest.approx(np.array(added), abs=0.1 * np.std(added))
 
 
 @pytest.fixture
@@ -611,7 +692,9 @@ def f1_of_two_runs() -> list[Contributions]:
     A prediction is (hits, size): the first run has 2 hits of 4 and 0 of 3, so its F1 is 2 * 2 / (4 + 3) = 4 / 7; the
     second run has (1, 4) and (1, 2), so its F1 is 2 * 2 / (4 + 2) = 4 / 6.
     """
-    return both(MicroF1((3.0, 5.0)), Sample([0, 0], [0, 1], 2, 0), [(2, 4), (0, 3)], [(1, 4), (1, 2)])
+    return contributions_of_two_runs(
+        MicroF1((3.0, 5.0)), Sample([0, 0], [0, 1], 2, 0), [(2, 4), (0, 3)], [(1, 4), (1, 2)]
+    )
 
 
 def test_the_micro_f1_is_that_of_the_sums_of_counts(f1_of_two_runs: list[Contributions]) -> None:
@@ -634,11 +717,11 @@ def test_a_row_contributes_to_the_micro_f1_what_it_has_more_than_the_f1_of_both_
     """The F1 of both runs together is 8 / 13."""
     first, _ = f1_of_two_runs
     assert first.rows == pytest.approx([(4 - 4 * 8 / 13) / 7, (0 - 3 * 8 / 13) / 7])
-    assert math.fsum(of_pair(f1_of_two_runs).steps) == pytest.approx(4 / 7 - 4 / 6)
+    assert math.fsum(difference_of_contributions(f1_of_two_runs).steps) == pytest.approx(4 / 7 - 4 / 6)
 
 
 def test_the_micro_f1_of_no_label_is_0() -> None:
-    empty, without_hits = both(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
+    empty, without_hits = contributions_of_two_runs(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
     assert empty.value == 0.0
     assert without_hits.value == 0.0
 
@@ -647,7 +730,7 @@ def test_an_uncertain_sign_of_a_bin_does_not_hide_its_variance() -> None:
     """With both bins on one side by chance, wrong rows would cancel out, and all steps would be equal."""
     rows, truth = list(range(256)), [0] * 254 + [1] * 2
     runs = [[[0.985, 0.015]] * 256, [[0.955, 0.045]] * 256]
-    found = of_score("expected_calibration_error_1", truth, runs, rows, 256)
+    found = difference_by_score("expected_calibration_error_1", truth, runs, rows, 256)
     tested = found.negated.tested_steps  # the second run has the larger error
     assert max(tested) - min(tested) > 1.5 / 256
     # With 3 % wrong rows, both errors are 0.015. So few wrong rows have this probability then.
@@ -715,9 +798,13 @@ ALL_NULLS = {**NULLS, **FURTHER_NULLS}
 def test_equal_runs_with_rare_large_differences_are_not_rejected(name: str, n: int) -> None:
     """A small part of ``tests/performance/comparison.py``; the sign-flip test rejected up to all of these pairs."""
     draw = np.random.default_rng(n)
-    pairs = [ALL_NULLS[name](draw, n) for _ in range(30 if "ten" in name else 100)]
-    rejected = sum(paired.too_few_rows(one) is None and paired.p_value(one) <= 0.05 for one in pairs)
-    assert rejected <= 11  # 0.06 has more with a probability of 0.02
+    samples = 30 if "ten" in name else 100  # means over ten data sets take longer
+    rejected = 0
+    for _ in range(samples):
+        difference = ALL_NULLS[name](draw, n)
+        is_tested = paired.too_few_rows(difference) is None
+        rejected += is_tested and paired.p_value(difference) <= 0.05
+    assert rejected <= 11  # of 100, a rate of 0.06 has more with a probability of 0.02
 
 
 # -- the detectable difference

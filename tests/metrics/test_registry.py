@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,7 +21,7 @@ from StaICC.metrics import metric_set as metric_sets
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.metric_set import Metric, Score, metric_set
 from StaICC.metrics.scores import SCORES, ScoreRecord, score_record
-from StaICC.metrics.statistics import Mean, MeanOf, Sample, Statistic, ValueOnly
+from StaICC.metrics.statistics import Contributions, Mean, MeanOf, Sample, Statistic, ValueOnly
 
 PUBLISHED = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
 """The metrics of the paper and of StaICC 0.1.1."""
@@ -109,18 +109,20 @@ def test_a_statistic_says_which_of_its_methods_is_missing():
 # --- metrics of the user ---------------------------------------------------------------------------------------------
 
 
-def metrics_with_constant(value):
-    return metric_set({"brier": Metric("brier", lambda truth, rows: value, range=(0.0, 2.0))})
-
-
 def test_a_value_at_the_end_of_the_range_of_its_metric_is_a_score():
-    assert metrics_with_constant(2).score(TRUTH, PROBABILITIES)["brier"] == Score(2.0)
+    always_2 = Metric("brier", lambda truth, rows: 2, range=(0.0, 2.0))
+
+    scores = metric_set({"brier": always_2}).score(TRUTH, PROBABILITIES)
+
+    assert scores["brier"] == Score(2.0)
 
 
 @pytest.mark.parametrize("value", [-0.01, 2.5])
 def test_a_value_outside_the_range_of_its_metric_ends_the_run(value):
+    metric = Metric("brier", lambda truth, rows: value, range=(0.0, 2.0))
+
     with pytest.raises(ArgumentError, match=rf"'brier' returned {value}, .* 0 to 2"):
-        metrics_with_constant(value).score(TRUTH, PROBABILITIES)
+        metric_set({"brier": metric}).score(TRUTH, PROBABILITIES)
 
 
 def test_hard_predictions_must_have_one_label_in_each_row():
@@ -130,18 +132,20 @@ def test_hard_predictions_must_have_one_label_in_each_row():
 
 
 def test_every_score_of_a_benchmark_has_a_record():
-    result = StaICC.Suite(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2])
-    for part in result.results():
-        for key in part.averaged:
-            assert key == "distribution" or score_record(part.benchmark, key).statistic is not None, key
+    suite = StaICC.Suite(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2])
+    for result in suite.results():
+        for key in result.averaged.keys() - {"distribution"}:  # a list, which is no score
+            assert score_record(result.benchmark, key).statistic is not None, f"{result.benchmark}, {key}"
 
 
 def test_a_function_under_the_name_of_a_score_is_not_compared_as_this_score():
     benchmark = StaICC.Normal(datasets=["mini"], limit=3, metrics={"accuracy": lambda truth, rows: 0.5})
-    results = [benchmark(lambda prompt, label_space, n=n: n) for n in (0, 1)]
-    assert score_record("Normal", "accuracy", results[0].higher_is_better).higher_is_better is None
+    first = benchmark(lambda prompt, label_space: 0)
+    second = benchmark(lambda prompt, label_space: 1)
+
+    assert score_record("Normal", "accuracy", first.higher_is_better).higher_is_better is None
     with pytest.raises(ArgumentError, match="accuracy cannot be recomputed"):
-        compare(*results, "accuracy")
+        compare(first, second, "accuracy")
 
 
 EVEN = [[0.5, 0.5]] * 4
@@ -175,7 +179,7 @@ DISAGREEING = [[0, 0, 1, 1]]
 
 
 def defined_values(metric, models):
-    """The values of a metric for models; without those for which it is undefined."""
+    """Return the values of a metric for some models; without those for which it is undefined."""
     values = []
     for truth, rows in models.values():
         try:
@@ -185,34 +189,57 @@ def defined_values(metric, models):
     return values
 
 
-def better_and_worse(key: str) -> tuple[list[float], list[float]]:
-    """The values of a score for extreme models: of the better ones, of the worse ones."""
+class ExtremeValues(NamedTuple):
+    """The values of a score for models that are as good, and as bad as possible."""
+
+    better: list[float]
+    worse: list[float]
+
+
+def extreme_values_of(key: str) -> ExtremeValues:
+    """Return the values of a score of the library, by the function that computes it."""
     metric = SCORES[key].metric
     if metric is not None:
-        return defined_values(metric, RIGHT), defined_values(metric, WRONG)
+        return ExtremeValues(defined_values(metric, RIGHT), defined_values(metric, WRONG))
     statistic = SCORES[key].statistic
     if statistic.compares_conditions:
-        return [statistic.value(ONE_QUERY, AGREEING)], [statistic.value(ONE_QUERY, DISAGREEING)]
+        agreeing = statistic.value(ONE_QUERY, AGREEING)
+        return ExtremeValues([agreeing], [statistic.value(ONE_QUERY, DISAGREEING)])
     assert key in BIAS_FUNCTIONS, f"{key!r} has no metric: add its function to BIAS_FUNCTIONS"
-    return [BIAS_FUNCTIONS[key](EVEN)], [BIAS_FUNCTIONS[key](CERTAIN_OF_ONE_LABEL)]
+    bias = BIAS_FUNCTIONS[key]
+    return ExtremeValues([bias(EVEN)], [bias(CERTAIN_OF_ONE_LABEL)])
 
 
 @pytest.mark.parametrize("key", SCORES)
-def test_every_score_of_the_library_has_its_direction_and_range(key: str) -> None:
-    """The best of some extreme models is better than the worst, and their values are the ends of the range."""
-    score = SCORES[key]
-    better, worse = better_and_worse(key)
-    values = [*better, *worse]
-    best, worst = (max(better), min(worse)) if score.higher_is_better else (min(better), max(worse))
-    assert (best > worst) is score.higher_is_better
-    assert best in (max(values), min(values))
-    low, high = score.statistic.range(2)
-    if score.statistic.compares_conditions:
-        low, high = score.statistic.possible(ONE_QUERY, DISAGREEING)
-    assert low <= min(values)
-    assert max(values) <= high
+def test_the_best_value_of_a_score_is_above_the_worst_if_higher_is_better_and_below_it_if_lower_is(key: str) -> None:
+    better, worse = extreme_values_of(key)
+    all_values = [*better, *worse]
+
+    if SCORES[key].higher_is_better:
+        assert max(better) == max(all_values)
+        assert max(better) > min(worse)
+    else:
+        assert min(better) == min(all_values)
+        assert min(better) < max(worse)
+
+
+@pytest.mark.parametrize("key", SCORES)
+def test_the_range_of_a_score_ends_at_the_values_of_extreme_models(key: str) -> None:
+    """But for a score without a largest value. The models have two labels; the range of a consistency depends on the
+    number of conditions."""
+    better, worse = extreme_values_of(key)
+    all_values = [*better, *worse]
+
+    statistic = SCORES[key].statistic
+    if statistic.compares_conditions:
+        low, high = statistic.possible(ONE_QUERY, DISAGREEING)
+    else:
+        low, high = statistic.range(2)
+
+    assert low <= min(all_values)
+    assert max(all_values) <= high
     if high < math.inf:
-        assert [low, high] == pytest.approx([min(values), max(values)])
+        assert [low, high] == pytest.approx([min(all_values), max(all_values)])
 
 
 @pytest.mark.parametrize("name", METRICS_OF_LIBRARY)
@@ -289,22 +316,49 @@ def test_the_record_of_a_score_of_one_benchmark_needs_a_value() -> None:
         ScoreRecord("half_brier", "Brier score, halved", False, WithoutValue())
 
 
-def test_a_metric_of_the_library_needs_nothing_but_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interval, slope with its interval, paired test and column follow, in every benchmark that scores metrics."""
+@pytest.fixture
+def metrics_with_half_brier(monkeypatch: pytest.MonkeyPatch) -> metric_sets.MetricSet:
+    """The standard metrics and "half_brier", of which the library has nothing but a record."""
     record = ScoreRecord("half_brier", "Brier score, halved", False, HalfBrier(), metric=half_brier)
     monkeypatch.setitem(scores.SCORES, "half_brier", record)
     monkeypatch.setitem(scores.STATISTICS, "half_brier", record.statistic)
     monkeypatch.setattr(metric_sets, "_BUILT_IN", metric_sets._built_in_metrics())
-    metrics = metric_set("standard").adding(metric_sets._BUILT_IN[-1])
-    for benchmark, key in ((StaICC.Normal, "half_brier"), (StaICC.GLER, "sensitivity.half_brier")):
-        prepared = benchmark(datasets=["mini"], limit=20, metrics=metrics)
-        first, second = prepared(noisy), prepared(lambda prompt, label_space: [0.4, 0.3, 0.3])
-        value, interval = first.averaged["half_brier"], first.details["mini"].intervals[key]
-        assert interval.low < value < interval.high
-        assert "half_brier" in str(first)
-        compared = compare(first, second, "half_brier")
-        assert compared.overall.values == pytest.approx((value, second.averaged["half_brier"]))
-        assert compared.higher_is_better is (benchmark is StaICC.GLER)
+    return metric_set("standard").adding(metric_sets._BUILT_IN[-1])
+
+
+def always_unsure(prompt: str, label_space: list[str]) -> list[float]:
+    return [0.4, 0.3, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "name_of_interval"),
+    [(StaICC.Normal, "half_brier"), (StaICC.GLER, "sensitivity.half_brier")],
+    ids=["value", "slope"],
+)
+def test_a_metric_of_the_library_has_a_column_and_an_interval_by_its_record(
+    benchmark: Any, name_of_interval: str, metrics_with_half_brier: metric_sets.MetricSet
+) -> None:
+    result = benchmark(datasets=["mini"], limit=20, metrics=metrics_with_half_brier)(noisy)
+
+    interval = result.details["mini"].intervals[name_of_interval]
+    assert interval.low < result.averaged["half_brier"] < interval.high
+    assert "half_brier" in str(result)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "higher_is_better"), [(StaICC.Normal, False), (StaICC.GLER, True)], ids=["value", "slope"]
+)
+def test_a_metric_of_the_library_is_compared_by_its_record(
+    benchmark: Any, higher_is_better: bool, metrics_with_half_brier: metric_sets.MetricSet
+) -> None:
+    """The slope is over the share of correct labels: that of an error is negative, and better if it is higher."""
+    prepared = benchmark(datasets=["mini"], limit=20, metrics=metrics_with_half_brier)
+    first, second = prepared(noisy), prepared(always_unsure)
+
+    compared = compare(first, second, "half_brier")
+
+    assert compared.overall.values == pytest.approx((first.averaged["half_brier"], second.averaged["half_brier"]))
+    assert compared.higher_is_better is higher_is_better
 
 
 class LowHalfBrier(HalfBrier):
@@ -338,36 +392,37 @@ def test_a_slope_has_the_same_interval_wherever_the_range_of_its_metric_begins(m
     assert (first.low, first.high) == pytest.approx((second.low, second.high))
 
 
-def matthews_interval(wrong_count: int, opposite: bool) -> tuple[float, Interval]:
-    """Return the Matthews correlation of 40 rows, and its interval; or those of the opposite predictions."""
-    truth = [0] * 20 + [1] * 20
-    predictions = [1] * wrong_count + [0] * (20 - wrong_count) + [1] * 20
-    if opposite:
-        predictions = [1 - guess for guess in predictions]
+class MatthewsInterval(NamedTuple):
+    value: float
+    interval: Interval
+
+
+def matthews_interval(truth: list[int], predictions: list[int]) -> MatthewsInterval:
+    """Return the Matthews correlation of 40 rows with two labels, and its interval."""
     sample = Sample(truth, range(40), 40, 2)
     statistic = scores.STATISTICS["matthews"]
     interval = statistic.interval(sample, predictions, 0.95)
     assert isinstance(interval, Interval)
-    return statistic.of_run(sample, predictions).value, interval
+    return MatthewsInterval(statistic.of_run(sample, predictions).value, interval)
 
 
 def test_the_mean_of_negative_matthews_correlations_has_the_interval_of_opposite_predictions() -> None:
     """The range begins at -1. A mean over data sets whose range began at 0 would have another interval."""
-    runs: Any = {"a": SimpleNamespace(statistics=scores.STATISTICS)}
-    mean_intervals = []
-    for opposite in (False, True):
-        values, of_datasets = zip(*(matthews_interval(wrong, opposite) for wrong in (2, 7)), strict=True)
-        mean_intervals.append(interval_of_mean("matthews", values, of_datasets, runs))
-    positive, negative = mean_intervals
+    truth = [0] * 20 + [1] * 20
+    two_wrong = [1] * 2 + [0] * 18 + [1] * 20
+    seven_wrong = [1] * 7 + [0] * 13 + [1] * 20
+    runs: Any = dict.fromkeys(["a", "b"], SimpleNamespace(ranges={"matthews": (-1.0, 1.0)}))
+
+    def interval_of_mean_of(*predictions_of_datasets: list[int]) -> Interval:
+        found = [matthews_interval(truth, predictions) for predictions in predictions_of_datasets]
+        values = [of_dataset.value for of_dataset in found]
+        return interval_of_mean("matthews", values, [of_dataset.interval for of_dataset in found], runs)
+
+    positive = interval_of_mean_of(two_wrong, seven_wrong)
+    negative = interval_of_mean_of([1 - label for label in two_wrong], [1 - label for label in seven_wrong])
+
     assert 0.0 < positive.low < positive.high < 1.0
     assert (negative.low, negative.high) == pytest.approx((-positive.high, -positive.low))
-
-
-class FromMinusOne(Statistic):
-    """A score from -1 to 1, as a contributor writes it."""
-
-    def range(self, labels: int) -> tuple[float, float]:
-        return -1.0, 1.0
 
 
 def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
@@ -379,7 +434,7 @@ def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
     intervals_of_datasets = [Interval(-0.99, -0.7, 0.95, "any"), Interval(-0.5, 0.1, 0.95, "any")]
     opposite_values = [0.95, 0.3]
     opposite_intervals = [Interval(0.7, 0.99, 0.95, "any"), Interval(-0.1, 0.5, 0.95, "any")]
-    runs: Any = {"a": SimpleNamespace(statistics={"own": FromMinusOne()})}
+    runs: Any = dict.fromkeys(["a", "b"], SimpleNamespace(ranges={"own": (-1.0, 1.0)}))
 
     mean = interval_of_mean("own", values, intervals_of_datasets, runs)
     opposite_mean = interval_of_mean("own", opposite_values, opposite_intervals, runs)
@@ -388,7 +443,7 @@ def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
 
 
 def test_only_the_range_of_entropies_and_divergences_depends_on_the_number_of_labels() -> None:
-    depends = {key for key, statistic in scores.STATISTICS.items() if not statistic.has_fixed_range()}
+    depends = {key for key, statistic in scores.STATISTICS.items() if statistic.range(2) != statistic.range(3)}
 
     assert depends == {"contextual_bias", "domain_bias", "entropy"}
 
@@ -409,7 +464,7 @@ def noisy(prompt: str, label_space: list[str]) -> list[float]:
 def brier_runs() -> list[StaICC.Result]:
     """Two runs with a mean of a score of each query as a metric of the user's own."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=20, metrics={"brier": BRIER})
-    return [benchmark(model) for model in (noisy, lambda prompt, label_space: [0.4, 0.3, 0.3])]
+    return [benchmark(noisy), benchmark(always_unsure)]
 
 
 def test_a_mean_of_query_scores_has_an_interval_around_its_value(brier_runs: list[StaICC.Result]) -> None:
@@ -420,21 +475,27 @@ def test_a_mean_of_query_scores_has_an_interval_around_its_value(brier_runs: lis
         assert result.means.intervals["brier"].low == pytest.approx(interval.low)
 
 
+def brier_contributions(run: StaICC.Result) -> Contributions:
+    """Return what each of 20 test rows contributes to the Brier score of a run, computed from its records."""
+    (record,) = run.details["mini"].conditions
+    brier_of_queries = []
+    for label, row in zip(record.truth, record.probabilities(3), strict=True):
+        assert row is not None
+        brier_of_queries.append(brier(label, row))
+    return Mean(0.0, 2.0).of_run(Sample(record.truth, record.rows, 20, 3), brier_of_queries)
+
+
 def test_a_mean_of_query_scores_is_tested_as_the_same_scores_by_hand(brier_runs: list[StaICC.Result]) -> None:
     first, second = brier_runs
-    compared = compare(first, second, "brier").overall
-    assert compared.values == tuple(run["Averaged results"]["brier"] for run in brier_runs)
-    parts = []
-    for run in brier_runs:
-        records = run.details["mini"].conditions[0]
-        rows = records.probabilities(3)
-        scores = [brier(label, row) for label, row in zip(records.truth, rows, strict=True) if row is not None]
-        parts.append(Mean(0.0, 2.0).of_run(Sample(records.truth, records.rows, 20, 3), scores))
-    expected = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
-    assert compared.difference == pytest.approx(expected.difference)
-    assert compared.interval == paired_tests.difference_interval(expected)
-    assert compared.interval.low < expected.difference < compared.interval.high
-    assert not compare(first, second, "brier").higher_is_better
+
+    compared = compare(first, second, "brier")
+
+    expected = paired_tests.paired_difference([(1.0, brier_contributions(first))], [(1.0, brier_contributions(second))])
+    assert compared.overall.values == (first.averaged["brier"], second.averaged["brier"])
+    assert compared.overall.difference == pytest.approx(expected.difference)
+    assert compared.overall.interval == paired_tests.difference_interval(expected)
+    assert compared.overall.interval.low < expected.difference < compared.overall.interval.high
+    assert not compared.higher_is_better
 
 
 @pytest.fixture
@@ -613,12 +674,27 @@ def test_added_metrics_get_the_rows_of_the_set_that_they_extend_however_many_the
         assert rows == [pytest.approx(row) for row in expected]
 
 
-@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
-def test_metrics_of_one_name_are_compared_only_if_they_are_alike(order: slice) -> None:
-    def runs_of(*metrics: Metric) -> list[StaICC.Result]:
-        return [StaICC.Normal(datasets=["mini"], limit=20, metrics={"accuracy": own})(noisy) for own in metrics][order]
+def run_with_accuracy_metric(metric: Metric) -> StaICC.Result:
+    """Return a run with a metric that has the name of the accuracy."""
+    return StaICC.Normal(datasets=["mini"], limit=20, metrics={"accuracy": metric})(noisy)
 
-    own = Metric("accuracy", MeanOf(lambda label, row: row[label]), None, True)
-    for pair in ((metric_set("standard").metrics[0], own), (own, replace(own, higher_is_better=False))):
-        with pytest.raises(ArgumentError, match="accuracy cannot be recomputed"):
-            compare(*runs_of(*pair), "accuracy")
+
+MEAN_PROBABILITY = Metric("accuracy", MeanOf(lambda label, row: row[label]), None, True)
+"""A metric of the user, without a direction."""
+
+
+@pytest.mark.parametrize(
+    ("first_metric", "second_metric"),
+    [
+        (metric_set("standard").metrics[0], MEAN_PROBABILITY),
+        (MEAN_PROBABILITY, metric_set("standard").metrics[0]),
+        (MEAN_PROBABILITY, replace(MEAN_PROBABILITY, higher_is_better=False)),
+        (replace(MEAN_PROBABILITY, higher_is_better=False), MEAN_PROBABILITY),
+    ],
+    ids=["library and user", "user and library", "without and with a direction", "with and without a direction"],
+)
+def test_runs_with_other_metrics_under_one_name_are_not_compared(first_metric: Metric, second_metric: Metric) -> None:
+    first, second = run_with_accuracy_metric(first_metric), run_with_accuracy_metric(second_metric)
+
+    with pytest.raises(ArgumentError, match="accuracy cannot be recomputed"):
+        compare(first, second, "accuracy")

@@ -55,55 +55,64 @@ def labels_of(count: int) -> list[str]:
 def contextual(folder: Path, random: Any, cases: int) -> Pairs:
     """Predictions with the prior of three content-free texts."""
     for _ in range(cases):
-        width = int(random.integers(2, 8))
-        free, row = (
-            random.dirichlet(numpy.full(width + 1, 0.5), (3,))[:, :width],
-            random.dirichlet(numpy.full(width, 0.5)),
-        )
-        answers = iter(numpy.log(free).ravel())
+        n_labels = int(random.integers(2, 8))
+        # A further label stands for the other tokens of the vocabulary: the probabilities of a text sum to less than 1.
+        content_free = random.dirichlet(numpy.full(n_labels + 1, 0.5), (3,))[:, :n_labels]
+        query = random.dirichlet(numpy.full(n_labels, 0.5))
+
+        replies = iter(numpy.log(content_free).ravel())
         authors = functions(
             folder / "few-shot-learning" / "run_classification.py",
             construct_prompt=lambda *_: "",
-            complete=lambda *_, **__: {"choices": [{"logprobs": {"token_logprobs": [next(answers)]}}]},  # noqa: B023
+            complete=lambda *_, **__: {"choices": [{"logprobs": {"token_logprobs": [next(replies)]}}]},  # noqa: B023
         )
-        prior = authors.get_p_content_free(
-            {"label_dict": {label: [str(label)] for label in range(width)}, "model": ""}, [], [], ("N/A", "", "[MASK]")
-        )
-        logs = [[values] for values in numpy.log(free).tolist()]
-        (ours,) = calibrated_in_context([row.tolist()], logs, softmax_of_quotients, width, logarithms=True)
-        label = ours.index(max(ours))  # type: ignore[union-attr]
-        yield authors.eval_accuracy(row[None], [label], "diagonal_W", prior), 1.0
+        parameters = {"label_dict": {label: [str(label)] for label in range(n_labels)}, "model": ""}
+        prior = authors.get_p_content_free(parameters, [], [], ("N/A", "", "[MASK]"))
+
+        logarithms = [[values] for values in numpy.log(content_free).tolist()]
+        (ours,) = calibrated_in_context([query.tolist()], logarithms, softmax_of_quotients, n_labels, logarithms=True)
+        predicted = ours.index(max(ours))  # type: ignore[union-attr]
+        accuracy_of_authors = authors.eval_accuracy(query[None], [predicted], "diagonal_W", prior)
+        yield accuracy_of_authors, 1.0  # if both predict the same label
 
 
 def linear(folder: Path, random: Any, cases: int) -> Pairs:
     """Probabilities after training from the prior, with the same order of the rows."""
+    count, epochs, test_count = 30, 15, 10
     for _ in range(cases // 10):
-        width, count, rate, epochs = int(random.integers(2, 6)), 30, float(random.choice([3e-4, 0.015, 0.15])), 15
-        free, rows, tests = (random.dirichlet(numpy.full(width, 0.5), number) for number in (3, count, 10))
-        labels = random.integers(0, width, count).tolist()
-        generator, caught = StableRandom(), []
+        n_labels = int(random.integers(2, 6))
+        rate = float(random.choice([3e-4, 0.015, 0.15]))
+        content_free, rows, tests = (random.dirichlet(numpy.full(n_labels, 0.5), n) for n in (3, count, test_count))
+        labels = random.integers(0, n_labels, count).tolist()
+        generator = StableRandom()
+        caught: list[Any] = []
 
         def shuffled(*_: Any, random_state: int) -> tuple[list[Any], list[int]]:
+            """Return the training rows in our order, in the place of the authors' random one."""
             order = generator.sample_indexes(count, count)  # noqa: B023
-            return [rows[place] for place in order], [labels[place] for place in order]  # noqa: B023
+            return [rows[index] for index in order], [labels[index] for index in order]  # noqa: B023
 
-        def error(rows: Any, labels: Any, M: int) -> list[float]:
+        def catch_probabilities(rows: Any, labels: Any, M: int) -> list[float]:
+            """Keep the calibrated rows, in the place of computing their calibration error."""
             caught.append(rows)  # noqa: B023
             return [0.0]
 
-        functions(
+        authors = functions(
             folder / "LinC" / "run_classification.py",
             Variable=torch.autograd.Variable,
             random_sampling=lambda *_: ([], []),
             get_model_response=lambda *_: ([], rows),  # noqa: B023
             shuffle=shuffled,
             entropy=lambda *_, **__: 0.0,
-            expected_calibration_error=error,
-        ).eval_accuracy(
-            tests, [0] * 10, [], [], [], labels, {"num_shots": 4}, rate, epochs, 0, "diagonal_W", free.mean(0)
+            expected_calibration_error=catch_probabilities,
         )
-        state = linear_calibration.learn(free.tolist(), rows.tolist(), labels, labels_of(width), rate, epochs)
-        ours = linear_calibration.apply(state, tests.tolist(), labels_of(width))
+        prior = content_free.mean(0)
+        authors.eval_accuracy(
+            tests, [0] * test_count, [], [], [], labels, {"num_shots": 4}, rate, epochs, 0, "diagonal_W", prior
+        )
+        names = labels_of(n_labels)
+        state = linear_calibration.learn(content_free.tolist(), rows.tolist(), labels, names, rate, epochs)
+        ours = linear_calibration.apply(state, tests.tolist(), names)
         yield from zip(caught[0], ours, strict=True)
 
 

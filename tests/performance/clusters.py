@@ -9,6 +9,9 @@ metrics (slow), or --rare for clusters of a rare kind; the tables are in docs/er
 import argparse
 import math
 import random
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
 
 import numpy
 
@@ -33,7 +36,8 @@ def sizes_of(rng, clusters, rows, unequal):
 
 def draw(rng, sizes, sd, logits):
     """Return true labels, the cluster of each row, and the label probabilities of each run."""
-    truth, cluster_of_row = [], []
+    truth = []
+    cluster_of_row = []
     runs = [[] for _ in logits]
     for cluster, size in enumerate(sizes):
         effects = [rng.gauss(0.0, sd) for _ in logits]
@@ -92,99 +96,168 @@ def difference_of(statistic, sample, first, second):
     )
 
 
-def cell(clusters, rows, sd, unequal, logit, metrics, samples, gain):
-    """Return for each metric coverage, type I error, coverage of the difference, power, and the untested share."""
-    rng = random.Random(f"{clusters} {rows} {sd} {unequal} {logit}")
-    truths = true_values(sd, logit, metrics)
-    counts = {metric: [0, 0, 0, 0, 0] for metric in metrics}
+class Cell(NamedTuple):
+    """The clusters and the models of a cell."""
+
+    clusters: int
+    rows: int
+    """Of a cluster, or their mean."""
+    unequal: bool
+    """Whether the sizes of clusters differ."""
+    sd: float
+    """Standard deviation of the effect of a cluster."""
+    logit: float
+
+    def generator(self):
+        """Return a generator of the standard library that the cell decides."""
+        return random.Random(f"{self.clusters} {self.rows} {self.sd} {self.unequal} {self.logit}")
+
+    def draw_sizes(self, rng):
+        return sizes_of(rng, self.clusters, self.rows, self.unequal)
+
+
+@dataclass
+class Counts:
+    """In how many samples each thing happened."""
+
+    covered: int = 0
+    """The interval contains the true score."""
+    tested: int = 0
+    """Equal models are tested."""
+    wrong: int = 0
+    """Equal models are called different."""
+    difference_covered: int = 0
+    """The interval of the difference of equal models contains 0."""
+    found: int = 0
+    """Models with different logits are called different."""
+
+
+def is_significant(difference):
+    return too_few_rows(difference) is None and p_value(difference) <= 0.05
+
+
+def count_by_metric(cell, metrics, samples, gain):
+    """Return the counts of each metric; the gain is the difference of the logits of the models that differ."""
+    rng = cell.generator()
+    true_score = true_values(cell.sd, cell.logit, metrics)
+    counts = {metric: Counts() for metric in metrics}
     for _ in range(samples):
-        truth, cluster_of_row, (first, second, better) = draw(
-            rng, sizes_of(rng, clusters, rows, unequal), sd, [logit, logit, logit + gain]
-        )
+        sizes = cell.draw_sizes(rng)
+        logits = [cell.logit, cell.logit, cell.logit + gain]
+        truth, cluster_of_row, (first, second, better) = draw(rng, sizes, cell.sd, logits)
         sample = sample_of(truth, cluster_of_row)
-        for metric in metrics:
+        for metric, count in counts.items():
             statistic = STATISTICS[metric]
             # The coverage of a metric whose interval is withheld over clusters is measured all the same.
-            units = sample.by_cluster()
-            interval = statistic._interval_over_units(units, predictions(statistic, first), LEVEL)
+            interval = statistic._interval_over_units(sample.by_cluster(), predictions(statistic, first), LEVEL)
             assert not isinstance(interval, NoInterval)
-            count = counts[metric]
-            count[0] += interval.low <= truths[metric] <= interval.high
+            count.covered += interval.low <= true_score[metric] <= interval.high
             equal = difference_of(statistic, sample, first, second)
             if too_few_rows(equal) is None:
-                count[1] += 1
-                count[2] += p_value(equal) <= 0.05
+                count.tested += 1
+                count.wrong += p_value(equal) <= 0.05
                 of_difference = difference_interval(equal, LEVEL)
-                count[3] += of_difference is None or of_difference.low <= 0.0 <= of_difference.high
-            different = difference_of(statistic, sample, better, first)
-            if too_few_rows(different) is None:
-                count[4] += p_value(different) <= 0.05
+                count.difference_covered += of_difference is None or of_difference.low <= 0.0 <= of_difference.high
+            count.found += is_significant(difference_of(statistic, sample, better, first))
     return counts
 
 
-def cell_of_accuracy(clusters, rows, sd, unequal, logit, samples, gain):
-    """Return the same counts as :func:`cell` for the accuracy, faster: only the hits of each cluster are drawn."""
-    generator = numpy.random.default_rng([clusters, rows, int(10 * sd), unequal, int(10 * logit)])
-    rng = random.Random(f"{clusters} {rows} {sd} {unequal} {logit}")
-
-    def shares_correct(mean_logit):
-        """Return the probability of a correct prediction in each cluster."""
-        return 1.0 / (1.0 + numpy.exp(-(mean_logit + sd * generator.standard_normal(clusters))))
-
-    # The mean of the probability over the distribution of the effect, by quadrature.
+def mean_accuracy(logit, sd):
+    """Return the mean of the probability of a correct prediction over the effects of clusters, by quadrature."""
     nodes, weights = numpy.polynomial.hermite_e.hermegauss(80)
-    truth = float((weights / (1.0 + numpy.exp(-(logit + sd * nodes)))).sum() / weights.sum())
-    covered = tested = wrong = of_difference = found = 0
+    return float((weights / (1.0 + numpy.exp(-(logit + sd * nodes)))).sum() / weights.sum())
+
+
+def accuracy_term(hits, sizes):
+    """Return the accuracy with its distances to the limits, of the correct predictions and the rows of each cluster."""
+    shares = [size / sum(sizes) for size in sizes]
+    level = level_over_clusters(LEVEL, shares)
+    return ratio_part([float(of_cluster) for of_cluster in hits], [float(size) for size in sizes], level)
+
+
+def count_accuracy(cell, samples, gain):
+    """Return the same counts as :func:`count_by_metric` for the accuracy, faster: it draws the hits of each cluster."""
+    generator = numpy.random.default_rng(
+        [cell.clusters, cell.rows, int(10 * cell.sd), cell.unequal, int(10 * cell.logit)]
+    )
+    rng = cell.generator()
+
+    def draw_hits(sizes, logit):
+        """Return the number of correct predictions in each cluster."""
+        effects = cell.sd * generator.standard_normal(cell.clusters)
+        return generator.binomial(sizes, 1.0 / (1.0 + numpy.exp(-(logit + effects)))).tolist()
+
+    true_accuracy = mean_accuracy(cell.logit, cell.sd)
+    counts = Counts()
     for _ in range(samples):
-        sizes = sizes_of(rng, clusters, rows, unequal)
-        total = sum(sizes)
-        first, second, better = (
-            generator.binomial(sizes, shares_correct(x)).tolist() for x in (logit, logit, logit + gain)
-        )
-        shares = [size / total for size in sizes]
-        level = level_over_clusters(LEVEL, shares)
-        term = ratio_part([float(hits) for hits in first], [float(size) for size in sizes], level)
-        covered += term.value - term.below <= truth <= term.value + term.above
-        equal = _difference_of_hits(first, second, shares, total)
+        sizes = cell.draw_sizes(rng)
+        first = draw_hits(sizes, cell.logit)
+        second = draw_hits(sizes, cell.logit)
+        better = draw_hits(sizes, cell.logit + gain)
+        term = accuracy_term(first, sizes)
+        counts.covered += term.value - term.below <= true_accuracy <= term.value + term.above
+        equal = _difference_of_hits(first, second, sizes)
         if too_few_rows(equal) is None:
-            tested += 1
             is_wrong = p_value(equal) <= 0.05
-            wrong += is_wrong
-            of_difference += not is_wrong  # the interval has the differences that the test does not reject
-        different = _difference_of_hits(better, first, shares, total)
-        if too_few_rows(different) is None:
-            found += p_value(different) <= 0.05
-    return covered, tested, wrong, of_difference, found
+            counts.tested += 1
+            counts.wrong += is_wrong
+            counts.difference_covered += not is_wrong  # the interval has the differences that the test does not reject
+        counts.found += is_significant(_difference_of_hits(better, first, sizes))
+    return counts
 
 
 def error_with_rare_clusters(clusters, rows, unequal, samples):
     """Return how often equal models are called different if a tenth of the clusters is of another kind.
 
-    There, one model has the accuracy 0.9 and the other 0.1. Elsewhere the other one is a little better, so that both
-    have the same mean.
+    There, the first model has the accuracy 0.1 and the second one 0.9. Elsewhere the first one is a little better than
+    0.6, the accuracy of the second, so that both have the same mean.
     """
     generator = numpy.random.default_rng([clusters, rows, unequal])
     rng = random.Random(f"rare {clusters} {rows} {unequal}")
-    rare_share, loss = 0.1, 0.8
+    rare_share = 0.1
+    loss_in_rare = 0.8
+    gain_elsewhere = loss_in_rare * rare_share / (1.0 - rare_share)
     wrong = 0
     for _ in range(samples):
         sizes = sizes_of(rng, clusters, rows, unequal)
         is_rare = generator.random(clusters) < rare_share
-        first = numpy.where(is_rare, 0.9 - loss, 0.6 + loss * rare_share / (1.0 - rare_share))
-        second = numpy.where(is_rare, 0.9, 0.6)
-        hits = [generator.binomial(sizes, chances).tolist() for chances in (first, second)]
-        total = sum(sizes)
-        difference = _difference_of_hits(*hits, [size / total for size in sizes], total)
-        wrong += too_few_rows(difference) is None and p_value(difference) <= 0.05
+        first = generator.binomial(sizes, numpy.where(is_rare, 0.9 - loss_in_rare, 0.6 + gain_elsewhere)).tolist()
+        second = generator.binomial(sizes, numpy.where(is_rare, 0.9, 0.6)).tolist()
+        wrong += is_significant(_difference_of_hits(first, second, sizes))
     return wrong / samples
 
 
-def _difference_of_hits(first, second, shares, total):
-    """Return the difference of two accuracies, of the hits of each cluster."""
+def _difference_of_hits(first, second, sizes):
+    """Return the difference of two accuracies, of the correct predictions and the number of rows of each cluster."""
+    total = sum(sizes)
+    shares = tuple(size / total for size in sizes)
     steps = [(hits - other_hits) / total for hits, other_hits in zip(first, second, strict=True)]
     return PairedDifference(
-        sum(first) / total, sum(second) / total, steps, -max(shares), max(shares), 1.0, cluster_shares=tuple(shares)
+        first=sum(first) / total,
+        second=sum(second) / total,
+        steps=steps,
+        lowest_step=-max(shares),
+        highest_step=max(shares),
+        largest_size=1.0,
+        cluster_shares=shares,
     )
+
+
+def print_rare_clusters(samples):
+    """Print how often equal models are called different, with a tenth of the clusters of another kind."""
+    for unequal, clusters in product((False, True), (10, 20, 50, 100, 200)):
+        print(clusters, 16, unequal, "|", error_with_rare_clusters(clusters, 16, unequal, samples))
+
+
+def print_cell(cell, metric, counts, samples):
+    """Print a line of the table: shares of the samples, or (difference covered) of the tested ones."""
+    coverage = round(counts.covered / samples, 3)
+    wrong = round(counts.wrong / samples, 3)
+    tested = round(counts.tested / samples, 2)
+    difference_covered = round(counts.difference_covered / max(1, counts.tested), 3)
+    power = round(counts.found / samples, 3)
+    about = (cell.clusters, cell.rows, cell.unequal, cell.sd, cell.logit, metric)
+    print(*about, "|", coverage, "|", wrong, tested, "|", difference_covered, "|", power, flush=True)
 
 
 def main():
@@ -196,29 +269,22 @@ def main():
     parser.add_argument("--rare", action="store_true")
     args = parser.parse_args()
     if args.rare:
-        for unequal in (False, True):
-            for clusters in (10, 20, 50, 100, 200):
-                print(clusters, 16, unequal, "|", error_with_rare_clusters(clusters, 16, unequal, args.samples))
+        print_rare_clusters(args.samples)
         return
-    sds = (0.0, 1.0, 2.0)
+    numbers_of_clusters = (10, 20, 50, 200) if args.all else (10, 20, 50)
+    numbers_of_rows = (4, 8, 16) if args.all else (4, 16)
+    gain = 0.7
     print("clusters rows unequal sd logit metric | coverage | type I, tested | difference covered | power (0.7 logits)")
-    for unequal in (False, True):
-        for clusters in (10, 20, 50, 200) if args.all else (10, 20, 50):
-            for rows in (4, 8, 16) if args.all else (4, 16):
-                for sd in sds:
-                    for logit in (0.4, 2.2):
-                        arguments = (clusters, rows, sd, unequal, logit)
-                        if args.metrics:
-                            counts = cell(*arguments, METRICS, args.samples, gain=0.7)
-                        else:
-                            counts = {"accuracy": cell_of_accuracy(*arguments, args.samples, gain=0.7)}
-                        for metric, (covered, tested, wrong, of_difference, found) in counts.items():
-                            n = args.samples
-                            print(
-                                clusters, rows, unequal, sd, logit, metric, "|", round(covered / n, 3), "|",
-                                round(wrong / n, 3), round(tested / n, 2), "|",
-                                round(of_difference / max(1, tested), 3), "|", round(found / n, 3), flush=True,
-                            )  # fmt: skip
+    for unequal, clusters, rows, sd, logit in product(
+        (False, True), numbers_of_clusters, numbers_of_rows, (0.0, 1.0, 2.0), (0.4, 2.2)
+    ):
+        cell = Cell(clusters, rows, unequal, sd, logit)
+        if args.metrics:
+            counts = count_by_metric(cell, METRICS, args.samples, gain)
+        else:
+            counts = {"accuracy": count_accuracy(cell, args.samples, gain)}
+        for metric, of_metric in counts.items():
+            print_cell(cell, metric, of_metric, args.samples)
 
 
 if __name__ == "__main__":

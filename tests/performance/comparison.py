@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from records import arguments, record, resumed
-from skewed_nulls import FURTHER_NULLS, NULLS, SLOPE, UNEQUAL_NULLS, Null, of_mean, of_pair, of_score
+from skewed_nulls import (
+    FURTHER_NULLS,
+    NULLS,
+    SLOPE,
+    UNEQUAL_NULLS,
+    Null,
+    contributions_to_mean,
+    difference_by_score,
+    difference_of_contributions,
+)
 
 from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.statistics import Contributions
@@ -36,6 +44,7 @@ SIZES = (20, 50, 100, 128, 256, 512)
 
 
 def seeded(*key: Any) -> Any:
+    """Return a generator of random numbers that the key decides."""
     return np.random.default_rng(zlib.crc32(repr(key).encode()))
 
 
@@ -45,6 +54,17 @@ def seeded(*key: Any) -> Any:
 def softmax(scores: Array) -> Array:
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
+
+
+class Rows(NamedTuple):
+    """Test rows as both runs have them."""
+
+    truth: Array
+    """True label of each row."""
+    one_hot: Array
+    """Rows x 1 x labels: 1 at the true label."""
+    shared: Array
+    """Rows x 1 x labels: the part of the scores that the runs share."""
 
 
 @dataclass(frozen=True)
@@ -60,66 +80,99 @@ class Pair:
     scale: float = 1.5
     noise: float = 0.7
 
-    def rows(self, draw: Any, rows: int) -> tuple[Array, Array, Array]:
-        """True label of each row, its one-hot row, and the scores that both runs share."""
+    def draw_rows(self, draw: Any, n_rows: int) -> Rows:
         prior = np.array(PRIORS[self.labels])
-        truth = draw.choice(self.labels, rows, p=prior / prior.sum())
-        return truth, np.eye(self.labels)[truth][:, None, :], draw.normal(size=(rows, 1, self.labels))
+        truth = draw.choice(self.labels, n_rows, p=prior / prior.sum())
+        one_hot = np.eye(self.labels)[truth][:, np.newaxis, :]
+        return Rows(truth, one_hot, shared=draw.normal(size=(n_rows, 1, self.labels)))
 
-    def runs(self, draw: Any, rows: int) -> tuple[Array, list[Array]]:
-        """True label of each row, and for each run probabilities by row, repeat and label."""
-        truth, right, shared = self.rows(draw, rows)
-        made = []
+    def draw_noise_of_rows(self, draw: Any, n_rows: int) -> Array:
+        """Draw the part of the scores that the repeats of a row share, but not the other run."""
+        return draw.normal(size=(n_rows, 1, self.labels)) * self.noise
+
+    def draw_noise_of_queries(self, draw: Any, n_rows: int) -> Array:
+        return draw.normal(size=(n_rows, self.repeats, self.labels)) * 0.5
+
+    def draw_runs(self, draw: Any, n_rows: int) -> tuple[Array, list[Array]]:
+        """Draw the true label of each row, and for each run the probabilities by row, repeat and label."""
+        rows = self.draw_rows(draw, n_rows)
         bias_of_second = 0.0 if self.only_first_is_biased else -self.bias
-        for gain, tilt in zip(self.gains, (self.bias, bias_of_second), strict=True):
-            own = draw.normal(size=(rows, 1, self.labels)) * self.noise
-            own = own + draw.normal(size=(rows, self.repeats, self.labels)) * 0.5
-            lean = np.zeros(self.labels)
-            lean[0], lean[1] = tilt, -tilt
-            made.append(softmax(self.scale * (gain * right + shared + own + lean)))
-        draw.random((rows, 1, 1))  # the published figures come from these draws
-        return truth, made
+        runs = []
+        for gain, bias in zip(self.gains, (self.bias, bias_of_second), strict=True):
+            own = self.draw_noise_of_rows(draw, n_rows) + self.draw_noise_of_queries(draw, n_rows)
+            bias_of_labels = np.zeros(self.labels)
+            bias_of_labels[0] = bias
+            bias_of_labels[1] = -bias
+            runs.append(softmax(self.scale * (gain * rows.one_hot + rows.shared + own + bias_of_labels)))
+        draw.random((n_rows, 1, 1))  # the published figures come from these draws
+        return rows.truth, runs
 
-    def slope(self, draw: Any, rows: int) -> paired.PairedDifference:
-        """The difference of two slopes of accuracy over five shares of correct labels, on the same rows."""
-        truth, right, shared = self.rows(draw, rows)
-        own = [draw.normal(size=(rows, 1, self.labels)) * self.noise for _ in self.gains]
-        place = np.repeat(np.arange(rows), self.repeats).tolist()
-        found: tuple[list[tuple[float, Contributions]], ...] = ([], [])
-        for step, weight in enumerate(SLOPE):
-            for gain, mine, parts in zip(self.gains, own, found, strict=True):
-                new = draw.normal(size=(rows, self.repeats, self.labels)) * 0.5
-                scores = gain * (1 - 0.15 * step) * right + shared + mine + new
-                hits = (scores.argmax(2) == truth[:, None]).ravel().astype(float).tolist()
-                parts.append((weight, of_mean(hits, place, rows)))
-        return paired.paired_difference(*found)
+    def slope(self, draw: Any, n_rows: int) -> paired.PairedDifference:
+        """Return the difference of two slopes of accuracy over five shares of correct labels, on the same rows."""
+        rows = self.draw_rows(draw, n_rows)
+        noise_of_runs = [self.draw_noise_of_rows(draw, n_rows) for _ in self.gains]
+        row_of_query = np.repeat(np.arange(n_rows), self.repeats).tolist()
+        contributions: tuple[list[tuple[float, Contributions]], ...] = ([], [])
+        for condition, weight in enumerate(SLOPE):
+            remaining_gain = 1 - 0.15 * condition
+            for run, gain in enumerate(self.gains):
+                own = self.draw_noise_of_queries(draw, n_rows)
+                scores = gain * remaining_gain * rows.one_hot + rows.shared + noise_of_runs[run] + own
+                is_correct = scores.argmax(2) == rows.truth[:, np.newaxis]
+                hits = is_correct.ravel().astype(float).tolist()
+                contributions[run].append((weight, contributions_to_mean(hits, row_of_query, n_rows)))
+        return paired.paired_difference(*contributions)
 
-    def differences(self, draw: Any, rows: int) -> Differences:
-        """The difference by each metric of Normal, of the bias benchmarks and of GLER; infinite ones are left out."""
-        truth, pair = self.runs(draw, rows)
-        place = np.repeat(np.arange(rows), self.repeats).tolist()
-        true = np.repeat(truth, self.repeats).tolist()
-        flat = [run.reshape(-1, self.labels) for run in pair]
-        lists = [run.tolist() for run in flat]
-        guesses = [run.argmax(1).tolist() for run in flat]
-        hits = [[float(a == b) for a, b in zip(run, true, strict=True)] for run in guesses]
-        likelihoods = [[row[label] for row, label in zip(run, true, strict=True)] for run in lists]
-        entropies, most = [(run * np.log(run)).sum(1).tolist() for run in flat], math.log(self.labels)
-        found = {
-            "accuracy": of_pair([of_mean(run, place, rows) for run in hits]),
-            "likelihood": of_pair([of_mean(run, place, rows) for run in likelihoods]),
-            "macro F1": of_score("macro_F1", true, guesses, place, rows, self.labels),
-            "ECE-1": of_score("expected_calibration_error_1", true, lists, place, rows),
-            "entropy": of_score("entropy", true, lists, place, rows),
-            "contextual bias": of_pair([of_mean(run, place, rows, (-most, 0.0)) for run in entropies]),
-            "DL div.": of_score("DL div.", true, lists, place, rows),
-            "slope": self.slope(draw, rows),
+    def differences(self, draw: Any, n_rows: int) -> Differences:
+        """Return the difference by each metric of Normal, of the bias benchmarks and of GLER.
+
+        Infinite ones are left out.
+        """
+        truth_of_rows, runs = self.draw_runs(draw, n_rows)
+        row_of_query = np.repeat(np.arange(n_rows), self.repeats).tolist()
+        truth = np.repeat(truth_of_rows, self.repeats)
+        queries = np.arange(len(truth))
+        hits, likelihoods, entropies = [], [], []
+        labels, probabilities = [], []
+        for run in runs:
+            of_queries = run.reshape(-1, self.labels)
+            predicted = of_queries.argmax(1)
+            labels.append(predicted.tolist())
+            probabilities.append(of_queries.tolist())
+            hits.append((predicted == truth).astype(float).tolist())
+            likelihoods.append(of_queries[queries, truth].tolist())
+            entropies.append((of_queries * np.log(of_queries)).sum(1).tolist())  # negated, as in contextual bias
+
+        def by_mean(scores: list[Any], score_range: tuple[float, float] = (0.0, 1.0)) -> paired.PairedDifference:
+            of_runs = [contributions_to_mean(of_run, row_of_query, n_rows, score_range) for of_run in scores]
+            return difference_of_contributions(of_runs)
+
+        def by_score(key: str, predictions: list[Any], n_labels: int = 2) -> paired.PairedDifference:
+            return difference_by_score(key, truth.tolist(), predictions, row_of_query, n_rows, n_labels)
+
+        differences = {
+            "accuracy": by_mean(hits),
+            "likelihood": by_mean(likelihoods),
+            "macro F1": by_score("macro_F1", labels, self.labels),
+            "ECE-1": by_score("expected_calibration_error_1", probabilities),
+            "entropy": by_score("entropy", probabilities),
+            "contextual bias": by_mean(entropies, (-math.log(self.labels), 0.0)),
+            "DL div.": by_score("DL div.", probabilities),
+            "slope": self.slope(draw, n_rows),
         }
         if self.repeats > 1:
-            modes = [[float(np.bincount(one).max() / self.repeats) for one in run.argmax(2)] for run in pair]
-            ends = (-(-self.repeats // self.labels) / self.repeats, 1.0)
-            found["consistency"] = of_pair([of_mean(run, range(rows), rows, ends) for run in modes])
-        return {name: steps for name, steps in found.items() if math.isfinite(steps.difference)}
+            differences["consistency"] = self.consistency(runs, n_rows)
+        return {name: found for name, found in differences.items() if math.isfinite(found.difference)}
+
+    def consistency(self, runs: list[Array], n_rows: int) -> paired.PairedDifference:
+        """Return the difference by the share of the repeats of a row that have its most frequent prediction."""
+        least_count = math.ceil(self.repeats / self.labels)
+        score_range = (least_count / self.repeats, 1.0)
+        contributions = []
+        for run in runs:
+            shares = [float(np.bincount(labels).max() / self.repeats) for labels in run.argmax(2)]
+            contributions.append(contributions_to_mean(shares, range(n_rows), n_rows, score_range))
+        return difference_of_contributions(contributions)
 
 
 # -- cells
@@ -128,89 +181,93 @@ class Pair:
 class Verdict(NamedTuple):
     """What the test says of a pair."""
 
-    untested: bool
-    rejected: bool
+    is_untested: bool
+    is_rejected: bool
     detectable: float | None
+    """The detectable difference."""
 
 
 _VERDICTS: dict[int, tuple[paired.PairedDifference, Verdict]] = {}
 """The verdicts of differences by their identity. The difference is kept, so that no other one gets its identity."""
 
 
-def verdict(steps: paired.PairedDifference) -> Verdict:
-    """Test a pair; a difference that was tested before (:func:`skewed_nulls.of_sorted_rows`) is not tested again."""
+def verdict_of(difference: paired.PairedDifference) -> Verdict:
+    """Test a pair. An object that was tested before is not tested again: see the caches of ``skewed_nulls.py``."""
     if len(_VERDICTS) > 3000:
         _VERDICTS.clear()
-    if id(steps) not in _VERDICTS:
-        untested = paired.too_few_rows(steps) is not None
-        rejected = not untested and paired.p_value(steps) <= 0.05
-        _VERDICTS[id(steps)] = steps, Verdict(untested, rejected, paired.detectable_difference(steps))
-    return _VERDICTS[id(steps)][1]
+    if id(difference) not in _VERDICTS:
+        is_untested = paired.too_few_rows(difference) is not None
+        is_rejected = not is_untested and paired.p_value(difference) <= 0.05
+        verdict = Verdict(is_untested, is_rejected, paired.detectable_difference(difference))
+        _VERDICTS[id(difference)] = difference, verdict
+    _, verdict = _VERDICTS[id(difference)]
+    return verdict
+
+
+def shares_of(verdicts: list[Verdict]) -> dict[str, float]:
+    """Return the shares of untested and of rejected pairs, and the mean of the detectable differences."""
+    shares = {
+        "untested": round(sum(verdict.is_untested for verdict in verdicts) / len(verdicts), 4),
+        "rejected": round(sum(verdict.is_rejected for verdict in verdicts) / len(verdicts), 4),
+    }
+    detectable = [verdict.detectable for verdict in verdicts if verdict.detectable is not None]
+    if detectable:
+        shares["stated"] = round(len(detectable) / len(verdicts), 4)
+        shares["detectable"] = round(sum(detectable) / len(detectable), 4)
+    return shares
 
 
 def tally(pairs: Iterable[Differences]) -> dict[str, Any]:
-    """Shares of rejected and of untested pairs, and the mean detectable difference."""
-    counts: dict[str, Counter[str]] = {}
+    """Test the differences of all pairs, and return the shares of verdicts for each metric."""
+    verdicts: dict[str, list[Verdict]] = {}
     for differences in pairs:
-        for name, steps in differences.items():
-            count = counts.setdefault(name, Counter())
-            found = verdict(steps)
-            count.update(n=1, untested=found.untested, rejected=found.rejected)
-            if found.detectable is not None:
-                count.update(stated=1, detectable=found.detectable)  # type: ignore[call-overload]
-    return {
-        name: {
-            key: round(value / count["stated" if key == "detectable" else "n"], 4)
-            for key, value in count.items()
-            if key != "n"
-        }
-        for name, count in counts.items()
-    }
+        for metric, difference in differences.items():
+            verdicts.setdefault(metric, []).append(verdict_of(difference))
+    return {metric: shares_of(of_metric) for metric, of_metric in verdicts.items()}
 
 
 Cells = Iterator[tuple[str, Callable[[], dict[str, Any]]]]
 
 
-def of_models(samples: int, key: Any, pair: Pair, rows: int) -> dict[str, Any]:
-    """A cell of simulated models."""
-    draw = seeded(key, rows)
-    return tally(pair.differences(draw, rows) for _ in range(samples))
+def cell_of_models(samples: int, key: Any, pair: Pair, n_rows: int) -> dict[str, Any]:
+    draw = seeded(key, n_rows)
+    return tally(pair.differences(draw, n_rows) for _ in range(samples))
+
+
+def cell_of_null(samples: int, name: str, null: Null, n_rows: int) -> dict[str, Any]:
+    draw = seeded(name, n_rows)
+    return tally({name: null(draw, n_rows)} for _ in range(samples))
+
+
+def cells_of_nulls(part: str, nulls: Mapping[str, Null], samples: int) -> Cells:
+    """Yield a cell for each number of rows, and each kind of pairs with the same true score."""
+    for n_rows in SIZES:
+        for name, null in nulls.items():
+            yield f"{part}: {name}, {n_rows} rows", partial(cell_of_null, samples, name, null, n_rows)
 
 
 def skewed(samples: int) -> Cells:
-    """Type I error on pairs whose rare rows are missing in most samples."""
-    return of_nulls("skewed", NULLS, samples)
+    """Yield the type I errors on pairs whose rare rows are missing in most samples."""
+    return cells_of_nulls("skewed", NULLS, samples)
 
 
 def further(samples: int) -> Cells:
-    """The same for ten further pairs."""
-    return of_nulls("further", FURTHER_NULLS, samples)
+    """Yield the same for ten further pairs."""
+    return cells_of_nulls("further", FURTHER_NULLS, samples)
 
 
 def unequal(samples: int) -> Cells:
-    """The same for means of data sets of different sizes; the number of rows is that of the smallest one."""
-    return of_nulls("unequal", UNEQUAL_NULLS, samples)
-
-
-def of_nulls(part: str, nulls: Mapping[str, Null], samples: int) -> Cells:
-    """A cell for each kind of pairs with the same true score, and each number of rows."""
-
-    def cell(name: str, rows: int) -> dict[str, Any]:
-        draw = seeded(name, rows)
-        return tally({name: nulls[name](draw, rows)} for _ in range(samples))
-
-    for rows in SIZES:
-        for name in nulls:
-            yield f"{part}: {name}, {rows} rows", partial(cell, name, rows)
+    """Yield the same for means of data sets of different sizes; the number of rows is that of the smallest one."""
+    return cells_of_nulls("unequal", UNEQUAL_NULLS, samples)
 
 
 def ordinary(samples: int) -> Cells:
-    """Power on two ordinary models, of which one is better."""
+    """Yield the power on two ordinary models, of which one is better."""
     settings = ((2, 2.0, 50), (2, 2.0, 128), (2, 1.8, 512), (6, 1.9, 50), (6, 1.9, 128), (6, 1.7, 512))
-    for labels, better, rows in settings:
-        pair = Pair(labels, gains=(better, 1.5), bias=0.3)
-        name = f"ordinary: {labels} labels, gains {better} and 1.5, {rows} rows"
-        yield name, partial(of_models, samples, "ordinary", pair, rows)
+    for labels, better_gain, n_rows in settings:
+        pair = Pair(labels, gains=(better_gain, 1.5), bias=0.3)
+        name = f"ordinary: {labels} labels, gains {better_gain} and 1.5, {n_rows} rows"
+        yield name, partial(cell_of_models, samples, "ordinary", pair, n_rows)
 
 
 PARTS = {part.__name__: part for part in (skewed, further, unequal, ordinary)}

@@ -17,15 +17,17 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from records import arguments, markdown, record, resumed
 
 from StaICC.benchmarks.race import StoppingRule, follow
+from StaICC.metrics.confidence_sequences import ConfidenceSequence
 
 Population = list[list[float]]
 
 LABELS = (2, 2, 3, 5, 6, 4, 2, 4, 2, 4)
+"""Numbers of labels of the ten data sets."""
 USUAL = (0.93, 0.91, 0.72, 0.44, 0.68, 0.83, 0.61, 0.76, 0.58, 0.71)
 ROWS = 512
 PRECISIONS = (0.01, 0.02, 0.05)
@@ -34,121 +36,185 @@ AGREEMENTS = {"related models": 0.7, "independent models": 0.0}
 MARGIN = 0.02
 
 
-def right(rng: random.Random, chances: Sequence[float], sizes: Sequence[int], same: float = 0.8) -> Population:
-    """Accuracies of rows with two repeats, which agree in a share of the rows."""
-    found = []
+def draw_accuracies(
+    rng: random.Random, chances: Sequence[float], sizes: Sequence[int], agreement: float = 0.8
+) -> Population:
+    """Return the accuracies of rows with two repeats, which agree in a share of the rows and are drawn anew in others.
+
+    Args:
+        rng: The generator of random numbers.
+        chances: The probability of a correct prediction in each data set.
+        sizes: The number of rows of each data set.
+        agreement: The share of the rows whose repeats agree.
+    """
+    population = []
     for chance, size in zip(chances, sizes, strict=True):
         rows = []
         for _ in range(size):
             first = rng.random() < chance
-            second = first if rng.random() < same else rng.random() < chance
+            second = first if rng.random() < agreement else rng.random() < chance
             rows.append((first + second) / 2)
-        found.append(rows)
-    return found
+        population.append(rows)
+    return population
 
 
 def populations() -> Iterator[tuple[str, Population]]:
-    """The populations whose mean is estimated."""
+    """Yield the name and the scores of each population whose mean is estimated."""
     rng = random.Random("populations")
-    usual = [ROWS] * 10
-    yield "usual accuracies", right(rng, USUAL, usual)
-    yield "chance", right(rng, [1 / one for one in LABELS], usual)
-    yield "all right", [[1.0] * ROWS for _ in range(10)]
-    yield "all wrong", [[0.0] * ROWS for _ in range(10)]
-    yield "one error in 200", right(rng, [0.995] * 10, usual)
-    yield "two errors in one data set", [[1.0] * ROWS] * 9 + [[0.0, 0.0] + [1.0] * (ROWS - 2)]
+    same_sizes = [ROWS] * 10
+    all_right = [1.0] * ROWS
+    yield "usual accuracies", draw_accuracies(rng, USUAL, same_sizes)
+    yield "chance", draw_accuracies(rng, [1 / n_labels for n_labels in LABELS], same_sizes)
+    yield "all right", [all_right] * 10
+    yield "all wrong", [[0.0] * ROWS] * 10
+    yield "one error in 200", draw_accuracies(rng, [0.995] * 10, same_sizes)
+    two_errors = [0.0, 0.0] + [1.0] * (ROWS - 2)
+    yield "two errors in one data set", [all_right] * 9 + [two_errors]
     yield "five data sets right, five wrong", [[float(number % 2)] * ROWS for number in range(10)]
-    yield "half of one data set, rest right", [[float(row % 2) for row in range(ROWS)]] + [[1.0] * ROWS] * 9
-    yield "repeats always agree", right(rng, [0.5] * 10, usual, 1.0)
-    yield "likelihood, calibrated", [[rng.betavariate(4 * one, 4 - 4 * one) for _ in range(ROWS)] for one in USUAL]
-    yield (
-        "likelihood, near 1 with rare zeros",
-        [[rng.betavariate(50, 0.5) if rng.random() < 0.99 else 1e-6 for _ in range(ROWS)] for _ in range(10)],
-    )
-    yield "likelihood, near chance", [[rng.gauss(1 / one, 0.01) for _ in range(ROWS)] for one in LABELS]
-    sizes = (12, 60, 96, 200, ROWS)
-    yield "data sets of 12, 60, 96, 200 and 512 rows", right(rng, USUAL[2:7], sizes)
+    half_right = [float(row % 2) for row in range(ROWS)]
+    yield "half of one data set, rest right", [half_right] + [all_right] * 9
+    yield "repeats always agree", draw_accuracies(rng, [0.5] * 10, same_sizes, agreement=1.0)
+    yield "likelihood, calibrated", [[rng.betavariate(4 * mean, 4 - 4 * mean) for _ in range(ROWS)] for mean in USUAL]
+
+    def likelihood_near_1() -> float:
+        return rng.betavariate(50, 0.5) if rng.random() < 0.99 else 1e-6
+
+    yield "likelihood, near 1 with rare zeros", [[likelihood_near_1() for _ in range(ROWS)] for _ in range(10)]
+    yield "likelihood, near chance", [[rng.gauss(1 / n_labels, 0.01) for _ in range(ROWS)] for n_labels in LABELS]
+    other_sizes = (12, 60, 96, 200, ROWS)
+    yield "data sets of 12, 60, 96, 200 and 512 rows", draw_accuracies(rng, USUAL[2:7], other_sizes)
 
 
-def pairs() -> Iterator[tuple[str, float, Population]]:
-    """Differences of the rows of two models, whose mean is exactly the named difference."""
+class PairOfModels(NamedTuple):
+    """Two models whose mean accuracies differ by exactly this."""
+
+    kind: str
+    difference: float
+    differences_of_rows: Population
+
+
+Correct = list[list[list[bool]]]
+"""Whether each prediction of a model is correct: by data set, row and repeat."""
+
+
+def number_correct(model: Correct) -> int:
+    return sum(sum(row) for rows in model for row in rows)
+
+
+def draw_pair(rng: random.Random, agreement: float, difference: float) -> Population:
+    """Return the differences of the rows of two models, which share a prediction with the probability ``agreement``.
+
+    Predictions of the second model are changed until the mean difference is the wanted one.
+    """
+    first: Correct = [[[rng.random() < chance for _ in range(2)] for _ in range(ROWS)] for chance in USUAL]
+    second: Correct = []
+    for rows, chance in zip(first, USUAL, strict=True):
+        second.append([[same if rng.random() < agreement else rng.random() < chance for same in row] for row in rows])
+
+    wanted_excess = round(difference * ROWS * 10 * 2)
+    excess = number_correct(first) - number_correct(second)
+    while excess != wanted_excess:
+        row = second[rng.randrange(10)][rng.randrange(ROWS)]
+        repeat = rng.randrange(2)
+        if excess < wanted_excess and row[repeat]:
+            row[repeat] = False
+            excess += 1
+        elif excess > wanted_excess and not row[repeat]:
+            row[repeat] = True
+            excess -= 1
+
+    differences = []
+    for first_rows, second_rows in zip(first, second, strict=True):
+        pairs = zip(first_rows, second_rows, strict=True)
+        differences.append([(sum(first_row) - sum(second_row)) / 2 for first_row, second_row in pairs])
+    return differences
+
+
+def pairs() -> Iterator[PairOfModels]:
+    """Yield each kind of models with each difference."""
     for kind, agreement in AGREEMENTS.items():
         for difference in DIFFERENCES:
             rng = random.Random(f"{kind} {difference}")
-            first = [[[rng.random() < one for _ in range(2)] for _ in range(ROWS)] for one in USUAL]
-            second = [
-                [[one if rng.random() < agreement else rng.random() < chance for one in row] for row in rows]
-                for rows, chance in zip(first, USUAL, strict=True)
-            ]
-            wanted = round(difference * ROWS * 10 * 2)
-            total = sum(sum(map(sum, rows)) for rows in first) - sum(sum(map(sum, rows)) for rows in second)
-            while total != wanted:
-                row, place = second[rng.randrange(10)][rng.randrange(ROWS)], rng.randrange(2)
-                if row[place] == (total < wanted):
-                    row[place] = total > wanted
-                    total += 1 if total < wanted else -1
-            yield (
-                kind,
-                difference,
-                [
-                    [(sum(a) - sum(b)) / 2 for a, b in zip(one, other, strict=True)]
-                    for one, other in zip(first, second, strict=True)
-                ],
-            )
+            yield PairOfModels(kind, difference, draw_pair(rng, agreement, difference))
 
 
-def one_run(rule: StoppingRule, population: Population, rng: random.Random, to_the_end: bool) -> dict[str, Any]:
-    """Follow a rule over one random order."""
+class Simulation(NamedTuple):
+    """What happened in one random order of the rows."""
+
+    reason: str
+    """Why the rule stopped."""
+    wrong: bool
+    """Whether the interval excludes the score when the rule stops."""
+    rows: int
+    """The number of rows that were predicted."""
+    ever_wrong: bool | None
+    """Whether the interval excludes the score after any round; ``None`` if this was not followed."""
+
+
+def excludes(sequence: ConfidenceSequence, truth: float) -> bool:
+    """Return whether the interval of the rounds so far excludes a score.
+
+    It is the intersection of the intervals of all rounds, so that an exclusion is never taken back.
+    """
+    low, high = sequence.interval
+    rounding = 1e-9
+    return not low - rounding <= truth <= high + rounding
+
+
+def simulate(rule: StoppingRule, population: Population, rng: random.Random, to_the_end: bool) -> Simulation:
+    """Follow a rule over one random order of the rows, and the interval to the end after it."""
     truth = statistics.fmean(statistics.fmean(rows) for rows in population)
-    orders = [rng.sample(range(len(rows)), len(rows)) for rows in population]
-    rows = [[of_set[row] for row in order] for of_set, order in zip(population, orders, strict=True)]
-    values = [
-        [of_set[place] if place < len(of_set) else None for of_set in rows] for place in range(max(map(len, rows)))
-    ]
-    sequence, reason = follow(rule, list(map(len, rows)), lambda look: values[look.start : look.stop])
-    low, high = sequence.interval  # the intersection of all rounds so far: an exclusion is never taken back
-    found = {
-        "reason": reason,
-        "wrong": not low - 1e-9 <= truth <= high + 1e-9,
-        "rows": sum(min(sequence.rounds, len(rows)) for rows in population),
-    }
+    shuffled = [rng.sample(rows, len(rows)) for rows in population]
+    sizes = [len(rows) for rows in population]
+    values_of_rounds = []
+    for number in range(max(sizes)):  # a round has the next row of each data set
+        values_of_rounds.append([rows[number] if number < len(rows) else None for rows in shuffled])
+
+    sequence, reason = follow(rule, sizes, lambda look: values_of_rounds[look.start : look.stop])
+
+    wrong = excludes(sequence, truth)
+    predicted_rows = sum(min(sequence.rounds, size) for size in sizes)
+    ever_wrong = None
     if to_the_end:
-        for place in range(sequence.rounds, sequence.all_rounds - 1):  # the last one is exact by construction
-            sequence.update(values[place], *rule.gaps(sequence))
-        low, high = sequence.interval
-        found["ever"] = not low - 1e-9 <= truth <= high + 1e-9
-    return found
+        last_inexact_round = sequence.all_rounds - 1  # the last one is exact by construction
+        for number in range(sequence.rounds, last_inexact_round):
+            sequence.update(values_of_rounds[number], *rule.gaps(sequence))
+        ever_wrong = excludes(sequence, truth)
+    return Simulation(str(reason), wrong, predicted_rows, ever_wrong)
 
 
 def cell(name: str, rule: StoppingRule, population: Population, simulations: int, to_the_end: bool) -> dict[str, Any]:
-    """Shares of simulations: wrong intervals and decisions, and queries that were saved."""
-    runs = [one_run(rule, population, random.Random(f"{name} {n}"), to_the_end) for n in range(simulations)]
-    saved = sorted(1 - run["rows"] / sum(map(len, population)) for run in runs)
-    reasons = [str(run["reason"]) for run in runs]
-    share = {}
-    for outcome in ("first", "second", "equivalent"):
-        share[outcome] = sum(outcome in reason for reason in reasons) / simulations
+    """Return the shares of simulations with wrong intervals and with each decision, and of saved queries."""
+    runs = [simulate(rule, population, random.Random(f"{name} {n}"), to_the_end) for n in range(simulations)]
+    all_rows = sum(len(rows) for rows in population)
+    saved = sorted(1 - run.rows / all_rows for run in runs)
+
+    def share_of(outcome: str) -> float:
+        return sum(outcome in run.reason for run in runs) / simulations
+
     return {
-        "wrong": sum(run["wrong"] for run in runs) / simulations,
-        "ever": sum(run["ever"] for run in runs) / simulations if to_the_end else "",
-        "first better": share["first"],
-        "second better": share["second"],
-        "equivalent within the margin": share["equivalent"],
+        "wrong": sum(run.wrong for run in runs) / simulations,
+        "ever": sum(run.ever_wrong is True for run in runs) / simulations if to_the_end else "",
+        "first better": share_of("first"),
+        "second better": share_of("second"),
+        "equivalent within the margin": share_of("equivalent"),
         "saved": statistics.fmean(saved),
         "saved in 9 of 10": saved[simulations // 10],
     }
 
 
 def study(simulations: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-    """The cells by name: races by true difference, then populations by precision."""
+    """Yield the cells by name: races by true difference, then populations by precision."""
     race = StoppingRule("race", "accuracy", MARGIN, 0.95)
-    for kind, difference, population in pairs():
-        name = f"race, {kind}, {difference}"
-        yield name, partial(cell, name, race, population, simulations, False)
+    for pair in pairs():
+        name = f"race, {pair.kind}, {pair.difference}"
+        yield name, partial(cell, name, race, pair.differences_of_rows, simulations, to_the_end=False)
     for kind, population in populations():
         for precision in PRECISIONS:
-            name, rule = f"{kind}, {precision}", StoppingRule("precision", "accuracy", precision, 0.95)
-            yield name, partial(cell, name, rule, population, simulations, precision == 0.02)
+            name = f"{kind}, {precision}"
+            rule = StoppingRule("precision", "accuracy", precision, 0.95)
+            # Followed to the end for one precision, because the interval does not depend on it.
+            yield name, partial(cell, name, rule, population, simulations, to_the_end=precision == 0.02)
 
 
 if __name__ == "__main__":

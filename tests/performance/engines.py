@@ -153,25 +153,40 @@ def outputs(folder: Path, commands: dict[str, list[str]]) -> dict[str, Any]:
     return {engine: json.loads((folder / f"{engine}.json").read_text("utf-8")) for engine in commands}
 
 
-def best(row: list[float]) -> int:
-    return row.index(max(row))
+def most_probable(probabilities: list[float]) -> int:
+    """Return the index of the label with the largest probability."""
+    return probabilities.index(max(probabilities))
+
+
+def reference_predictions(ours: dict[str, Any], mode: str, labels: list[list[str]]) -> list[Any]:
+    """Return our predictions in a mode; of guided texts, the labels of the mode that scores first tokens.
+
+    Args:
+        ours: Our predictions by mode, and those of engines that were compared before.
+        mode: The mode.
+        labels: The names of the labels for each query.
+    """
+    if mode in ours:
+        predictions: list[Any] = ours[mode]
+        return predictions
+    probabilities = ours[mode.replace("guided text", "first")]
+    return [names[most_probable(row)] for names, row in zip(labels, probabilities, strict=True)]
 
 
 def compare(ours: dict[str, Any], theirs: dict[str, Any], labels: list[list[str]]) -> dict[str, list[Any]]:
-    """Predictions, those that are missing, equal ones, and the largest difference of a probability, by mode."""
+    """Return for each mode how many predictions there are, are missing and are equal, and the largest difference."""
     rows: dict[str, list[Any]] = {}
     for mode, predictions in theirs.items():
-        reference = ours.get(mode)
-        if reference is None:  # the first engine with guided decoding
-            first = ours[mode.replace("guided text", "first")]
-            reference = [space[best(row)] for space, row in zip(labels, first, strict=True)]
-        pairs = [(a, b) for a, b in zip(reference, predictions, strict=True) if b is not None]
+        reference = reference_predictions(ours, mode, labels)
+        pairs = [pair for pair in zip(reference, predictions, strict=True) if pair[1] is not None]
+        missing = len(predictions) - len(pairs)
         if "text" in mode or not pairs:
-            same, largest = sum(a == b for a, b in pairs), ""
-        else:
-            same = sum(best(a) == best(b) for a, b in pairs)
-            largest = f"{max(abs(x - y) for a, b in pairs for x, y in zip(a, b, strict=True)):.1e}"
-        rows[mode] = [len(predictions), len(predictions) - len(pairs), same, largest]
+            equal = sum(our == their for our, their in pairs)
+            rows[mode] = [len(predictions), missing, equal, ""]
+            continue
+        equal = sum(most_probable(our) == most_probable(their) for our, their in pairs)
+        largest = max(abs(x - y) for our, their in pairs for x, y in zip(our, their, strict=True))
+        rows[mode] = [len(predictions), missing, equal, f"{largest:.1e}"]
     return rows
 
 

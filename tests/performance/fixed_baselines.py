@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from functools import cache
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,68 +41,94 @@ SHARES = ((0.02, 0.02), (0.1, 0.1), (0.03, 0.01), (0.1, 0.05), (0.3, 0.22))
 SAMPLES = 1000
 NEGLIGIBLE = 1e-9
 
-Counts = tuple[int, int, int, int]
-"""Gains and losses in the small data set, gains and losses in the large one."""
-Test = Callable[[tuple[int, int], Counts], float]
+
+class Counts(NamedTuple):
+    """The numbers of rows with a gain and with a loss in each data set."""
+
+    gains_in_small: int
+    losses_in_small: int
+    gains_in_large: int
+    losses_in_large: int
+
+
+Sizes = tuple[int, int]
+"""Numbers of rows of the small and of the large data set."""
+Test = Callable[[Sizes, Counts], float]
+"""Returns the p-value."""
 
 
 def binomial(n: int, rate: float) -> dict[int, float]:
     """Return the probabilities of numbers of successes that are not negligible."""
-    logs = (
-        math.lgamma(n + 1)
-        - math.lgamma(k + 1)
-        - math.lgamma(n - k + 1)
-        + k * math.log(rate)
-        + (n - k) * math.log1p(-rate)
-        for k in range(n + 1)
-    )
-    return {k: p for k, value in enumerate(logs) if (p := math.exp(value)) > NEGLIGIBLE}
+    probabilities = {}
+    for k in range(n + 1):
+        log_of_choices = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+        probability = math.exp(log_of_choices + k * math.log(rate) + (n - k) * math.log1p(-rate))
+        if probability > NEGLIGIBLE:
+            probabilities[k] = probability
+    return probabilities
+
+
+def steps_of_dataset(size: int, gains: int, losses: int) -> list[float]:
+    """Return what each row of one of two data sets adds to the difference of the means."""
+    step = 0.5 / size
+    return [step] * gains + [-step] * losses + [0.0] * (size - gains - losses)
 
 
 @cache
-def paired(sizes: tuple[int, int], counts: Counts) -> float:
+def paired(sizes: Sizes, counts: Counts) -> float:
     """Return the p-value of the paired test."""
-    steps: list[float] = []
-    for size, gains, losses in zip(sizes, counts[::2], counts[1::2], strict=True):
-        unit = 0.5 / size
-        steps += [unit] * gains + [-unit] * losses + [0.0] * (size - gains - losses)
+    steps = steps_of_dataset(sizes[0], counts.gains_in_small, counts.losses_in_small)
+    steps += steps_of_dataset(sizes[1], counts.gains_in_large, counts.losses_in_large)
     largest = 0.5 / min(sizes)
     total = math.fsum(steps)
     return upper_p_value(PairedDifference(total, 0.0, steps, -largest, largest, strata=sizes))
 
 
 @cache
-def signs(sizes: tuple[int, int], counts: Counts) -> float:
-    """Return the p-value by random signs of the observed differences."""
-    numbers = counts[0] + counts[1], counts[2] + counts[3]
-    observed = sum(
-        (gains - losses) / size for size, gains, losses in zip(sizes, counts[::2], counts[1::2], strict=True)
-    )
+def signs(sizes: Sizes, counts: Counts) -> float:
+    """Return the p-value by random signs of the observed differences.
+
+    Of the n rows of a data set that differ, u have a positive sign with the probability C(n, u) / 2^n. Then the
+    difference is (u - (n - u)) / size.
+    """
+    differing_small = counts.gains_in_small + counts.losses_in_small
+    differing_large = counts.gains_in_large + counts.losses_in_large
+    observed = (counts.gains_in_small - counts.losses_in_small) / sizes[0]
+    observed += (counts.gains_in_large - counts.losses_in_large) / sizes[1]
+    rounding = 1e-12
     p_value = 0.0
-    for up_small, up_large in product(range(numbers[0] + 1), range(numbers[1] + 1)):
-        total = (2 * up_small - numbers[0]) / sizes[0] + (2 * up_large - numbers[1]) / sizes[1]
-        if total >= observed - 1e-12:
-            p_value += math.comb(numbers[0], up_small) * math.comb(numbers[1], up_large) / 2 ** sum(numbers)
+    for positive_small, positive_large in product(range(differing_small + 1), range(differing_large + 1)):
+        difference = (2 * positive_small - differing_small) / sizes[0]
+        difference += (2 * positive_large - differing_large) / sizes[1]
+        if difference >= observed - rounding:
+            choices = math.comb(differing_small, positive_small) * math.comb(differing_large, positive_large)
+            p_value += choices / 2 ** (differing_small + differing_large)
     return p_value
 
 
-def exact_error(test: Test, sizes: tuple[int, int], rate: float) -> float:
+def exact_error(test: Test, sizes: Sizes, rate: float) -> float:
     """Return the probability of a significant outcome with losses in the small data set, gains in the large one."""
-    total = 0.0
-    for (losses, p), (gains, q) in product(binomial(sizes[0], rate).items(), binomial(sizes[1], rate).items()):
-        if test(sizes, (0, losses, gains, 0)) <= LEVEL:
-            total += p * q
-    return total
+    error = 0.0
+    for losses, probability_of_losses in binomial(sizes[0], rate).items():
+        for gains, probability_of_gains in binomial(sizes[1], rate).items():
+            if test(sizes, Counts(0, losses, gains, 0)) <= LEVEL:
+                error += probability_of_losses * probability_of_gains
+    return error
 
 
-def simulated(test: Test, sizes: tuple[int, int], gains: float, losses: float) -> float:
+def simulated(test: Test, sizes: Sizes, gain_rate: float, loss_rate: float) -> float:
     """Return the share of significant outcomes with gains and losses at these rates in both data sets."""
     draw = np.random.default_rng(1)
-    small, large = (draw.multinomial(size, [gains, losses, 1.0 - gains - losses], SAMPLES) for size in sizes)
-    outcomes = (
-        test(sizes, (*map(int, ours[:2]), *map(int, others[:2]))) for ours, others in zip(small, large, strict=True)
-    )
-    return sum(p_value <= LEVEL for p_value in outcomes) / SAMPLES
+    rates = [gain_rate, loss_rate, 1.0 - gain_rate - loss_rate]
+    small_samples = draw.multinomial(sizes[0], rates, SAMPLES).tolist()
+    large_samples = draw.multinomial(sizes[1], rates, SAMPLES).tolist()
+    significant = 0
+    for small, large in zip(small_samples, large_samples, strict=True):
+        gains_in_small, losses_in_small, _ = small
+        gains_in_large, losses_in_large, _ = large
+        if test(sizes, Counts(gains_in_small, losses_in_small, gains_in_large, losses_in_large)) <= LEVEL:
+            significant += 1
+    return significant / SAMPLES
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import math
 import random
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.classification import brier_of_query
@@ -75,25 +75,30 @@ def brier_of(probability: float) -> float:
     return brier_of_query(0, prediction_of(probability))
 
 
+def counted_coverage(covered: Iterable[bool | None]) -> str:
+    """Return the share of the reported intervals that contain the true value; a dash if all are withheld."""
+    reported = [covers_truth for covers_truth in covered if covers_truth is not None]
+    return f"{sum(reported) / len(reported):.3f}" if reported else "-"
+
+
 def coverage_of_means(runs: int) -> None:
     """Print the coverage for likelihood and Brier score, by population and number of rows."""
     for name, population in POPULATIONS.items():
         rng = random.Random(name)
-        draws = [population(rng) for _ in range(200_000)]
-        expected = {
-            "averaged_truelabel_likelihood": math.fsum(draws) / len(draws),
-            "brier": math.fsum(map(brier_of, draws)) / len(draws),
+        probabilities = [population(rng) for _ in range(200_000)]
+        true_means = {
+            "averaged_truelabel_likelihood": math.fsum(probabilities) / len(probabilities),
+            "brier": math.fsum(map(brier_of, probabilities)) / len(probabilities),
         }
-        for metric, truth in expected.items():
+        for metric, truth in true_means.items():
             cells = []
             for size in SIZES:
-                found: Counter[bool | None] = Counter()
+                sample = Sample([0] * size, list(range(size)), n_rows=size, n_labels=N_LABELS)
+                covered = []
                 for _ in range(runs):
                     predictions = [prediction_of(population(rng)) for _ in range(size)]
-                    sample = Sample([0] * size, list(range(size)), n_rows=size, n_labels=N_LABELS)
-                    found[covers(STATISTICS[metric], sample, predictions, truth)] += 1
-                shown = found[True] + found[False]
-                cells.append(f"{found[True] / shown:.3f}" if shown else "-")
+                    covered.append(covers(STATISTICS[metric], sample, predictions, truth))
+                cells.append(counted_coverage(covered))
             print(f"{metric:32}{name:30}", *cells, flush=True)
 
 
@@ -113,51 +118,80 @@ def predictions_of_label(true_label: int, accuracy: float, confidence: float) ->
     return predictions
 
 
-def coverage_of_divergence(runs: int) -> None:
-    """Print the coverage for DL div. by the number of rows of the rarest label."""
-    for share_of_rare, accuracy, confidence in (
-        (0.04, 0.9, 0.98),
-        (0.04, 0.6, 0.98),
-        (0.08, 0.6, 0.98),
-        (0.08, 0.9, 0.6),
-        (0.2, 0.6, 0.98),
-    ):
-        frequencies = [share_of_rare, (1 - share_of_rare) * 0.4, (1 - share_of_rare) * 0.6]
-        kinds = {label: predictions_of_label(label, accuracy, confidence) for label in range(3)}
+class ThreeLabels(NamedTuple):
+    """A population of rows with three labels, of which label 0 is rare; and a model."""
+
+    share_of_rare: float
+    accuracy: float
+    confidence: float
+
+    @property
+    def frequencies(self) -> list[float]:
+        others = 1 - self.share_of_rare
+        return [self.share_of_rare, others * 0.4, others * 0.6]
+
+    def predictions(self) -> list[list[list[float]]]:
+        """Return the ten predictions for rows of each label."""
+        return [predictions_of_label(label, self.accuracy, self.confidence) for label in range(3)]
+
+    def true_divergence(self) -> float:
+        """Return the divergence of the mean prediction, over rows of all labels, from the frequencies."""
         means = []
         for label in range(3):
             terms = []
-            for true_label, frequency in enumerate(frequencies):
-                mean = math.fsum(kind[label] for kind in kinds[true_label]) / len(kinds[true_label])
-                terms.append(frequency * mean)
+            for frequency, predictions in zip(self.frequencies, self.predictions(), strict=True):
+                mean_for_true_label = math.fsum(row[label] for row in predictions) / len(predictions)
+                terms.append(frequency * mean_for_true_label)
             means.append(math.fsum(terms))
-        truth = divergence(means, frequencies)
-        for size in (50, 128, 512):
-            rng = random.Random(f"{share_of_rare} {accuracy} {confidence} {size}")
-            found: Counter[tuple[str, bool]] = Counter()
-            for _ in range(runs):
-                labels = rng.choices(range(3), frequencies, k=size)
-                predictions = [list(rng.choice(kinds[label])) for label in labels]
-                sample = Sample(labels, list(range(size)), n_rows=size, n_labels=3)
-                covered = covers(STATISTICS["DL div."], sample, predictions, truth)
-                if covered is not None:
-                    found[_range_of(labels.count(0)), covered] += 1
-                    found["all", covered] += 1
-            cells = []
-            for name in ("5-6", "7-9", "10-14", "15-19", "20-", "all"):
-                shown = found[name, True] + found[name, False]
-                cells.append(
-                    f"{name}: {found[name, True] / shown:.3f} ({shown})" if shown > runs / 20 else f"{name}: -"
-                )
-            print(f"DL div. rare {share_of_rare}, accuracy {accuracy}, {confidence}, {size} rows:", *cells, flush=True)
+        return divergence(means, self.frequencies)
 
 
-def _range_of(count: int) -> str:
-    """Return the group of a number of rows."""
-    for last, name in ((6, "5-6"), (9, "7-9"), (14, "10-14"), (19, "15-19")):
+RANGES = {"5-6": 6, "7-9": 9, "10-14": 14, "15-19": 19}
+"""The last number of each range of numbers of rows of the rarest label."""
+
+
+def range_of(count: int) -> str:
+    """Return the range of a number of rows."""
+    for name, last in RANGES.items():
         if count <= last:
             return name
     return "20-"
+
+
+def covered_by_range(population: ThreeLabels, size: int, runs: int) -> dict[str, list[bool]]:
+    """Return whether each reported interval contains the true value, by the number of rows of the rarest label."""
+    rng = random.Random(f"{population.share_of_rare} {population.accuracy} {population.confidence} {size}")
+    truth = population.true_divergence()
+    predictions_by_label = population.predictions()
+    covered: dict[str, list[bool]] = {name: [] for name in (*RANGES, "20-", "all")}
+    for _ in range(runs):
+        labels = rng.choices(range(3), population.frequencies, k=size)
+        predictions = [list(rng.choice(predictions_by_label[label])) for label in labels]
+        sample = Sample(labels, list(range(size)), n_rows=size, n_labels=3)
+        covers_truth = covers(STATISTICS["DL div."], sample, predictions, truth)
+        if covers_truth is not None:
+            covered[range_of(labels.count(0))].append(covers_truth)
+            covered["all"].append(covers_truth)
+    return covered
+
+
+def coverage_of_divergence(runs: int) -> None:
+    """Print the coverage for DL div. by the number of rows of the rarest label."""
+    for population in (
+        ThreeLabels(0.04, 0.9, 0.98),
+        ThreeLabels(0.04, 0.6, 0.98),
+        ThreeLabels(0.08, 0.6, 0.98),
+        ThreeLabels(0.08, 0.9, 0.6),
+        ThreeLabels(0.2, 0.6, 0.98),
+    ):
+        share_of_rare, accuracy, confidence = population
+        for size in (50, 128, 512):
+            cells = []
+            for name, covered in covered_by_range(population, size, runs).items():
+                has_enough_runs = len(covered) > runs / 20
+                shown = f"{sum(covered) / len(covered):.3f} ({len(covered)})" if has_enough_runs else "-"
+                cells.append(f"{name}: {shown}")
+            print(f"DL div. rare {share_of_rare}, accuracy {accuracy}, {confidence}, {size} rows:", *cells, flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from records import arguments, markdown, record
 
@@ -144,88 +144,172 @@ def made_up(folder: Path, shots: int) -> LongICLData:
     return load("banking77", folder, verify=False, announce=lambda notice: None)
 
 
-def predictions(
-    draw: random.Random, chance: Chance, gold: Sequence[int], names: Iterable[str], blocks: Sequence[int]
+def draw_tallies(
+    draw: random.Random, chance: Chance, true_labels: Sequence[int], names: Iterable[str], first_parts: Sequence[int]
 ) -> dict[str, list[Tally]]:
-    """Draw whether the items are predicted correctly in each condition; the blocks of their labels move with it."""
-    return {
-        name: [
-            (RIGHT if draw.random() < chance(item, label, number, (block + number) % PARTS) else WRONG)[label]
-            for item, (label, block) in enumerate(zip(gold, blocks, strict=True))
-        ]
-        for number, name in enumerate(names)
-    }
+    """Draw whether the items are predicted correctly, and return the tallies of each condition.
+
+    Args:
+        draw: The generator of random numbers.
+        chance: The probability of a correct prediction.
+        true_labels: The index of the label of each item.
+        names: The names of the conditions.
+        first_parts: The part of the context, in the first condition, that has the demonstrations of the item's label.
+            In each further condition they are in the next part.
+    """
+    tallies: dict[str, list[Tally]] = {}
+    for condition, name in enumerate(names):
+        tallies[name] = []
+        for item, label in enumerate(true_labels):
+            part = (first_parts[item] + condition) % PARTS
+            is_right = draw.random() < chance(item, label, condition, part)
+            tallies[name].append(RIGHT[label] if is_right else WRONG[label])
+    return tallies
 
 
-def simulate(own: LongICLExperimentor, name: str, model: str, seed: int) -> tuple[bool, list[bool], bool]:
-    """Return whether a difference is significant, whether each interval covers it, and whether the band covers all."""
-    make, truth = MODELS[model]
-    draw = random.Random(f"{model} {name} {seed}")
-    chance, gold = make(draw), [draw.randrange(len(LABELS)) for _ in own.test_items]
+class ConditionsRun(NamedTuple):
+    """What the analysis of a simulated run says."""
+
+    is_significant: bool
+    """Whether any difference of two conditions is."""
+    intervals_cover: list[bool]
+    """Whether the interval of each difference contains the true one."""
+    band_covers: bool
+    """Whether the band of all conditions contains all true scores."""
+
+
+def contexts_without_texts(experimentor: LongICLExperimentor) -> dict[str, SharedContext]:
+    """Return the contexts of an experiment by their names; the scores do not need their texts."""
     contexts = {}
-    for key, context in own.contexts.items():  # without their texts, which the scores do not need
+    for key, context in experimentor.contexts.items():
         contexts[round_name(key)] = SharedContext(PromptParts("-", (), ""), 0, compared=context.compared)
-    truths = {key: truth(number) for number, key in enumerate(contexts)}
-    tallies = predictions(draw, chance, gold, contexts, [0] * len(gold))
-    items = [replace(item, gold=(LABELS[label],)) for item, label in zip(own.test_items, gold, strict=True)]
-    found = analyse(EXPERIMENTS[name], own.card, items, contexts, tallies, 0.95)
-    rows, first, covered = found["conditions"], next(iter(contexts)), []
-    for key, row in rows.items():
+    return contexts
+
+
+def simulate(experimentor: LongICLExperimentor, name: str, model: str, seed: int) -> ConditionsRun:
+    """Draw the predictions of a model in an experiment, and analyse them."""
+    model_of_draw, true_score = MODELS[model]
+    draw = random.Random(f"{model} {name} {seed}")
+    chance = model_of_draw(draw)
+    true_labels = [draw.randrange(len(LABELS)) for _ in experimentor.test_items]
+    contexts = contexts_without_texts(experimentor)
+    true_scores = {condition: true_score(number) for number, condition in enumerate(contexts)}
+    tallies = draw_tallies(draw, chance, true_labels, contexts, first_parts=[0] * len(true_labels))
+    items = []
+    for item, label in zip(experimentor.test_items, true_labels, strict=True):
+        items.append(replace(item, gold=(LABELS[label],)))
+
+    rows = analyse(EXPERIMENTS[name], experimentor.card, items, contexts, tallies, 0.95)["conditions"]
+
+    reference = next(iter(contexts))
+    intervals_cover = []
+    for condition, row in rows.items():
         if row["difference"] is not None:
-            true = truths[key] - truths[contexts[key].compared or first]
-            covered.append(row["difference_low"] <= true <= row["difference_high"])
-    significant = any(row["p_value"] is not None and row["p_value"] <= 0.05 for row in rows.values())
-    return significant, covered, all(row["band_low"] <= truths[key] <= row["band_high"] for key, row in rows.items())
+            compared = contexts[condition].compared or reference
+            true_difference = true_scores[condition] - true_scores[compared]
+            intervals_cover.append(row["difference_low"] <= true_difference <= row["difference_high"])
+    return ConditionsRun(
+        is_significant=any(row["p_value"] is not None and row["p_value"] <= 0.05 for row in rows.values()),
+        intervals_cover=intervals_cover,
+        band_covers=all(row["band_low"] <= true_scores[key] <= row["band_high"] for key, row in rows.items()),
+    )
 
 
-def simulate_position(own: LongICLExperimentor, model: str, seed: int) -> list[float]:
-    """Return whether the test rejects, difference, whether its sign is right, and whether the interval covers it."""
-    make, part, truth = OF_POSITION[model]
-    draw = random.Random(f"{make.__name__} {seed}")
-    block, chance = blocks_of(LABELS, PARTS, seed), make(draw)
-    labels = [item.gold[0] for item in own.test_items]
-    names = [f"order {number + 1}" for number in range(PARTS)]
-    tallies = predictions(draw, chance, list(map(LABELS.index, labels)), names, [block[label] for label in labels])
-    contexts = {str(name): context for name, context in own.contexts.items()}
+class PositionRun(NamedTuple):
+    """What the experiment ``position`` says of a simulated run."""
+
+    rejects: bool
+    difference: float
+    """Between the part of interest and the mean of the others."""
+    has_right_sign: bool
+    interval_covers: bool
+
+
+def simulate_position(experimentor: LongICLExperimentor, model: str, seed: int) -> PositionRun:
+    """Draw the predictions of a model under all orders, and analyse them."""
+    model_of_draw, part, true_difference = OF_POSITION[model]
+    draw = random.Random(f"{model_of_draw.__name__} {seed}")
+    chance = model_of_draw(draw)
+    first_part_of_label = blocks_of(LABELS, PARTS, seed)
+    labels = [item.gold[0] for item in experimentor.test_items]
+    tallies = draw_tallies(
+        draw,
+        chance,
+        true_labels=[LABELS.index(label) for label in labels],
+        names=[f"order {number + 1}" for number in range(PARTS)],
+        first_parts=[first_part_of_label[label] for label in labels],
+    )
+    contexts = {str(name): context for name, context in experimentor.contexts.items()}
     design = Experiment("position", (PARTS,), 1, seed)
-    found = analyse(design, own.card, own.test_items, contexts, tallies, 0.95)
+
+    found = analyse(design, experimentor.card, experimentor.test_items, contexts, tallies, 0.95)
+
     row = found["conditions"][f"part {part + 1}"]
-    covered = row["difference_low"] <= truth <= row["difference_high"]
-    return [found["p_value"] <= 0.05, row["difference"], row["difference"] * truth > 0, covered]
+    return PositionRun(
+        rejects=found["p_value"] <= 0.05,
+        difference=row["difference"],
+        has_right_sign=row["difference"] * true_difference > 0,
+        interval_covers=row["difference_low"] <= true_difference <= row["difference_high"],
+    )
 
 
-def shown(prompt: str) -> list[tuple[str, str]]:
-    parts = (part.split("\nintent category: ") for part in prompt.split("service query: ")[1:])
-    return [(text, label.strip().split("\n")[0]) for text, label in parts]
+class Shown(NamedTuple):
+    """A text in a prompt, and the label behind it, which is empty for the query."""
+
+    text: str
+    label: str
+
+
+def read_prompt(prompt: str) -> list[Shown]:
+    """Return the demonstrations of a prompt, and then the query."""
+    shown = []
+    for part in prompt.split("service query: ")[1:]:
+        text, rest = part.split("\nintent category: ")
+        shown.append(Shown(text, rest.strip().split("\n")[0]))
+    return shown
 
 
 def copier(prompt: str, label_space: Sequence[str]) -> str:
-    *before, (query, _) = shown(prompt)
-    words = set(query.split())
-    return max(before, key=lambda pair: len(words & set(pair[0].split())))[1] if before else label_space[0]
+    """Return the label of the demonstration that shares the most words with the query."""
+    *demonstrations, query = read_prompt(prompt)
+    if not demonstrations:
+        return label_space[0]
+    words_of_query = set(query.text.split())
+    return max(demonstrations, key=lambda shown: len(words_of_query & set(shown.text.split()))).label
 
 
 def prior_only(prompt: str, label_space: Sequence[str]) -> str:
-    return shown(prompt)[-1][0].split()[-1]
+    """Return the label that the made-up query ends with, whatever is demonstrated."""
+    *_, query = read_prompt(prompt)
+    return query.text.split()[-1]
 
 
 def recency(prompt: str, label_space: Sequence[str]) -> str:
-    return [(label_space[0], label_space[0]), *shown(prompt)][-2][1]
+    """Return the label of the last demonstration, or the first label."""
+    *demonstrations, _ = read_prompt(prompt)
+    return demonstrations[-1].label if demonstrations else label_space[0]
 
 
 def primacy(prompt: str, label_space: Sequence[str]) -> str:
-    return shown(prompt)[0][1] or label_space[0]
+    """Return the label of the first demonstration, or the first label."""
+    return read_prompt(prompt)[0].label or label_space[0]
 
 
 def guesses(prompt: str, label_space: Sequence[str]) -> str:
+    """Return a label that looks random."""
     return label_space[int(hashlib.sha256(prompt.encode()).hexdigest(), 16) % len(label_space)]
 
 
 def noise_sensitive(prompt: str, label_space: Sequence[str]) -> str:
     """Knows the labels, unless most demonstrations contradict them."""
-    *before, _ = shown(prompt)
-    wrong = sum(label in LABELS and text.split()[-1] != label for text, label in before)
-    return guesses(prompt, label_space) if 2 * wrong > len(before) else prior_only(prompt, label_space)
+    *demonstrations, _ = read_prompt(prompt)
+    wrong = 0
+    for shown in demonstrations:
+        true_label = shown.text.split()[-1]
+        if shown.label in LABELS and shown.label != true_label:
+            wrong += 1
+    most_are_wrong = wrong > len(demonstrations) / 2
+    return guesses(prompt, label_space) if most_are_wrong else prior_only(prompt, label_space)
 
 
 def disturbed(prompt: str, label_space: Sequence[str]) -> str:
@@ -247,23 +331,29 @@ def verdict(benchmark: LongICL, model: Callable[[str, Sequence[str]], str]) -> s
 
 
 def of_conditions(folder: Path, items: int, simulations: int) -> list[list[Any]]:
-    data, lines = made_up(folder, 6), []
+    """Return for each experiment and model how often differences are significant, and intervals and bands cover."""
+    data = made_up(folder, 6)
+    lines: list[list[Any]] = []
     for name, experiment in EXPERIMENTS.items():
-        own = LongICLExperimentor(data, limit=items, experiment=experiment)
+        experimentor = LongICLExperimentor(data, limit=items, experiment=experiment)
         for model in MODELS:
-            runs = [simulate(own, name, model, seed) for seed in range(simulations)]
-            intervals = [covers for _, covered, _ in runs for covers in covered]
-            rejected, band = (sum(run[place] for run in runs) / len(runs) for place in (0, 2))
-            lines.append([name, model, rejected, sum(intervals) / len(intervals), band])
+            runs = [simulate(experimentor, name, model, seed) for seed in range(simulations)]
+            all_intervals = [covers for run in runs for covers in run.intervals_cover]
+            significant = sum(run.is_significant for run in runs) / simulations
+            bands = sum(run.band_covers for run in runs) / simulations
+            lines.append([name, model, significant, sum(all_intervals) / len(all_intervals), bands])
     return lines
 
 
 def of_position(folder: Path, items: int, simulations: int) -> list[list[Any]]:
-    own = LongICLExperimentor(made_up(folder, 1), limit=items, experiment=Experiment("position", (PARTS,), 1))
-    lines = []
-    for model, (_, _, truth) in OF_POSITION.items():
-        runs = [simulate_position(own, model, seed) for seed in range(simulations)]
-        lines.append([model, truth, *(sum(column) / len(runs) for column in zip(*runs, strict=True))])
+    """Return for each model its true difference, and the means of what is said of its runs."""
+    experiment = Experiment("position", (PARTS,), 1)
+    experimentor = LongICLExperimentor(made_up(folder, 1), limit=items, experiment=experiment)
+    lines: list[list[Any]] = []
+    for model, (_, _, true_difference) in OF_POSITION.items():
+        runs = [simulate_position(experimentor, model, seed) for seed in range(simulations)]
+        columns = zip(*runs, strict=True)
+        lines.append([model, true_difference, *(sum(column) / simulations for column in columns)])
     return lines
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 from records import arguments, markdown, record
@@ -53,12 +54,15 @@ def easy_and_hard(draw: random.Random, scores: Sequence[float], item_count: int)
 
 def mixed(draw: random.Random, scores: Sequence[float], item_count: int) -> list[list[float]]:
     """Half of the items are independent; the others have a difficulty."""
-    alone = independent(draw, scores, item_count)
-    sharing = easy_and_hard(draw, scores, item_count)
-    is_alone = [draw.random() < 0.5 for _ in range(item_count)]
-    chances = []
-    for of_alone, of_sharing in zip(alone, sharing, strict=True):
-        chances.append([a if choice else b for a, b, choice in zip(of_alone, of_sharing, is_alone, strict=True)])
+    chances_of_independent = independent(draw, scores, item_count)
+    chances_of_others = easy_and_hard(draw, scores, item_count)
+    is_independent = [draw.random() < 0.5 for _ in range(item_count)]
+    chances: list[list[float]] = []
+    for condition in range(len(scores)):
+        chances.append([])
+        for item in range(item_count):
+            source = chances_of_independent if is_independent[item] else chances_of_others
+            chances[condition].append(source[condition][item])
     return chances
 
 
@@ -97,26 +101,36 @@ LENGTHS = {
 """Models, each with its scores from the shortest to the longest context."""
 
 
+THRESHOLD = 0.85
+"""The effective length is the last one whose score is at least this share of the first score."""
+
+
+def true_effective_length(scores: Sequence[float]) -> int:
+    """Return the number of the effective length, from 0 for the shortest context."""
+    rounding = 1e-12
+    return max(number for number, score in enumerate(scores) if score >= THRESHOLD * scores[0] - rounding)
+
+
 def of_lengths(item_count: int, simulations: int) -> list[list[Any]]:
+    """Return for each model how often the bounds of the effective length cover the true one, or are wrong."""
     items = scored_items(item_count)
-    lines = []
-    for name, scores in LENGTHS.items():
-        true_length = max(number for number, score in enumerate(scores) if score >= 0.85 * scores[0] - 1e-12)
-        for kind, draw_chances in ITEMS.items():
-            covered, too_high, too_low, exact = 0, 0, 0, 0
-            for seed in range(simulations):
-                draw = random.Random(f"length {name} {kind} {seed}")
-                tallies = tallies_of(outcomes(draw, draw_chances(draw, scores, item_count)))
-                found = effective_length(items, tallies, guessing_score=1 / 77, share=0.85, level=0.95)
-                if found["length"] is None:  # not above guessing: nothing is said
-                    covered += 1
-                    continue
-                too_high += int(found["low"]) > true_length
-                too_low += int(found["high"]) < true_length
-                covered += int(found["low"]) <= true_length <= int(found["high"])
-                exact += int(found["length"]) == true_length
-            counts = [covered, too_high, too_low, exact]
-            lines.append([name, kind, *(count / simulations for count in counts)])
+    lines: list[list[Any]] = []
+    for (name, scores), (kind, draw_chances) in product(LENGTHS.items(), ITEMS.items()):
+        true_length = true_effective_length(scores)
+        counts = dict.fromkeys(("covered", "lower bound too high", "upper bound too low", "exact"), 0)
+        for seed in range(simulations):
+            draw = random.Random(f"length {name} {kind} {seed}")
+            tallies = tallies_of(outcomes(draw, draw_chances(draw, scores, item_count)))
+            found = effective_length(items, tallies, guessing_score=1 / 77, share=THRESHOLD, level=0.95)
+            if found["length"] is None:  # not above guessing: nothing is said
+                counts["covered"] += 1
+                continue
+            low, high = int(found["low"]), int(found["high"])
+            counts["covered"] += low <= true_length <= high
+            counts["lower bound too high"] += low > true_length
+            counts["upper bound too low"] += high < true_length
+            counts["exact"] += int(found["length"]) == true_length
+        lines.append([name, kind, *(count / simulations for count in counts.values())])
     return lines
 
 
@@ -125,30 +139,46 @@ def of_lengths(item_count: int, simulations: int) -> list[list[Any]]:
 ORDER_DEVIATIONS = (0.0, 0.02, 0.05, 0.1, 0.2)
 
 
+ORDERS = 9
+
+
+def draw_scores_of_orders(draw: random.Random, mean: float, deviation: float) -> list[float]:
+    """Draw the score of each order: normal variables, cut at 0 and 1."""
+    return [min(1.0, max(0.0, draw.gauss(mean, deviation))) for _ in range(ORDERS)]
+
+
+def standard_deviation(scores: Sequence[float]) -> float:
+    mean = sum(scores) / ORDERS
+    return math.sqrt(sum((score - mean) ** 2 for score in scores) / (ORDERS - 1))
+
+
 def of_orders(item_count: int, simulations: int) -> list[list[Any]]:
+    """Return for each model the mean true and estimated deviation over orders, and how often intervals cover."""
     items = scored_items(item_count)
-    lines = []
-    for base in (0.6, 0.95):
-        for deviation in ORDER_DEVIATIONS:
-            for kind, draw_chances in ITEMS.items():
-                covered, covered_range, wrongly_above, estimates = 0, 0, 0, []
-                truths = []
-                for seed in range(simulations):
-                    draw = random.Random(f"order {base} {deviation} {kind} {seed}")
-                    scores = [min(1.0, max(0.0, draw.gauss(base, deviation))) for _ in range(9)]
-                    mean = sum(scores) / 9
-                    true_deviation = math.sqrt(sum((score - mean) ** 2 for score in scores) / 8)
-                    true_range = max(scores) - min(scores)
-                    tallies = tallies_of(outcomes(draw, draw_chances(draw, scores, item_count)))
-                    found = order_spread(items, tallies, 0.95)
-                    covered += found["deviation_low"] - 1e-9 <= true_deviation <= found["deviation_high"] + 1e-9
-                    covered_range += found["range_low"] - 1e-9 <= true_range <= found["range_high"] + 1e-9
-                    wrongly_above += deviation == 0.0 and found["deviation_low"] > 0.0
-                    estimates.append(found["deviation"])
-                    truths.append(true_deviation)
-                shares = [count / simulations for count in (covered, covered_range, wrongly_above)]
-                means = [sum(values) / simulations for values in (truths, estimates)]
-                lines.append([base, deviation, kind, *means, *shares])
+    rounding = 1e-9
+    lines: list[list[Any]] = []
+    for mean, deviation, (kind, draw_chances) in product((0.6, 0.95), ORDER_DEVIATIONS, ITEMS.items()):
+        covered = 0
+        range_covered = 0
+        wrongly_above_0 = 0
+        estimates = []
+        true_deviations = []
+        for seed in range(simulations):
+            draw = random.Random(f"order {mean} {deviation} {kind} {seed}")
+            scores = draw_scores_of_orders(draw, mean, deviation)
+            true_deviation = standard_deviation(scores)
+            true_range = max(scores) - min(scores)
+            tallies = tallies_of(outcomes(draw, draw_chances(draw, scores, item_count)))
+            found = order_spread(items, tallies, 0.95)
+            covered += found["deviation_low"] - rounding <= true_deviation <= found["deviation_high"] + rounding
+            range_covered += found["range_low"] - rounding <= true_range <= found["range_high"] + rounding
+            wrongly_above_0 += deviation == 0.0 and found["deviation_low"] > 0.0
+            estimates.append(found["deviation"])
+            true_deviations.append(true_deviation)
+        shares = [count / simulations for count in (covered, range_covered, wrongly_above_0)]
+        mean_true_deviation = sum(true_deviations) / simulations
+        mean_estimate = sum(estimates) / simulations
+        lines.append([mean, deviation, kind, mean_true_deviation, mean_estimate, *shares])
     return lines
 
 
@@ -165,40 +195,62 @@ RUNS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 """Two runs, each with its scores in the reference and in three other conditions."""
 
 
+def change_terms(sample: Sample, scores: Sequence[float], scores_in_reference: Sequence[float]) -> list[Any]:
+    """Return the weighted contributions of the items to a change: in a condition minus in the reference."""
+    in_condition = mean_contributions(sample, scores, (0.0, 1.0))
+    in_reference = mean_contributions(sample, scores_in_reference, (0.0, 1.0))
+    return [(1.0, in_condition), (-1.0, in_reference)]
+
+
 def interaction(first: Sequence[Sequence[bool]], second: Sequence[Sequence[bool]], condition: int) -> RunDifference:
-    """Return the interaction of two runs in one condition, as :mod:`StaICC.comparing.interactions` computes it."""
+    """Return the interaction of two runs in one condition, as :mod:`StaICC.comparing.interactions` computes it.
+
+    Args:
+        first: Whether the first run is right on each item, in the reference and in further conditions.
+        second: The same for the second run.
+        condition: The number of the condition; 0 is the reference.
+    """
     item_count = len(first[0])
     sample = Sample([0] * item_count, list(range(item_count)), item_count, 2)
-    terms = []
+    terms_of_runs = []
     changes = []
-    for right in (first, second):
-        scores = [[float(is_right) for is_right in right[number]] for number in (condition, 0)]
-        in_condition, in_reference = (mean_contributions(sample, of_condition, (0.0, 1.0)) for of_condition in scores)
-        terms.append([(1.0, in_condition), (-1.0, in_reference)])
+    for is_right in (first, second):
+        terms = change_terms(
+            sample, [float(right) for right in is_right[condition]], [float(right) for right in is_right[0]]
+        )
+        (_, in_condition), (_, in_reference) = terms
+        terms_of_runs.append(terms)
         changes.append(in_condition.value - in_reference.value)
-    difference = paired_difference(*terms)
+    difference = paired_difference(*terms_of_runs)
     return RunDifference((changes[0], changes[1]), item_count, (0, 0), (difference, difference))
 
 
 def of_interactions(item_count: int, simulations: int) -> list[list[Any]]:
-    lines = []
-    for name, (first_scores, second_scores) in RUNS.items():
-        truth = (first_scores[1] - first_scores[0]) - (second_scores[1] - second_scores[0])
-        for kind, draw_chances in ITEMS.items():
-            rejected, covered, alone = 0, 0, 0
-            for seed in range(simulations):
-                draw = random.Random(f"interaction {name} {kind} {seed}")
-                # Both runs have the same easy and hard items: one sequence of chances for all eight conditions.
-                chances = draw_chances(draw, [*first_scores, *second_scores], item_count)
-                right = outcomes(draw, chances)
-                found = [interaction(right[:4], right[4:], condition) for condition in (1, 2, 3)]
-                tests = corrected([difference_outcome(of_condition) for of_condition in found])
-                rejected += any(isinstance(test, Tested) and test.significant for test in tests)
-                single = difference_outcome(found[0])
-                alone += isinstance(single, Tested) and single.p_value <= 0.05
-                interval = interval_of_difference(found[0], 0.95)
-                covered += interval is not None and interval.low <= truth + 1e-12 and truth - 1e-12 <= interval.high
-            lines.append([name, kind, truth, *(count / simulations for count in (alone, rejected, covered))])
+    """Return for each pair of runs how often an interaction is significant, and how often the first one is covered."""
+    rounding = 1e-12
+    lines: list[list[Any]] = []
+    for (name, (first_scores, second_scores)), (kind, draw_chances) in product(RUNS.items(), ITEMS.items()):
+        true_change_of_first = first_scores[1] - first_scores[0]
+        true_change_of_second = second_scores[1] - second_scores[0]
+        truth = true_change_of_first - true_change_of_second
+        first_is_significant = 0
+        any_is_significant = 0
+        covered = 0
+        for seed in range(simulations):
+            draw = random.Random(f"interaction {name} {kind} {seed}")
+            # Both runs have the same easy and hard items: one sequence of chances for all eight conditions.
+            is_right = outcomes(draw, draw_chances(draw, [*first_scores, *second_scores], item_count))
+            interactions = [interaction(is_right[:4], is_right[4:], condition) for condition in (1, 2, 3)]
+            corrected_outcomes = corrected([difference_outcome(difference) for difference in interactions])
+            any_is_significant += any(
+                isinstance(outcome, Tested) and outcome.significant for outcome in corrected_outcomes
+            )
+            first_outcome = difference_outcome(interactions[0])
+            first_is_significant += isinstance(first_outcome, Tested) and first_outcome.p_value <= 0.05
+            interval = interval_of_difference(interactions[0], 0.95)
+            covered += interval is not None and interval.low - rounding <= truth <= interval.high + rounding
+        shares = [count / simulations for count in (first_is_significant, any_is_significant, covered)]
+        lines.append([name, kind, truth, *shares])
     return lines
 
 

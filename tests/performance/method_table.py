@@ -54,12 +54,26 @@ REPLIES = ("generate", "generation_calibration")
 """Groups for which the last blank of a prompt means nothing: they remove it."""
 
 
+CHOOSES_DEMONSTRATIONS = ("topk", "sa_icl")
+"""Methods that choose from a number of demonstrations."""
+
+
 class Row(NamedTuple):
     """A row of the table."""
 
     variant: str
     method: str
     blank: str
+    """The position of the label: ``prompt`` or ``label``."""
+
+
+class Job(NamedTuple):
+    """A group of methods that is run on a data set, and the file of the results."""
+
+    group: str
+    blank: str
+    dataset: str
+    file: Path
 
 
 def variant_of(group: str) -> str:
@@ -67,14 +81,56 @@ def variant_of(group: str) -> str:
     return last if last in ("staicc", "0.1.1") else "paper"
 
 
-def runs(options: argparse.Namespace) -> Iterator[tuple[str, str, str, Path]]:
-    """Group, position of the label, data set and file of each run; other variants have StaICC's position only."""
+def all_jobs(options: argparse.Namespace) -> Iterator[Job]:
+    """Yield the jobs; other variants than ``paper`` have StaICC's position of the label only."""
     for group in options.groups:
+        has_one_position = variant_of(group) != "paper" or group in REPLIES
         for blank in options.blanks:
-            if blank == "label" and (variant_of(group) != "paper" or group in REPLIES):
+            if blank == "label" and has_one_position:
                 continue
             for dataset in options.datasets:
-                yield group, blank, dataset, options.folder / f"{group} {blank} {dataset} {options.limit}.json"
+                yield Job(group, blank, dataset, options.folder / f"{group} {blank} {dataset} {options.limit}.json")
+
+
+def forecast_tokens(
+    method: str, kernel: CausalLMKernel, benchmark: Normal, variant: str, options: argparse.Namespace
+) -> int:
+    """Return how many tokens a run of a method alone reads and generates at most."""
+    texts = [f"demonstration_set_cut={options.cut}"] if method in CHOOSES_DEMONSTRATIONS else []
+    forecast = forecast_method(
+        method,
+        kernel,
+        [benchmark],
+        variant,
+        options=texts,
+        probe_seconds=0,
+        calibration_number=options.calibration,
+    )
+    return (forecast.tokens or 0) + (forecast.output_tokens or 0)
+
+
+def run_job(job: Job, kernel: CausalLMKernel, options: argparse.Namespace) -> None:
+    """Run the methods of a job, and save their results, and their tokens next to these."""
+    methods = GROUPS[job.group]
+    variant = variant_of(job.group)
+    benchmark = Normal(datasets=[job.dataset], limit=options.limit, unparsed="wrong")
+    method_options = {}
+    if any(method in CHOOSES_DEMONSTRATIONS for method in methods):
+        method_options["demonstration_set_cut"] = options.cut
+    tokens = {method: forecast_tokens(method, kernel, benchmark, variant, options) for method in methods}
+    results = run_all(
+        kernel,
+        benchmark,
+        variant,
+        methods=methods,
+        options=method_options,
+        store=options.folder / "store.sqlite",
+        recheck=False,
+        progress=False,
+        calibration_number=options.calibration,
+    )
+    job.file.with_suffix(".tokens").write_text(json.dumps(tokens), "utf-8")
+    results.save(job.file)
 
 
 def compute(options: argparse.Namespace) -> None:
@@ -83,45 +139,71 @@ def compute(options: argparse.Namespace) -> None:
         blank: CausalLMKernel.from_spec(options.model, dtype=options.dtype, device="cpu", last_blank=blank)
         for blank in options.blanks
     }
-    for group, blank, dataset, target in runs(options):
-        if target.exists():
+    for job in all_jobs(options):
+        if job.file.exists():
             continue
-        began, variant = time.process_time(), variant_of(group)
-        benchmark = Normal(datasets=[dataset], limit=options.limit, unparsed="wrong")
-        chosen = {"demonstration_set_cut": options.cut} if {"topk", "sa_icl"} & {*GROUPS[group]} else {}
-        given = {"calibration_number": options.calibration}
-        tokens = {}
-        for name in GROUPS[group]:
-            texts = [f"{option}={value}" for option, value in chosen.items() if name in ("topk", "sa_icl")]
-            forecast = forecast_method(
-                name, kernels[blank], [benchmark], variant, options=texts, probe_seconds=0, **given
-            )
-            tokens[name] = (forecast.tokens or 0) + (forecast.output_tokens or 0)
-        table = run_all(
-            kernels[blank],
-            benchmark,
-            variant,
-            methods=GROUPS[group],
-            options=chosen,
-            store=options.folder / "store.sqlite",
-            recheck=False,
-            progress=False,
-            **given,
-        )
-        target.with_suffix(".tokens").write_text(json.dumps(tokens), "utf-8")
-        table.save(target)
-        print(f"{target.stem}: {time.process_time() - began:.0f} s of processor time", flush=True)
+        began = time.process_time()
+        run_job(job, kernels[job.blank], options)
+        print(f"{job.file.stem}: {time.process_time() - began:.0f} s of processor time", flush=True)
 
 
-def found(options: argparse.Namespace) -> Iterator[tuple[Row, str, Result, int]]:
-    """Row, data set, result and tokens of all that was run."""
-    for group, blank, dataset, target in runs(options):
-        if target.exists():
-            saved: Any = load(target)
-            tokens = json.loads(target.with_suffix(".tokens").read_text("utf-8"))
-            for name in GROUPS[group]:
-                if name in saved:
-                    yield Row(variant_of(group), name, blank), dataset, saved[name], tokens[name]
+class Measured(NamedTuple):
+    """The result of a method on a data set, and its tokens."""
+
+    result: Result
+    tokens: int
+
+
+Measurements = dict[tuple[Row, str], Measured]
+"""What was run, by row of the table and data set."""
+
+
+def load_measurements(options: argparse.Namespace) -> Measurements:
+    """Return all that was run."""
+    measured: Measurements = {}
+    for job in all_jobs(options):
+        if not job.file.exists():
+            continue
+        saved: Any = load(job.file)
+        tokens = json.loads(job.file.with_suffix(".tokens").read_text("utf-8"))
+        for method in GROUPS[job.group]:
+            if method in saved:
+                row = Row(variant_of(job.group), method, job.blank)
+                measured[row, job.dataset] = Measured(saved[method], tokens[method])
+    return measured
+
+
+class TestOfMethod(NamedTuple):
+    """The paired test of a method against vanilla on a data set."""
+
+    is_better: bool
+    p_value: float | None
+    corrected_p_value: float | None
+    """After Holm's correction for all tests of the table."""
+
+    def mark(self) -> str:
+        """Return ``+`` or ``-`` if the difference is significant, twice if it is so after the correction."""
+        if self.p_value is None or self.p_value >= 0.05:
+            return ""
+        sign = "+" if self.is_better else "-"
+        is_significant_after_correction = self.corrected_p_value is not None and self.corrected_p_value < 0.05
+        return 2 * sign if is_significant_after_correction else sign
+
+
+def tests_against_vanilla(measured: Measurements) -> dict[tuple[Row, str], TestOfMethod]:
+    """Compare each method with vanilla at the same position of the label."""
+    differences = {}
+    for (row, dataset), (result, _) in measured.items():
+        vanilla = measured.get((Row("paper", "vanilla", row.blank), dataset))
+        if row.method != "vanilla" and vanilla is not None:
+            compared = compare_runs({"vanilla": vanilla.result, row.method: result}, metric="accuracy")
+            differences[row, dataset] = compared.comparisons[0].datasets[0]
+    corrected = holm([difference.p_value for difference in differences.values()])
+    tests = {}
+    for (key, difference), corrected_p_value in zip(differences.items(), corrected, strict=True):
+        method_is_better = difference.difference < 0  # vanilla minus method
+        tests[key] = TestOfMethod(method_is_better, difference.p_value, corrected_p_value)
+    return tests
 
 
 def table(options: argparse.Namespace) -> None:
@@ -130,36 +212,33 @@ def table(options: argparse.Namespace) -> None:
     ``+`` and ``-``: better or worse than vanilla at the same position of the label, paired test over test rows with
     p < 0.05; doubled if p < 0.05 also after Holm's correction for all tests of the table.
     """
-    results = {(row, dataset): (result, tokens) for row, dataset, result, tokens in found(options)}
-    tests = {}
-    for (row, dataset), (result, _) in results.items():
-        vanilla = results.get((Row("paper", "vanilla", row.blank), dataset))
-        if row.method != "vanilla" and vanilla is not None:
-            compared = compare_runs({"vanilla": vanilla[0], row.method: result}, metric="accuracy").comparisons[0]
-            tests[row, dataset] = compared.datasets[0]
-    corrected = dict(zip(tests, holm([test.p_value for test in tests.values()]), strict=True))
+    measured = load_measurements(options)
+    tests = tests_against_vanilla(measured)
     print(f"{len(tests)} tests against vanilla")
-    figures, lines = {}, []
-    for row in dict.fromkeys(row for row, _ in results):
-        cells, scores, prompts, tokens = [], [], 0, 0
+    figures: dict[str, float] = {}
+    lines = []
+    for row in dict.fromkeys(row for row, _ in measured):
+        cells = []
+        scores = []
+        prompts = 0
+        tokens = 0
         for dataset in options.datasets:
-            if (row, dataset) not in results:
+            if (row, dataset) not in measured:
                 cells.append("")
                 continue
-            result, of_dataset = results[row, dataset]
+            result, tokens_of_dataset = measured[row, dataset]
+            score = result.divided[dataset]["accuracy"]
             interval = result.details[dataset].intervals["accuracy"]
-            scores.append(result.divided[dataset]["accuracy"])
+            mark = tests[row, dataset].mark() if (row, dataset) in tests else ""
+            cells.append(f"{score:.3f}{mark} [{interval.low:.2f}, {interval.high:.2f}]")
+            scores.append(score)
             prompts += int(result.timing["training_prompts"] + result.timing["test_prompts"])
-            tokens += of_dataset
-            test, after = tests.get((row, dataset)), corrected.get((row, dataset))
-            mark = ""
-            if test is not None and test.p_value is not None and test.p_value < 0.05:
-                mark = ("+" if test.difference < 0 else "-") * (2 if after is not None and after < 0.05 else 1)
-            cells.append(f"{scores[-1]:.3f}{mark} [{interval.low:.2f}, {interval.high:.2f}]")
+            tokens += tokens_of_dataset
         mean = sum(scores) / len(scores)
-        figures[" ".join((row.method, row.variant, row.blank))] = mean
-        partial = "" if len(scores) == len(options.datasets) else f" ({len(scores)})"
-        lines.append([METHODS[row.method].title, *row[::2], *cells, f"{mean:.3f}{partial}", prompts, tokens])
+        figures[f"{row.method} {row.variant} {row.blank}"] = mean
+        number_if_partial = "" if len(scores) == len(options.datasets) else f" ({len(scores)})"
+        shown_mean = f"{mean:.3f}{number_if_partial}"
+        lines.append([METHODS[row.method].title, row.variant, row.blank, *cells, shown_mean, prompts, tokens])
     print(markdown(["method", "variant", "blank", *options.datasets, "mean", "prompts", "tokens"], lines))
     record(__file__, figures, {**vars(options), "folder": "FOLDER"})
 

@@ -16,7 +16,6 @@ shares of pairs that are called different at level 0.05 by:
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,26 +34,33 @@ SIGN_DRAWS = 199
 
 
 def p_values(difference: paired.PairedDifference, draw: Any) -> dict[str, float]:
-    """The p-value of each test; 1 for a pair that the library does not test."""
-    found = {"now": 1.0, "cautious": 1.0}
-    if paired.too_few_rows(difference) is None:
-        found["now"] = paired.p_value(difference)
-    with mock.patch.object(paired, "favourable_weight", return_value=0.0):
-        if paired.too_few_rows(difference) is None:
-            found["cautious"] = paired.p_value(difference)
+    """Return the p-value of each test but McNemar's; 1 for a pair that the library does not test."""
     steps = np.asarray(difference.steps)
-    found["t"] = 1.0
-    found["signs"] = 1.0
+    with mock.patch.object(paired, "favourable_weight", return_value=0.0):
+        cautious = p_value_of_library(difference)
+    found = {"now": p_value_of_library(difference), "cautious": cautious, "t": 1.0, "signs": 1.0}
     if steps.std() > 0.0:
         found["t"] = float(stats.ttest_1samp(steps, 0.0).pvalue)
-        signs = draw.choice((-1.0, 1.0), (SIGN_DRAWS, len(steps)))
-        as_large = np.abs(signs @ steps) >= abs(steps.sum()) - 1e-12
-        found["signs"] = float((1 + as_large.sum()) / (SIGN_DRAWS + 1))
+        found["signs"] = p_value_by_random_signs(steps, draw)
     return found
 
 
+def p_value_of_library(difference: paired.PairedDifference) -> float:
+    if paired.too_few_rows(difference) is not None:
+        return 1.0
+    return paired.p_value(difference)
+
+
+def p_value_by_random_signs(steps: Any, draw: Any) -> float:
+    """Return (1 + m) / (1 + n), if the sum of the steps is as large with m of n draws of random signs."""
+    signs = draw.choice((-1.0, 1.0), (SIGN_DRAWS, len(steps)))
+    rounding = 1e-12
+    is_as_large = np.abs(signs @ steps) >= abs(steps.sum()) - rounding
+    return float((1 + is_as_large.sum()) / (SIGN_DRAWS + 1))
+
+
 def mid_p_value(steps: Any) -> float:
-    """McNemar's mid-p-value of the rows on which one run is right and the other one wrong."""
+    """Return McNemar's mid-p-value of the rows on which one run is right and the other one wrong."""
     gains = int((np.asarray(steps) > 0).sum())
     losses = int((np.asarray(steps) < 0).sum())
     if gains == losses:
@@ -65,21 +71,22 @@ def mid_p_value(steps: Any) -> float:
 
 
 def cell(samples: int, pair: Pair, rows: int) -> dict[str, Any]:
-    """The power of each test by each score."""
+    """Return by score and test the share of the samples with a p-value of at most 0.05."""
     draw = seeded("power", pair, rows)
-    rejected: dict[str, Counter[str]] = {}
-    counts: Counter[str] = Counter()
+    p_values_by_score: dict[str, list[dict[str, float]]] = {}
     for _ in range(samples):
-        for name, difference in pair.differences(draw, rows).items():
-            found = p_values(difference, draw)
-            if name == "accuracy" and pair.repeats == 1:
-                found["mid-p"] = mid_p_value(difference.steps)
-            counts[name] += 1
-            rejected.setdefault(name, Counter()).update({test: p <= 0.05 for test, p in found.items()})
-    return {
-        name: {test: round(count / counts[name], 3) for test, count in tests.items()}
-        for name, tests in rejected.items()
-    }
+        for score, difference in pair.differences(draw, rows).items():
+            of_sample = p_values(difference, draw)
+            if score == "accuracy" and pair.repeats == 1:
+                of_sample["mid-p"] = mid_p_value(difference.steps)
+            p_values_by_score.setdefault(score, []).append(of_sample)
+    powers: dict[str, dict[str, float]] = {}
+    for score, of_samples in p_values_by_score.items():
+        powers[score] = {}
+        for test in of_samples[0]:
+            rejected = sum(of_sample[test] <= 0.05 for of_sample in of_samples)
+            powers[score][test] = round(rejected / len(of_samples), 3)
+    return powers
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from StaICC.datasets.catalogue import Template
 from StaICC.datasets.dataset import Dataset
+from StaICC.prompting.prompt_text import PromptText
 from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings
 from StaICC.prompting.stable_random import StableRandom
 from StaICC.prompting.views import TripletSplit, split_dataset
@@ -98,6 +99,27 @@ def test_a_prompt_shows_the_demonstrations_at_its_positions(
 
     shown = [split.demonstration[position] for position in positions]
     assert prompt == naive_prompt(shown, query, template(columns))
+
+
+@pytest.mark.parametrize("cut_by_length", [0, 2])
+@pytest.mark.parametrize("noisy_channel", [False, True])
+def test_the_parts_of_a_prompt_are_those_of_its_text(
+    small: Callable[..., Dataset], noisy_channel: bool, cut_by_length: int
+) -> None:
+    """The text is written first, the parts when they are read."""
+    split = split_dataset(small(2))
+    settings = PromptSettings(template(2), LABELS, noisy_channel=noisy_channel, cut_by_length=cut_by_length)
+    renderer = PromptRenderer(split, settings)
+
+    prompt = renderer.render([7, 0], split.test[3][0], StableRandom())
+
+    texts = [prompt] if isinstance(prompt, str) else list(prompt)
+    shown = [split.demonstration[position] for position in (7, 0)]
+    for text in texts:
+        assert isinstance(text, PromptText)
+        assert text.parts.text == text
+        assert [demonstration.label for demonstration in text.parts.demonstrations] == [label for _, label in shown]
+        assert [demonstration.position for demonstration in text.parts.demonstrations] == [7, 0]
 
 
 TEMPLATES = st.builds(Template, TEXT, st.tuples(TEXT), st.tuples(TEXT), TEXT, TEXT, TEXT)

@@ -42,7 +42,7 @@ SURE = [-1.0, -2.0, -1.5]
 
 
 @cache
-def fails_with(text: str) -> Result:
+def run_that_fails_with(text: str) -> Result:
     """Return a run in which about a third of the queries fail with a message of this text."""
 
     def function(prompt: str, label_space: list[str]) -> list[float]:
@@ -54,7 +54,7 @@ def fails_with(text: str) -> Result:
 
 
 @cache
-def replies(text: str) -> Result:
+def run_that_replies_with(text: str) -> Result:
     """Return a run in which about a third of the replies are this text."""
     return Normal(datasets=["mini"], unparsed="wrong")(
         lambda prompt, label_space: text if len(prompt) % 3 == 0 else "food"
@@ -62,7 +62,7 @@ def replies(text: str) -> Result:
 
 
 @cache
-def is_named(text: str) -> Result:
+def run_of_function_named(text: str) -> Result:
     """Return a run of a function with this name."""
 
     def function(prompt: str, label_space: list[str]) -> list[float]:
@@ -73,13 +73,13 @@ def is_named(text: str) -> Result:
 
 
 @cache
-def is_called(text: str) -> Result:
+def run_of_model_called(text: str) -> Result:
     """Return a run of a model that the user gave this name."""
     return Normal(datasets=["mini"])(lambda prompt, label_space: SURE, model_name=f"model {text}")
 
 
 @cache
-def has_a_metric(text: str) -> Result:
+def run_with_metric_named(text: str) -> Result:
     """Return a run with a metric of one's own of this name."""
     return Normal(datasets=["mini"], metrics={f"metric {text}": lambda truth, prediction: 0.5})(
         lambda prompt, label_space: SURE
@@ -87,17 +87,22 @@ def has_a_metric(text: str) -> Result:
 
 
 with_such_a_text = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-in_each_kind_of_result = pytest.mark.parametrize("make", [fails_with, replies, is_named, is_called, has_a_metric])
+in_each_kind_of_result = pytest.mark.parametrize(
+    "make_result",
+    [run_that_fails_with, run_that_replies_with, run_of_function_named, run_of_model_called, run_with_metric_named],
+)
 # A metric of one's own is neither recomputed nor ranked, and has no direction.
-in_each_result_with_known_metrics = pytest.mark.parametrize("make", [fails_with, replies, is_named, is_called])
+in_each_result_with_known_metrics = pytest.mark.parametrize(
+    "make_result", [run_that_fails_with, run_that_replies_with, run_of_function_named, run_of_model_called]
+)
 
 
 @in_each_kind_of_result
 @with_such_a_text
 def test_a_result_with_such_a_text_is_saved_and_loaded(
-    make: Callable[[str], Result], text: str, tmp_path: Path
+    make_result: Callable[[str], Result], text: str, tmp_path: Path
 ) -> None:
-    result = make(text)
+    result = make_result(text)
     result.save(tmp_path / "result.json")
     loaded = load(tmp_path / "result.json")
     assert loaded == result
@@ -108,8 +113,10 @@ def test_a_result_with_such_a_text_is_saved_and_loaded(
 
 @in_each_kind_of_result
 @with_such_a_text
-def test_a_loaded_result_with_such_a_text_is_shown(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
-    make(text).save(tmp_path / "result.json")
+def test_a_loaded_result_with_such_a_text_is_shown(
+    make_result: Callable[[str], Result], text: str, tmp_path: Path
+) -> None:
+    make_result(text).save(tmp_path / "result.json")
     loaded: Any = load(tmp_path / "result.json")
     str(loaded).encode("utf-8")
     loaded._repr_html_().encode("utf-8")
@@ -122,8 +129,10 @@ def other_result() -> Result:
 
 @in_each_result_with_known_metrics
 @with_such_a_text
-def test_a_loaded_result_with_such_a_text_is_compared(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
-    make(text).save(tmp_path / "result.json")
+def test_a_loaded_result_with_such_a_text_is_compared(
+    make_result: Callable[[str], Result], text: str, tmp_path: Path
+) -> None:
+    make_result(text).save(tmp_path / "result.json")
     loaded: Any = load(tmp_path / "result.json")
     str(compare(other_result(), loaded)).encode("utf-8")
 
@@ -147,9 +156,9 @@ EXPORTS = [
 
 @in_each_kind_of_result
 @with_such_a_text
-def test_a_result_with_such_a_text_is_exported(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+def test_a_result_with_such_a_text_is_exported(make_result: Callable[[str], Result], text: str, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
-    make(text).save(file)
+    make_result(text).save(file)
     for kind, suffix in EXPORTS:
         assert main(["export", kind, str(file), "--output", str(tmp_path / f"{kind}.{suffix}")]) == 0, kind
     assert_valid_utf8(tmp_path)
@@ -157,9 +166,9 @@ def test_a_result_with_such_a_text_is_exported(make: Callable[[str], Result], te
 
 @in_each_kind_of_result
 @with_such_a_text
-def test_a_report_has_such_a_text(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+def test_a_report_has_such_a_text(make_result: Callable[[str], Result], text: str, tmp_path: Path) -> None:
     file, other_file = tmp_path / "result.json", tmp_path / "other.json"
-    make(text).save(file)
+    make_result(text).save(file)
     other_result().save(other_file)
     assert main(["report", str(file), str(other_file), "--output", str(tmp_path / "report.html")]) == 0
     assert_valid_utf8(tmp_path)
@@ -168,10 +177,10 @@ def test_a_report_has_such_a_text(make: Callable[[str], Result], text: str, tmp_
 @in_each_result_with_known_metrics
 @with_such_a_text
 def test_a_result_with_such_a_text_is_verified_and_ranked(
-    make: Callable[[str], Result], text: str, tmp_path: Path
+    make_result: Callable[[str], Result], text: str, tmp_path: Path
 ) -> None:
     file, other_file = tmp_path / "result.json", tmp_path / "other.json"
-    make(text).save(file)
+    make_result(text).save(file)
     other_result().save(other_file)
     assert main(["verify", str(file)]) == 0
     assert main(["rank", str(file), str(other_file)]) == 0
@@ -179,9 +188,11 @@ def test_a_result_with_such_a_text_is_verified_and_ranked(
 
 @in_each_result_with_known_metrics
 @with_such_a_text
-def test_a_log_of_every_eval_ever_has_such_a_text(make: Callable[[str], Result], text: str, tmp_path: Path) -> None:
+def test_a_log_of_every_eval_ever_has_such_a_text(
+    make_result: Callable[[str], Result], text: str, tmp_path: Path
+) -> None:
     file = tmp_path / "result.json"
-    make(text).save(file)
+    make_result(text).save(file)
     assert main(["export", "every-eval-ever", str(file), "--output", str(tmp_path / "datastore")]) == 0
     assert_valid_utf8(tmp_path)
     for log in tmp_path.glob("datastore/data/*/*/*/*.json"):
@@ -191,7 +202,7 @@ def test_a_log_of_every_eval_ever_has_such_a_text(make: Callable[[str], Result],
 def test_data_frames_have_valid_texts(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    result = fails_with("Great \ud83d")
+    result = run_that_fails_with("Great \ud83d")
     for level in ("score", "query"):
         result.to_pandas(level).to_parquet(tmp_path / f"{level}.parquet")  # type: ignore[arg-type]
     assert any("Great \\ud83d" in str(reason) for reason in result.to_pandas("query")["reason"]), (
@@ -238,14 +249,14 @@ def test_the_exported_replies_of_a_store_have_the_text(text: str, tmp_path: Path
 # -- any text in any field
 
 
-def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all texts of JSON values."""
+def paths_of_texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each text in JSON values: the keys and indexes that lead to it."""
     if isinstance(value, str):
         yield path
     elif isinstance(value, (dict, list)):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in items:
-            yield from strings(item, (*path, key))
+            yield from paths_of_texts(item, (*path, key))
 
 
 def with_text(data: dict[str, Any], path: tuple[Any, ...], text: str) -> dict[str, Any]:
@@ -258,7 +269,7 @@ def with_text(data: dict[str, Any], path: tuple[Any, ...], text: str) -> dict[st
     return changed
 
 
-def accepted(data: dict[str, Any]) -> bool:
+def is_accepted(data: dict[str, Any]) -> bool:
     """Return whether these values are read as a result."""
     try:
         Result.from_dict(data)
@@ -267,30 +278,40 @@ def accepted(data: dict[str, Any]) -> bool:
     return True
 
 
-PLAIN = json.loads(json.dumps(fails_with("reason").to_dict())) | {"warnings": ["a warning"]}
-FREE = [path for path in strings(PLAIN) if accepted(with_text(PLAIN, path, "any text"))]
+SAVED_RESULT = json.loads(json.dumps(run_that_fails_with("reason").to_dict())) | {"warnings": ["a warning"]}
+PATHS_OF_FREE_TEXTS = [
+    path for path in paths_of_texts(SAVED_RESULT) if is_accepted(with_text(SAVED_RESULT, path, "any text"))
+]
 """The fields in which a result has texts that are no words of the format."""
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(FREE), st.one_of(st.text(), st.text(st.characters(categories=["Cs", "Cc", "Cf", "Mn"]))))
+@given(
+    st.sampled_from(PATHS_OF_FREE_TEXTS),
+    st.one_of(st.text(), st.text(st.characters(categories=["Cs", "Cc", "Cf", "Mn"]))),
+)
 def test_any_text_in_any_field_is_saved_and_read_back(
     tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture, path: tuple[Any, ...], text: str
 ) -> None:
-    assert len(FREE) > 20
-    data = with_text(PLAIN, path, text)
-    if not accepted(data):  # such as an empty name
+    data = with_text(SAVED_RESULT, path, text)
+    if not is_accepted(data):  # such as an empty name
         return
     folder = tmp_path_factory.mktemp("any")
-    result = Result.from_dict(data)
-    result.save(folder / "a.json")
-    loaded = load(folder / "a.json")
-    loaded.save(folder / "b.json")
-    joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # halves that meet are a pair
-    assert loaded.to_dict() == Result.from_dict(with_text(PLAIN, path, joined)).to_dict()
+
+    Result.from_dict(data).save(folder / "first.json")
+    loaded = load(folder / "first.json")
+    loaded.save(folder / "again.json")
+
+    # Two halves of a surrogate pair that meet in the text become one character.
+    with_joined_pairs = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    assert loaded.to_dict() == Result.from_dict(with_text(SAVED_RESULT, path, with_joined_pairs)).to_dict()
     assert not caplog.records, "no remark that the file was changed"
-    assert (folder / "a.json").read_bytes() == (folder / "b.json").read_bytes()
-    (folder / "a.json").read_bytes().decode("utf-8")
+    assert (folder / "first.json").read_bytes() == (folder / "again.json").read_bytes()
+    (folder / "first.json").read_bytes().decode("utf-8")
+
+
+def test_many_fields_of_a_result_may_have_any_text() -> None:
+    assert len(PATHS_OF_FREE_TEXTS) > 20
 
 
 def test_files_have_the_escape_of_json() -> None:

@@ -49,7 +49,7 @@ def mean(values: list[Any]) -> float:
 def test_the_means_of_the_columns_are_the_scores() -> None:
     result = Normal(datasets=["mini"], limit=40)(probabilities)
     rows = list(row_scores(result))
-    assert len(rows) == 80
+    assert len(rows) == 40 * 2  # rows, repeats
     scores = result["Averaged results"]
     assert mean([row["accuracy"] for row in rows]) == pytest.approx(scores["accuracy"], abs=1e-12)
     likelihoods = [row["likelihood"] for row in rows]
@@ -117,15 +117,32 @@ def test_queries_without_a_text_have_no_label_and_no_score(benchmark: Any) -> No
         assert row["label"] is row["accuracy"] is row["likelihood"] is None
 
 
-def test_what_is_not_known_is_none() -> None:
-    rows = list(row_scores(Normal(datasets=["mini"], limit=40)(unsure, on_error="collect")))
-    missing = [row for row in rows if row["accuracy"] is None]
-    assert missing
-    assert [row for row in missing if row["likelihood"] is not None] == []
-    labels = list(row_scores(Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)))
-    assert {row["likelihood"] for row in labels} == {None}
-    assert {row["demonstrations"] for row in row_scores(DomainBias(datasets=["mini"], limit=4)(model))} == {None}
-    assert {row["demonstrations"] for row in row_scores(Normal(datasets=["mini"], k=0, limit=4)(model))} == {"none"}
+def test_a_failed_query_has_no_scores() -> None:
+    result = Normal(datasets=["mini"], limit=40)(unsure, on_error="collect")
+
+    failed = [row for row in row_scores(result) if row["accuracy"] is None]
+
+    assert len(failed) == result.details["mini"].failed > 0
+    for row in failed:
+        assert row["likelihood"] is None
+
+
+def test_a_bare_label_has_no_likelihood() -> None:
+    result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+
+    assert {row["likelihood"] for row in row_scores(result)} == {None}
+
+
+def test_without_demonstrations_their_name_is_none_as_a_text() -> None:
+    result = Normal(datasets=["mini"], k=0, limit=4)(model)
+
+    assert {row["demonstrations"] for row in row_scores(result)} == {"none"}
+
+
+def test_demonstrations_of_the_domain_bias_have_no_name() -> None:
+    result = DomainBias(datasets=["mini"], limit=4)(model)
+
+    assert {row["demonstrations"] for row in row_scores(result)} == {None}
 
 
 @pytest.mark.parametrize(
@@ -171,25 +188,39 @@ def test_clusters_and_subgroups_are_columns() -> None:
         assert row["subgroup last"] == details.subgroups["last"][row["row"]]
 
 
+STANDARD_DEVIATIONS = {
+    (24, 1, 1): 1.0,  # rows
+    (1, 4, 1): 0.8,  # draws
+    (1, 1, 3): 0.8,  # templates
+    (24, 4, 1): 0.9,
+    (24, 1, 3): 0.9,
+    (1, 4, 3): 0.6,
+    (24, 4, 3): 0.6,
+}
+"""Those of the effects of each source, by the shape of the effects: 24 rows, 4 draws, 3 templates."""
+
+
 def crossed_result(seed: int) -> Result:
-    """Return a result of Generalisation with effects of rows, draws, templates and their interactions."""
+    """Return a result of Generalisation with effects of rows, draws, templates and their interactions.
+
+    A prediction is right if the sum of the effects is positive, else it is the label behind the true one.
+    """
     result = Generalisation(datasets=["mini"], limit=24)(lambda prompt, label_space: 0)
     details = result.details["mini"]
-    rng = np.random.default_rng(seed)
-    shapes = [(24, 1, 1), (1, 4, 1), (1, 1, 3), (24, 4, 1), (24, 1, 3), (1, 4, 3), (24, 4, 3)]
-    deviations = [1.0, 0.8, 0.8, 0.9, 0.9, 0.6, 0.6]
-    effects: Any = 0.0
-    for shape, deviation in zip(shapes, deviations, strict=True):
-        effects = effects + rng.normal(0.0, deviation, shape)
+    generator = np.random.default_rng(seed)
+    total: Any = 0.0
+    for shape, deviation in STANDARD_DEVIATIONS.items():
+        total = total + generator.normal(0.0, deviation, shape)
     conditions = []
     for number, record in enumerate(details.conditions):
-        right = effects[:, number // 3, number % 3] > 0.0
-        predictions = [
-            truth if right[row] else (truth + 1) % 3 for truth, row in zip(record.truth, record.rows, strict=True)
-        ]
+        draw, template = divmod(number, 3)
+        row_is_right = total[:, draw, template] > 0.0
+        predictions = []
+        for true_label, row in zip(record.truth, record.rows, strict=True):
+            predictions.append(true_label if row_is_right[row] else (true_label + 1) % 3)
         conditions.append(replace(record, predictions=tuple(predictions)))
-    found: Result = replace(result, details={"mini": replace(details, conditions=tuple(conditions))})
-    return found
+    changed: Result = replace(result, details={"mini": replace(details, conditions=tuple(conditions))})
+    return changed
 
 
 def write_table(result: Result, path: Path) -> None:
@@ -295,7 +326,7 @@ def test_the_command_writes_the_table(tmp_path: Path) -> None:
     assert main(["export", "rows", str(saved), "-o", str(table)]) == 0
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 72
+    assert len(rows) == 6 * 4 * 3  # rows, draws, templates
     assert {row["run"] for row in rows} == {"g"}
     assert {row["template"] for row in rows} == {"template1", "template2", "template3"}
     assert [int(row["accuracy"]) for row in rows] == [row["accuracy"] for row in row_scores(result)]
