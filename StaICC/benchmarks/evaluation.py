@@ -24,9 +24,8 @@ from StaICC.inference.contract import Answer, dropped_demonstrations
 from StaICC.inference.label_mass import mean_label_mass
 from StaICC.inference.replies import Failure, Unparsed
 from StaICC.metrics import released
-from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range
-from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import Sample, Statistic
+from StaICC.metrics.intervals import Interval, NoInterval, mean_interval
+from StaICC.metrics.statistics import Sample
 from StaICC.results.details import Baselines, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.score_records import single_scores
 
@@ -53,8 +52,8 @@ class DatasetRun:
     """The prediction of each query."""
     timing: Mapping[str, float] = field(default_factory=dict)
     """Times that the run measured in addition to its duration, in seconds."""
-    statistics: Mapping[str, Statistic] = field(default_factory=dict)
-    """The statistics of the metrics that have one, by name."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The lowest and the highest possible value of each averaged score that may have an interval."""
     warnings: tuple[str, ...] = ()
     """Warnings about the predictions. Verification makes them again from the records of a result."""
     model_warnings: tuple[str, ...] = ()
@@ -133,9 +132,11 @@ def evaluate(
         clusters=None if clusters is None else tuple(clusters),
     )
     intervals_of_averaged = {}
+    ranges_of_averaged = {}
     for key, interval_key in interval_keys.items():
         if interval_key in intervals.by_key:
             intervals_of_averaged[key] = intervals.by_key[interval_key]
+            ranges_of_averaged[key] = task.range_of(key, outcomes, scoring)
     return DatasetRun(
         values=scores.values,
         averaged=scores.averaged,
@@ -143,7 +144,7 @@ def evaluate(
         outcomes=outcomes,
         intervals=intervals_of_averaged,
         answers=predictions,
-        statistics=scoring.metric_set.statistics,
+        ranges=ranges_of_averaged,
         warnings=warnings,
     )
 
@@ -695,7 +696,8 @@ def _intervals_for_mean(key: str, runs: RunsByDataset) -> _IntervalsOfDatasets:
 def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
     """Return the interval of the mean of a score over data sets.
 
-    For a single data set, it is the interval of the score there.
+    For a single data set, it is the interval of the score there. The range of the score may be another one on each data
+    set: that of an entropy depends on the number of labels.
 
     Args:
         key: The score.
@@ -703,31 +705,8 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
         intervals: Its interval on each data set.
         runs: The run over each data set, by name.
     """
-    first_run = next(iter(runs.values()))
-    statistic = first_run.statistics.get(key)
-    if statistic is not None and statistic.has_fixed_range():
-        low, high = statistic.range(2)  # the number of labels makes no difference
-        return mean_interval_in_range(values, intervals, low=low, high=high)
-    highest = 1.0
-    if len(intervals) > 1:
-        highest = _highest_mean(key, runs)
-    return mean_interval_in_range(values, intervals, low=0.0, high=1.0, highest=highest)
-
-
-def _highest_mean(key: str, runs: RunsByDataset) -> float:
-    """Return the largest possible mean of a score over data sets.
-
-    For an entropy, it depends on the number of labels of each data set. It is 1 for a score that is none of this
-    library.
-    """
-    if key not in STATISTICS:
-        return 1.0
-    highest_values = []
-    for run in runs.values():
-        label_space = run.outcomes[0].condition.queries[0].label_space
-        _, highest = STATISTICS[key].range(len(label_space))
-        highest_values.append(highest)
-    return math.fsum(highest_values) / len(highest_values)
+    ranges = [run.ranges[key] for run in runs.values()]
+    return mean_interval(values, intervals, ranges)
 
 
 def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:

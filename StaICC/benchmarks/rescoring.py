@@ -35,7 +35,6 @@ from StaICC.inference.contract import Answer
 from StaICC.inference.identity import Identity
 from StaICC.inference.recheck import RunRecord
 from StaICC.inference.replies import Failure
-from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.results.details import DatasetDetails
 from StaICC.results.files import DIVIDED
 from StaICC.results.predictor import GIVEN
@@ -494,8 +493,14 @@ def recorded_predictions(result: Result) -> Predictions:
     # The field "scoring" of the signature, such as "function;parser=5", ends with the version of the parser
     # if labels were read from generated replies.
     scoring = result.signature.fields.get("scoring") or ""
-    parser = f";parser={PARSER_VERSION}"
-    has_replies = scoring.endswith(parser)
+    has_replies = False
+    parser = ""
+    if ";parser=" in scoring:
+        # The patterns of this module take long to load, and are made for replies only.
+        from StaICC.inference.reply_parser import PARSER_VERSION
+
+        parser = f";parser={PARSER_VERSION}"
+        has_replies = scoring.endswith(parser)
     records: dict[str, RunRecord] = {}
     given_name = None
     for predictor in result.provenance.predictors:

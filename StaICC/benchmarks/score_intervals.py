@@ -118,13 +118,31 @@ def _slope_interval(
         divided_scores.append(aligned(score, units, all_units))
     slope = combine(divided_scores, weights)
 
-    # The slope is largest if the divided score is highest where the weight is positive and lowest elsewhere, which is 1
-    # less: it is then the sum of the positive weights. As all weights sum to 0, this is half the sum of their absolute
-    # values.
-    largest_slope = math.fsum(map(abs, weights)) / 2.0
+    lowest_slope, highest_slope = slope_range((0.0, 1.0), shares)
     method = "variance recovery over conditions, unit: test row"
-    interval = slope.interval(level, method, low=-largest_slope, high=largest_slope)
+    interval = slope.interval(level, method, low=lowest_slope, high=highest_slope)
     return replace(interval, low=width * interval.low, high=width * interval.high)
+
+
+def slope_range(range_of_score: tuple[float, float], shares: Sequence[float]) -> tuple[float, float]:
+    """Return the lowest and the highest possible regression slope of a score over the shares of the conditions.
+
+    The slope is a weighted sum of the scores (:func:`_slope_interval`). It is highest if the score is highest where the
+    weight is positive, and lowest elsewhere. As all weights sum to 0, it is then the width of the range times the sum
+    of the positive weights, which is half the sum of all absolute weights. The lowest slope is minus the highest.
+
+    Args:
+        range_of_score: The lowest and the highest possible score.
+        shares: Share of correct demonstration labels in each condition; at least two different ones.
+
+    Example:
+        >>> slope_range((0.0, 1.0), [0.0, 1.0])
+        (-1.0, 1.0)
+    """
+    lowest_score, highest_score = range_of_score
+    sum_of_positive_weights = math.fsum(map(abs, _weights_of_slope(shares))) / 2.0
+    highest_slope = (highest_score - lowest_score) * sum_of_positive_weights
+    return -highest_slope, highest_slope
 
 
 def _divided_score(

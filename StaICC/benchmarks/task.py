@@ -23,6 +23,7 @@ from StaICC.inference.replies import Failure, Unparsed
 from StaICC.metrics.classification import Kind, normalise
 from StaICC.metrics.intervals import INTERVAL_VERSION
 from StaICC.metrics.metric_set import MetricSet
+from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Sample
 from StaICC.prompting.demonstrations import DemonstrationLists
 from StaICC.prompting.prompt_writer import PromptRenderer, PromptSettings, Query
@@ -595,6 +596,35 @@ class Scorer(Protocol):
                 result records the reason.
         """
         return {}
+
+    def range_of(self, key: str, outcomes: Sequence[Outcome], scoring: Scoring) -> tuple[float, float]:
+        """Return the lowest and the highest possible value of an averaged score, for the interval of its mean.
+
+        By default, it is the range of the metric with this key (:func:`range_of_metric`).
+
+        Args:
+            key: The key of the averaged score.
+            outcomes: The outcome of each condition.
+            scoring: How the task scores.
+        """
+        return range_of_metric(key, outcomes, scoring)
+
+
+def range_of_metric(key: str, outcomes: Sequence[Outcome], scoring: Scoring) -> tuple[float, float]:
+    """Return the lowest and the highest possible value of a metric, which may depend on the number of labels.
+
+    It is 0 to 1 for a score that is none of the metrics of the task or of this library.
+
+    Args:
+        key: The key of the metric.
+        outcomes: The outcome of each condition.
+        scoring: How the task scores.
+    """
+    statistic = scoring.metric_set.statistics.get(key) or STATISTICS.get(key)
+    if statistic is None:
+        return 0.0, 1.0
+    label_space = outcomes[0].condition.queries[0].label_space
+    return statistic.range(len(label_space))
 
 
 class Task(Scorer, Protocol):

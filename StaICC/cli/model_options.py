@@ -13,7 +13,6 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Inference
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.kernels.registry import KERNELS, load_kernel, names_option
-from StaICC.kernels.text_inference import load_for_text
 
 _CHECKPOINT_KINDS = ("hf", "vllm", "llama")
 """The kinds of models whose name is a folder, a file or a name on the hub."""
@@ -146,6 +145,8 @@ def _load_for_text(args: argparse.Namespace, prefers_text: bool, as_published: b
     stop = args.stop
     if prefers_text and stop is None and not names_option(args.model, "stop"):
         stop = ()  # the benchmark parses the whole reply, unless the user says where it ends
+    from StaICC.kernels.text_inference import load_for_text  # only runs that generate text need it
+
     function = load_for_text(args.model, args.max_tokens, stop, strip_blank=not as_published)
     return LoadedModel(function, generates_text=True)
 

@@ -33,7 +33,7 @@ from StaICC.comparing.missing_queries import (
 from StaICC.comparing.ranking import Rank, ranks_of
 from StaICC.comparing.run_pairs import RunPair
 from StaICC.comparing.run_scores import RunScore
-from StaICC.comparing.setting_differences import Difference, label_differences, list_differences
+from StaICC.comparing.setting_differences import Difference, dropped_differences, label_differences, list_differences
 from StaICC.comparing.verdicts import Correction, Tested, TestOutcome
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics import paired_tests
@@ -285,6 +285,7 @@ def _comparison(
     first = aligned.runs[first_name]
     second = aligned.runs[second_name]
     of_labels = label_differences(first, second, pair.datasets)
+    of_demonstrations = dropped_differences(first, second, pair.datasets)
     of_settings = list_differences(first, second)
     left_out = [*aligned.runs_left_out, *pair.left_out]
     return Comparison(
@@ -295,7 +296,7 @@ def _comparison(
         second=second_name,
         models=(first.model, second.model),
         model_names=(first.provenance.label_without_digests, second.provenance.label_without_digests),
-        differences=(*of_labels, *of_settings),
+        differences=(*of_labels, *of_demonstrations, *of_settings),
         datasets=tuple(lines),
         mean=mean,
         non_inferiority=non_inferiority,

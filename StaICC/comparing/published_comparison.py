@@ -187,6 +187,8 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
         reason = published_method.why_not_comparable
     if reason is None:
         reason = _other_prompts(result, published_method.name)
+    if reason is None:
+        reason = _why_shortened_prompts_not_comparable(result)
     rules = _RULES.get(result.benchmark, ())
     return tuple(_compare_score(result, rule, published_method.name, reason) for rule in rules)
 
@@ -273,6 +275,19 @@ def _other_prompts(result: Result, method: str) -> str | None:
     for field in _CHANGED_BY.get(method, ()):
         del published[field]
     return _other_setting(result.signature.fields, published)
+
+
+def _why_shortened_prompts_not_comparable(result: Result) -> str | None:
+    """Return why a result is not comparable if the model did not read all demonstrations; ``None`` if it did."""
+    dropped_by_dataset = [details.dropped_demonstrations for details in result.details.values()]
+    return _reason_of_dropped_demonstrations(sum(dropped_by_dataset))
+
+
+def _reason_of_dropped_demonstrations(count: int) -> str | None:
+    """Return why prompts that lost this number of demonstrations are not the published ones; ``None`` for 0."""
+    if count == 0:
+        return None
+    return f"{count} demonstrations were left out of prompts that were too long for the model"
 
 
 def _other_setting(own: Mapping[str, Any], published: Mapping[str, Any]) -> str | None:
@@ -554,7 +569,8 @@ def _why_round_not_comparable(result: Result, dataset: str, key: str) -> str | N
     left_out = result.left_out_of(key, dataset)
     if left_out > 0:
         return f"{left_out} queries without a prediction are left out of this result"
-    return None
+    _, dropped_demonstrations = result.details[dataset].dropped.get(key, (0, 0))
+    return _reason_of_dropped_demonstrations(dropped_demonstrations)
 
 
 # -- as text

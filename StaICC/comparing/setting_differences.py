@@ -1,4 +1,4 @@
-"""Settings, labels, facts about the models in which two runs differ."""
+"""Settings, labels, demonstrations that were read, facts about the models in which two runs differ."""
 
 from __future__ import annotations
 
@@ -133,6 +133,24 @@ def label_differences(first: Result, second: Result, datasets: Iterable[str]) ->
         second_labels = second.details[dataset].labels
         if first_labels != second_labels:
             yield Difference(field=f"labels of {dataset}", first=_joined(first_labels), second=_joined(second_labels))
+
+
+def dropped_differences(first: Result, second: Result, datasets: Iterable[str]) -> Iterator[Difference]:
+    """Yield a difference for each data set on which two models did not read the same number of demonstrations.
+
+    A prompt that is too long for a model may have lost demonstrations. The settings of both runs are the same then.
+
+    Args:
+        first: The first run.
+        second: The second run.
+        datasets: Data sets that both runs have.
+    """
+    for dataset in datasets:
+        first_count = first.details[dataset].dropped_demonstrations
+        second_count = second.details[dataset].dropped_demonstrations
+        if first_count != second_count:
+            field = f"demonstrations left out of prompts that were too long, {dataset}"
+            yield Difference(field=field, first=str(first_count), second=str(second_count))
 
 
 def _joined(labels: Sequence[str]) -> str | None:

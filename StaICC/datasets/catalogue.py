@@ -64,12 +64,18 @@ def _check_fields(owner: str, record: Any) -> None:
         object.__setattr__(record, key, value)
 
 
+_PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
+"""The types of values that JSON has as they are."""
+
+
 def plain_values(value: Any) -> Any:
     """Return a value for JSON: records as dictionaries, tuples as lists.
 
     Args:
         value: A record, or what its fields hold.
     """
+    if type(value) in _PLAIN_TYPES:  # most values, such as the numbers of a long list
+        return value
     is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
     if is_record:
         plain = {}

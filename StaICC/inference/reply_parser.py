@@ -30,11 +30,12 @@ from StaICC.inference.contract import Text
 from StaICC.inference.reply_grammar.assertions import Reading, StatementReader
 from StaICC.inference.reply_grammar.json_replies import JsonPart, json_part, read_json
 from StaICC.inference.reply_grammar.labels import label_names, normalised
+from StaICC.inference.reply_grammar.letter_case import span_without_case
 from StaICC.inference.reply_grammar.phrases import Phrases, phrases_for
 from StaICC.inference.reply_grammar.statements import Statement, heading_at_end, statements_of, unwrapped
 from StaICC.inference.reply_grammar.thoughts import without_special_tokens, without_thoughts
 
-PARSER_VERSION = "5"
+PARSER_VERSION = "6"
 """Changes when a reply can be parsed differently; part of the signature."""
 
 _HAS_WORDS = re.compile(r"\w")
@@ -187,15 +188,23 @@ class _Template:
         Analysis" (a cue). These are no answer.
         """
         text = statement.text
-        has_prefix = bool(self._label_prefix) and text.casefold().startswith(self._label_prefix.casefold())
-        if not has_prefix and (reader.is_cue(text) or reader.is_cue(f"{text}:")):
+        end_of_prefix = self._end_of_label_prefix(text)
+        if end_of_prefix == 0 and (reader.is_cue(text) or reader.is_cue(f"{text}:")):
             return False
-        answer = text
-        if has_prefix:
-            answer = text[len(self._label_prefix) :].strip()
+        answer = text[end_of_prefix:].strip()
         is_short = len(answer.split()) <= _MOST_WORDS and len(answer) <= _LONGEST_ANSWER
         has_only_words = _BARE_WORDS.fullmatch(answer) is not None
         return is_short and has_only_words and not reader.labels.occur_in(answer)
+
+    def _end_of_label_prefix(self, text: str) -> int:
+        """Return where the label prefix at the beginning of a text ends, in any case of letters; 0 if there is none."""
+        if not self._label_prefix:
+            return 0
+        span = span_without_case(text, self._label_prefix)
+        if span is None:
+            return 0
+        begin, end = span
+        return end if begin == 0 else 0
 
     def ends_example(self, statement: Statement) -> bool:
         """Return whether a statement ends an example whose text begins the reply: the label prefix within a line."""

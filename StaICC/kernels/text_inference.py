@@ -20,7 +20,6 @@ from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.planned_requests import PlannedRequest
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
-from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
 from StaICC.kernels.registry import check_types, load_kernel, names_option
 from StaICC.kernels.server.tool_calls import finish_reason_of, tool_call_text
@@ -249,6 +248,9 @@ def with_thoughts(
         request_longer_replies: Returns replies to prompts, with a higher limit of tokens. Where there is a
             ``PromptTooLongError`` in the place of one, the prompt leaves no room for it, and the first reply stays.
     """
+    # The patterns of this module take long to load, and are made for replies only.
+    from StaICC.inference.reply_parser import is_cut_thought
+
     cut_indexes = [index for index, reply in enumerate(replies) if is_cut_thought(reply)]
     if not cut_indexes:
         return replies

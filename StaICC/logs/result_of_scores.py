@@ -17,7 +17,7 @@ from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.identity import Identity
 from StaICC.logs.metric_ranges import known_metric
 from StaICC.logs.samples import LoggedRun, SampleScore
-from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range
+from StaICC.metrics.intervals import Interval, NoInterval, mean_interval
 from StaICC.metrics.statistics import Mean, Sample, Share
 from StaICC.results.details import SAMPLES, DatasetDetails, FailedQuery, LoggedSamples, MeanDetails, QueryScores
 from StaICC.results.predictor import Predictor, Provenance, describe_environment
@@ -547,8 +547,8 @@ def _mean_details(
             continue
         values = [scores[name] for scores in divided.values()]
         intervals_of_tasks = [details[task].intervals[name] for task in divided]
-        low, high = metric.range
-        intervals[name] = mean_interval_in_range(values, intervals_of_tasks, low=low, high=high)
+        ranges = [metric.range] * len(values)
+        intervals[name] = mean_interval(values, intervals_of_tasks, ranges)
     return MeanDetails(intervals, missing)
 
 

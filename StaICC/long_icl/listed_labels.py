@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from StaICC.inference.reply_grammar.letter_case import span_without_case
 from StaICC.inference.reply_parser import parse_reply, reply_text
 from StaICC.long_icl.cards import AnswerFormat
 
@@ -108,10 +109,11 @@ class ListReader:
         if marker is not None:
             text = text.split(marker, 1)[0]
         cue = self._answers.cue
-        cue_position = text.casefold().find(cue.casefold())
-        has_cue = cue != "" and cue_position >= 0
-        if has_cue:
-            text = text[cue_position + len(cue) :]
+        if cue:
+            span_of_cue = span_without_case(text, cue)
+            if span_of_cue is not None:
+                _, end_of_cue = span_of_cue
+                text = text[end_of_cue:]
         text = text.strip()
         texts_in_json = _texts_in_json(text)
         if texts_in_json:

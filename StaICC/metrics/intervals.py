@@ -1273,7 +1273,9 @@ def _quantile_without_divergence(moments: _DivergenceMoments, q: float) -> float
 # -- means over data sets
 
 
-def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highest: float = 1.0) -> Interval:
+def mean_interval(
+    values: Sequence[float], intervals: Sequence[Interval], ranges: Sequence[tuple[float, float]] | None = None
+) -> Interval:
     """Return the confidence interval of a mean over data sets, from the interval of each data set.
 
     Rows of different data sets are independent of each other. There are three cases:
@@ -1290,7 +1292,8 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
     Args:
         values: The score of each data set.
         intervals: Its interval.
-        highest: Largest possible mean of a score whose bias is removed.
+        ranges: The lowest and the highest possible score on each data set; by default 0 and 1. If all scores have the
+            opposite sign, and ranges as well, the interval has the opposite limits.
 
     Example:
         >>> half = Interval(0.4, 0.6, 0.95, "any")
@@ -1298,9 +1301,13 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
         >>> round(interval.low, 2), round(interval.high, 2)
         (0.45, 0.55)
     """
+    if len(intervals) == 1:
+        return intervals[0]
+    if ranges is None:
+        ranges = [(0.0, 1.0)] * len(values)
     is_biased = any(interval.centre is not None for interval in intervals)
     if is_biased:
-        return _biased_mean_interval(values, intervals, highest)
+        return _biased_mean_interval(values, intervals, ranges)
 
     below = [max(0.0, value - interval.low) for value, interval in zip(values, intervals, strict=True)]
     above = [max(0.0, interval.high - value) for value, interval in zip(values, intervals, strict=True)]
@@ -1313,40 +1320,16 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
             any_at_highest = True
     if any_at_lowest and any_at_highest:
         is_skewed_down = [up < down for down, up in zip(below, above, strict=True)]
-        return _mean_interval_by_skewness(values, intervals, is_skewed_down)
-    return _skewed_mean_interval(values, intervals, below, above)
-
-
-def mean_interval_in_range(
-    values: Sequence[float], intervals: Sequence[Interval], *, low: float, high: float, highest: float = 1.0
-) -> Interval:
-    """Return the interval of a mean over data sets of a score with any range.
-
-    :func:`mean_interval` expects scores from 0 to 1. So the scores are shifted and scaled to this range, and the limits
-    of the interval are scaled back. The mean of a single data set has the interval of the score there.
-
-    Args:
-        values: The score of each data set.
-        intervals: Its interval.
-        low: The lowest possible score.
-        high: The highest possible score.
-        highest: As for :func:`mean_interval`, after scaling.
-    """
-    if len(intervals) == 1:
-        return intervals[0]
-    width = high - low
-    shares = [(value - low) / width for value in values]
-    intervals_of_shares = []
-    for interval in intervals:
-        intervals_of_shares.append(
-            replace(interval, low=(interval.low - low) / width, high=(interval.high - low) / width)
-        )
-    mean = mean_interval(shares, intervals_of_shares, highest)
-    return replace(mean, low=low + width * mean.low, high=low + width * mean.high)
+        return _mean_interval_by_skewness(values, intervals, ranges, is_skewed_down)
+    return _skewed_mean_interval(values, intervals, ranges, below, above)
 
 
 def _skewed_mean_interval(
-    values: Sequence[float], intervals: Sequence[Interval], below: Sequence[float], above: Sequence[float]
+    values: Sequence[float],
+    intervals: Sequence[Interval],
+    ranges: Sequence[tuple[float, float]],
+    below: Sequence[float],
+    above: Sequence[float],
 ) -> Interval:
     """Return the interval of a mean over data sets from the distances of their scores to the limits.
 
@@ -1369,6 +1352,7 @@ def _skewed_mean_interval(
     Args:
         values: The score of each data set.
         intervals: Its interval.
+        ranges: The lowest and the highest possible score on each data set.
         below: The distance to its lower limit.
         above: The distance to its upper limit.
     """
@@ -1379,7 +1363,7 @@ def _skewed_mean_interval(
     total_weight = max(math.fsum(weights), _TINY**2)
     skewness = _dot(skewnesses, weights) / total_weight / count
 
-    shrinkages = _shrinkages(values, below, above)
+    shrinkages = _shrinkages(values, ranges, below, above)
     shrinkage_of_mean = _dot(shrinkages, weights) / total_weight / count
     spread = _sum_of_spreads(below, above, shrinkages, shrinkage_of_mean) / count**2
 
@@ -1422,28 +1406,37 @@ def _sum_of_spreads(
     return math.fsum(spreads)
 
 
-def _shrinkages(values: Sequence[float], below: Sequence[float], above: Sequence[float]) -> list[float]:
+def _shrinkages(
+    values: Sequence[float], ranges: Sequence[tuple[float, float]], below: Sequence[float], above: Sequence[float]
+) -> list[float]:
     """Return the shrinkage of each data set: how far a Wilson interval draws its limits to the middle.
 
-    Let p be the score of a data set, such as an accuracy, and s its shrinkage. The limits have the distances b and a
-    from p, for which ``a - b = s (1 - 2 p)`` and ``a b = s p (1 - p)``. From the first equation, s is at least
-    ``|a - b|``. The second one gives s, unless p is 0 or 1.
+    Let p be the score of a data set as a share of its range, which an accuracy is, and s its shrinkage. The limits have
+    the distances b and a from p, for which ``a - b = s (1 - 2 p)`` and ``a b = s p (1 - p)``. From the first equation,
+    s is at least ``|a - b|``. The second one gives s, unless p is 0 or 1.
 
     Args:
         values: The score of each data set.
+        ranges: The lowest and the highest possible score there.
         below: The distance to its lower limit.
         above: The distance to its upper limit.
     """
     shrinkages = []
-    for value, down, up in zip(values, below, above, strict=True):
-        shrinkage = abs(up - down)
-        if 0.0 < value < 1.0:
-            shrinkage = max(shrinkage, down * up / (value * (1.0 - value)))
+    for value, (lowest, highest), down, up in zip(values, ranges, below, above, strict=True):
+        width = highest - lowest
+        share = (value - lowest) / width
+        share_below = down / width
+        share_above = up / width
+        shrinkage = abs(share_above - share_below)
+        if 0.0 < share < 1.0:
+            shrinkage = max(shrinkage, share_below * share_above / (share * (1.0 - share)))
         shrinkages.append(min(0.5, shrinkage))
     return shrinkages
 
 
-def _biased_mean_interval(values: Sequence[float], intervals: Sequence[Interval], highest: float) -> Interval:
+def _biased_mean_interval(
+    values: Sequence[float], intervals: Sequence[Interval], ranges: Sequence[tuple[float, float]]
+) -> Interval:
     """Return the interval of the mean over data sets of a biased score, such as a calibration error.
 
     The interval is around the mean of the estimates without bias, the centres. With n data sets, it has two errors:
@@ -1458,7 +1451,7 @@ def _biased_mean_interval(values: Sequence[float], intervals: Sequence[Interval]
     Args:
         values: The score of each data set.
         intervals: Its interval. Its ``centre`` is the estimate without bias; without a centre, the bias is 0.
-        highest: Largest possible mean.
+        ranges: The lowest and the highest possible score there.
     """
     count = len(values)
     mean = math.fsum(values) / count
@@ -1482,14 +1475,19 @@ def _biased_mean_interval(values: Sequence[float], intervals: Sequence[Interval]
         low = mean_centre - usual_half_width
         high = mean_centre + cautious_half_width
 
-    # The limits are within the range of the score, and the interval contains the observed mean.
-    low_in_range = max(0.0, low)
-    high_in_range = min(highest, high)
+    # The limits are within the range of the mean, and the interval contains the observed mean.
+    lowest_mean = math.fsum(lowest for lowest, _ in ranges) / count
+    highest_mean = math.fsum(highest for _, highest in ranges) / count
+    low_in_range = max(lowest_mean, low)
+    high_in_range = min(highest_mean, high)
     return _interval_of_mean(intervals, low=min(mean, low_in_range), high=max(mean, high_in_range))
 
 
 def _mean_interval_by_skewness(
-    values: Sequence[float], intervals: Sequence[Interval], is_skewed_down: Sequence[bool]
+    values: Sequence[float],
+    intervals: Sequence[Interval],
+    ranges: Sequence[tuple[float, float]],
+    is_skewed_down: Sequence[bool],
 ) -> Interval:
     """Return the interval of a mean over data sets whose intervals are skewed to different sides.
 
@@ -1500,19 +1498,22 @@ def _mean_interval_by_skewness(
     Args:
         values: The score of each data set.
         intervals: Its interval.
+        ranges: The lowest and the highest possible score there.
         is_skewed_down: Whether its lower limit is farther away than its upper limit.
     """
     values_by_side: dict[bool, list[float]] = {False: [], True: []}
     intervals_by_side: dict[bool, list[Interval]] = {False: [], True: []}
-    for value, interval, side in zip(values, intervals, is_skewed_down, strict=True):
+    ranges_by_side: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    for value, interval, range_of_score, side in zip(values, intervals, ranges, is_skewed_down, strict=True):
         values_by_side[side].append(value)
         intervals_by_side[side].append(interval)
+        ranges_by_side[side].append(range_of_score)
 
     below = 0.0
     above = 0.0
     for side in (False, True):
         group_values = values_by_side[side]
-        group_interval = mean_interval(group_values, intervals_by_side[side])
+        group_interval = mean_interval(group_values, intervals_by_side[side], ranges_by_side[side])
         group_mean = math.fsum(group_values) / len(group_values)
         share = len(group_values) / len(values)
         below = math.hypot(below, share * (group_mean - group_interval.low))

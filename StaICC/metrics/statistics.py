@@ -261,13 +261,6 @@ class Statistic:
         """Return the lowest and the highest possible value for a number of labels."""
         return 0.0, 1.0
 
-    def has_fixed_range(self) -> bool:
-        """Return whether :meth:`range` is the same for any number of labels, so that means over data sets have it, too.
-
-        A range that depends on the number of labels, as that of an entropy, is another one for 3 labels than for 2.
-        """
-        return self.range(2) == self.range(3)
-
     def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
         """Return the value of the score. Metrics of classification need no such method: they have a function."""
         raise self._not_defined("value", "the value of a score that is no metric of classification")

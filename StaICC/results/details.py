@@ -279,6 +279,11 @@ class DatasetDetails(SavedRecord):
     subgroups: Mapping[str, tuple[str, ...]] | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
     """For each column of subgroups of a user's data set the subgroup of each test row: comparisons divide the rows."""
 
+    @property
+    def dropped_demonstrations(self) -> int:
+        """Number of demonstrations that the prompts of all conditions lost because they were too long."""
+        return sum(demonstrations for _, demonstrations in self.dropped.values())
+
     def check_saved(self, where: str) -> None:
         """Raise a SchemaError for a condition whose fields contradict each other."""
         for record in self.conditions:
@@ -488,7 +493,8 @@ def _numbers(text: str) -> tuple[float, ...]:
         numbers: tuple[float, ...] = struct.unpack(f"<{count}{_NUMBER_CODES[kind]}", data)
     except (struct.error, ValueError) as error:
         raise SchemaError(f"label scores cannot be decoded ({error})") from error
-    if not all(number < math.inf for number in numbers):
+    are_finite = all(map(math.isfinite, numbers))
+    if not are_finite and not all(number < math.inf for number in numbers):
         raise SchemaError("label scores must be finite numbers or minus infinity")
     return numbers
 

@@ -77,14 +77,10 @@ def _dropped_demonstrations(details: DatasetDetails) -> str:
 
     ``details.dropped`` has two numbers for each condition: that of such prompts, and that of their lost demonstrations.
     """
-    prompt_count = 0
-    demonstration_count = 0
-    for prompts_of_condition, demonstrations_of_condition in details.dropped.values():
-        prompt_count += prompts_of_condition
-        demonstration_count += demonstrations_of_condition
+    prompt_count = sum(prompts for prompts, _ in details.dropped.values())
     return (
         f"{prompt_count} of {details.asked} prompts were longer than the model reads and were sent without "
-        f"{demonstration_count} demonstrations in all"
+        f"{details.dropped_demonstrations} demonstrations in all"
     )
 
 

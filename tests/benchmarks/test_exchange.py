@@ -303,7 +303,7 @@ def test_the_signature_of_replies_has_the_version_of_the_parser(predictions_and_
         score_predictions(Normal(datasets=["mini"], limit=6), replies),
     )
 
-    assert "scoring:given;parser=5" in str(of_replies.signature)
+    assert "scoring:given;parser=6" in str(of_replies.signature)
     assert "parser" not in str(of_labels.signature)
 
 

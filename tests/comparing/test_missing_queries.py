@@ -167,23 +167,23 @@ def test_exchanged_runs_have_the_same_test_and_the_mirrored_interval(two_runs: A
     assert exchanged.interval.high == pytest.approx(-comparison.mean.interval.low)
 
 
-def ranks_of_all(runs: dict[str, Result], metric: str = "accuracy") -> dict[str, Any]:
+def rank_by_tests(runs: dict[str, Result], metric: str = "accuracy") -> dict[str, Any]:
     """Return the rank of each run, from a test of all pairs."""
     return {place.run: place for place in rank(runs, metric).runs}
 
 
-def ranks_in_standings(runs: dict[str, Result], metric: str = "accuracy") -> dict[str, Any]:
+def rank_for_leaderboard(runs: dict[str, Result], metric: str = "accuracy") -> dict[str, Any]:
     """Return the rank of each run as a leaderboard has it."""
     return standings(runs, metric, True)
 
 
-def ranks_in_comparison(runs: dict[str, Result]) -> dict[str, Any]:
+def rank_for_comparison(runs: dict[str, Result]) -> dict[str, Any]:
     """Return the rank of each run as a comparison of runs has it."""
     return {place.run: place for place in compare_runs(runs).ranking}
 
 
 @pytest.fixture(scope="module", params=range(6))
-def equal_runs(request: pytest.FixtureRequest) -> dict[str, Result]:
+def equally_good_runs(request: pytest.FixtureRequest) -> dict[str, Result]:
     """Return two runs of accuracy 0.7: "partial" fails on 60 % of its errors, so 85 % of its predictions are right.
 
     "worst" is "partial" with wrong predictions in the place of its failures.
@@ -206,9 +206,9 @@ def equal_runs(request: pytest.FixtureRequest) -> dict[str, Result]:
 @pytest.mark.parametrize("order", [("partial", "whole"), ("whole", "partial")])
 @pytest.mark.parametrize("reference", [None, "partial", "whole"])
 def test_neither_run_is_shown_to_be_better(
-    equal_runs: dict[str, Result], order: tuple[str, str], reference: str | None
+    equally_good_runs: dict[str, Result], order: tuple[str, str], reference: str | None
 ) -> None:
-    compared = {name: equal_runs[name] for name in order}
+    compared = {name: equally_good_runs[name] for name in order}
     (pair,) = compare_runs(compared, margin=0.02, reference=reference).comparisons
     assert pair.overall.p_value > 0.05
     assert [claim for claim in pair.non_inferiority if claim.shown] == []
@@ -216,22 +216,22 @@ def test_neither_run_is_shown_to_be_better(
 
 
 @pytest.mark.parametrize("order", [("partial", "whole"), ("whole", "partial")])
-@pytest.mark.parametrize("ranks_of", [ranks_of_all, ranks_in_standings])
+@pytest.mark.parametrize("rank_runs", [rank_by_tests, rank_for_leaderboard])
 def test_the_run_with_failures_is_ranked_by_its_worst_accuracy(
-    equal_runs: dict[str, Result], order: tuple[str, str], ranks_of: Any
+    equally_good_runs: dict[str, Result], order: tuple[str, str], rank_runs: Any
 ) -> None:
-    ranks = ranks_of({name: equal_runs[name] for name in order})
+    ranks = rank_runs({name: equally_good_runs[name] for name in order})
     assert not isinstance(ranks["partial"].verdict, Worse)
     assert not isinstance(ranks["whole"].verdict, Worse)
     assert ranks["partial"].ranks == (1, 2)
-    worst_accuracy = equal_runs["worst"].averaged["accuracy"]
+    worst_accuracy = equally_good_runs["worst"].averaged["accuracy"]
     assert ranks["partial"].at_worst == pytest.approx(worst_accuracy)
-    partial_is_first = worst_accuracy > equal_runs["whole"].averaged["accuracy"]
+    partial_is_first = worst_accuracy > equally_good_runs["whole"].averaged["accuracy"]
     assert isinstance(ranks["partial"].verdict, Best) is partial_is_first
 
 
 @pytest.fixture(scope="module")
-def ten_runs() -> dict[str, Result]:
+def ten_runs_with_failures() -> dict[str, Result]:
     """Return ten runs of accuracies from 0.45 to 0.9: every third one is complete, has 2 % or has 10 % of failures."""
     own = benchmark(limit=200)
     runs = {}
@@ -243,24 +243,24 @@ def ten_runs() -> dict[str, Result]:
 
 
 def test_bounds_of_p_values_decide_as_the_tests_of_all_pairs(
-    ten_runs: dict[str, Result], monkeypatch: pytest.MonkeyPatch
+    ten_runs_with_failures: dict[str, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many runs most pairs are decided by a bound, which counts missing queries at their worst as well."""
 
     def decisions(ranking: Any) -> list[Any]:
         return [(run.run, run.ranks, type(run.verdict)) for run in ranking.runs]
 
-    by_tests = rank(ten_runs)
+    by_tests = rank(ten_runs_with_failures)
     for module in (alignment, ranking):
         monkeypatch.setattr(module, "MOST_RUNS", 2)  # more runs than these are many
-    by_bounds = rank(ten_runs)
+    by_bounds = rank(ten_runs_with_failures)
     assert decisions(by_bounds) == decisions(by_tests)
     assert len({run.ranks for run in by_tests.runs}) > 3
 
 
-def test_runs_are_ranked_by_their_worst_values(ten_runs: dict[str, Result]) -> None:
+def test_runs_are_ranked_by_their_worst_values(ten_runs_with_failures: dict[str, Result]) -> None:
     """Which is another order than that of their values without the failures."""
-    ranked = rank(ten_runs).runs
+    ranked = rank(ten_runs_with_failures).runs
     worst_values = [run.sorted_by for run in ranked]
     values = [run.value for run in ranked]
     assert None not in worst_values
@@ -286,7 +286,7 @@ def test_generalising_counts_missing_queries_at_their_worst() -> None:
 
 
 @pytest.fixture(scope="module")
-def one_failure() -> dict[str, Result]:
+def runs_with_one_failed_query() -> dict[str, Result]:
     """Return runs of probabilities: "partial" is better, and fails on one of 200 queries."""
 
     def probabilities(labels: Labels) -> Labels:
@@ -302,40 +302,46 @@ def one_failure() -> dict[str, Result]:
     return {"partial": result_of(own, probabilities(partial)), "whole": result_of(own, probabilities(whole))}
 
 
-def test_a_mean_over_queries_is_tested_if_a_query_is_missing(one_failure: dict[str, Result]) -> None:
+def test_a_mean_over_queries_is_tested_if_a_query_is_missing(runs_with_one_failed_query: dict[str, Result]) -> None:
     metric = "averaged_truelabel_likelihood"
-    (pair,) = compare_runs(one_failure, metric, margin=0.02).comparisons
-    assert pair.overall.values == pytest.approx([run.averaged[metric] for run in one_failure.values()])
+    (pair,) = compare_runs(runs_with_one_failed_query, metric, margin=0.02).comparisons
+    assert pair.overall.values == pytest.approx([run.averaged[metric] for run in runs_with_one_failed_query.values()])
     assert pair.overall.outcome.significant
 
 
 def test_a_metric_that_is_no_mean_over_queries_is_not_tested_if_a_query_is_missing(
-    one_failure: dict[str, Result],
+    runs_with_one_failed_query: dict[str, Result],
 ) -> None:
-    (pair,) = compare_runs(one_failure, "macro_F1", margin=0.02).comparisons
-    assert pair.overall.values == pytest.approx([run.averaged["macro_F1"] for run in one_failure.values()])
+    (pair,) = compare_runs(runs_with_one_failed_query, "macro_F1", margin=0.02).comparisons
+    assert pair.overall.values == pytest.approx(
+        [run.averaged["macro_F1"] for run in runs_with_one_failed_query.values()]
+    )
     assert pair.overall.outcome == Untested("1 of 200 queries have no score, and macro_F1 is no mean over queries")
     assert pair.overall.interval is None
     assert pair.overall.detectable is None
     assert [claim.p_value for claim in pair.non_inferiority] == [None, None]
 
 
-@pytest.mark.parametrize("ranks_of", [ranks_of_all, ranks_in_standings])
-def test_such_a_metric_ranks_no_run(one_failure: dict[str, Result], ranks_of: Any) -> None:
-    ranks = ranks_of(one_failure, "macro_F1")
+@pytest.mark.parametrize("rank_runs", [rank_by_tests, rank_for_leaderboard])
+def test_a_metric_that_is_no_mean_over_queries_ranks_no_run_if_a_query_is_missing(
+    runs_with_one_failed_query: dict[str, Result], rank_runs: Any
+) -> None:
+    ranks = rank_runs(runs_with_one_failed_query, "macro_F1")
     assert isinstance(ranks["partial"].verdict, Untested)
     assert isinstance(ranks["whole"].verdict, Untested)
     assert ranks["partial"].at_worst is None
 
 
-def test_the_table_of_ranks_has_no_worst_value_of_such_a_metric(one_failure: dict[str, Result]) -> None:
-    table = str(rank(one_failure, "macro_F1")).splitlines()
+def test_the_table_of_ranks_has_no_worst_value_of_a_metric_that_is_no_mean_over_queries(
+    runs_with_one_failed_query: dict[str, Result],
+) -> None:
+    table = str(rank(runs_with_one_failed_query, "macro_F1")).splitlines()
     row_of_partial, *_ = [line for line in table if "partial" in line]
     assert row_of_partial.split()[-1] == "-"
 
 
 @pytest.fixture(scope="module", params=range(4))
-def failed_on_a_dataset(request: pytest.FixtureRequest) -> Any:
+def failed_on_one_dataset(request: pytest.FixtureRequest) -> Any:
     """Return ``failing``, right on 90 % of one data set, failed on the other, and ``even``, right on 70 % of both.
 
     ``all_wrong`` is ``failing`` with wrong predictions in the place of its failures.
@@ -350,40 +356,40 @@ def failed_on_a_dataset(request: pytest.FixtureRequest) -> Any:
     )
 
 
-def test_the_mean_is_tested_although_a_data_set_failed_as_a_whole(failed_on_a_dataset: Any) -> None:
-    found = compare(failed_on_a_dataset.failing, failed_on_a_dataset.even)
+def test_the_mean_is_tested_although_a_data_set_failed_as_a_whole(failed_on_one_dataset: Any) -> None:
+    found = compare(failed_on_one_dataset.failing, failed_on_one_dataset.even)
     assert [line.dataset for line in found.datasets] == ["one", "two"]
     assert found.overall.values[0] is None
     assert found.overall.missing == (200, 0)
     assert isinstance(found.overall.outcome, Tested)
 
 
-def test_a_run_that_failed_on_a_data_set_is_not_shown_to_be_better(failed_on_a_dataset: Any) -> None:
-    found = compare(failed_on_a_dataset.failing, failed_on_a_dataset.even)
+def test_a_run_that_failed_on_a_data_set_is_not_shown_to_be_better(failed_on_one_dataset: Any) -> None:
+    found = compare(failed_on_one_dataset.failing, failed_on_one_dataset.even)
     assert not (found.overall.outcome.significant and found.overall.ends[0] > 0.0)
     assert "is better" not in "".join(found.conclusion())
 
 
-def test_a_run_that_failed_on_a_data_set_is_compared_as_if_it_were_wrong_there(failed_on_a_dataset: Any) -> None:
-    found = compare(failed_on_a_dataset.failing, failed_on_a_dataset.even, margin=0.05)
-    worst = compare(failed_on_a_dataset.all_wrong, failed_on_a_dataset.even, margin=0.05)
+def test_a_run_that_failed_on_a_data_set_is_compared_as_if_it_were_wrong_there(failed_on_one_dataset: Any) -> None:
+    found = compare(failed_on_one_dataset.failing, failed_on_one_dataset.even, margin=0.05)
+    worst = compare(failed_on_one_dataset.all_wrong, failed_on_one_dataset.even, margin=0.05)
     assert found.overall.interval.low == pytest.approx(worst.overall.interval.low)
     assert found.non_inferiority[0].p_value == pytest.approx(worst.non_inferiority[0].p_value)
 
 
-@pytest.mark.parametrize("ranks_of", [ranks_of_all, ranks_in_standings, ranks_in_comparison])
+@pytest.mark.parametrize("rank_runs", [rank_by_tests, rank_for_leaderboard, rank_for_comparison])
 def test_a_run_that_failed_on_a_data_set_is_ranked_by_its_worst_accuracy(
-    failed_on_a_dataset: Any, ranks_of: Any
+    failed_on_one_dataset: Any, rank_runs: Any
 ) -> None:
-    ranks = ranks_of({"failing": failed_on_a_dataset.failing, "even": failed_on_a_dataset.even})
+    ranks = rank_runs({"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even})
     assert ranks["failing"].value is None
-    assert ranks["failing"].at_worst == pytest.approx(failed_on_a_dataset.all_wrong.averaged["accuracy"])
+    assert ranks["failing"].at_worst == pytest.approx(failed_on_one_dataset.all_wrong.averaged["accuracy"])
     assert isinstance(ranks["even"].verdict, Best)
     assert isinstance(ranks["failing"].verdict, Tied)
 
 
-def test_reports_say_that_a_run_failed_on_a_data_set(failed_on_a_dataset: Any) -> None:
-    named = {"failing": failed_on_a_dataset.failing, "even": failed_on_a_dataset.even}
+def test_reports_say_that_a_run_failed_on_a_data_set(failed_on_one_dataset: Any) -> None:
+    named = {"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even}
     assert r"\underline{--} (200 left out)" in latex_scores(named)
     page = report_html(named)
     assert "with missing queries at their worst" in page
@@ -391,8 +397,8 @@ def test_reports_say_that_a_run_failed_on_a_data_set(failed_on_a_dataset: Any) -
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_format_of_a_comparison_writes_nan(failed_on_a_dataset: Any, form: Any) -> None:
-    comparison = compare_runs({"failing": failed_on_a_dataset.failing, "even": failed_on_a_dataset.even})
+def test_no_format_of_a_comparison_writes_nan(failed_on_one_dataset: Any, form: Any) -> None:
+    comparison = compare_runs({"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even})
     assert "NaN" not in format_comparisons([comparison], form)
 
 
@@ -409,7 +415,7 @@ def test_a_data_set_that_failed_but_for_one_query_is_no_better_than_one_that_fai
 
 
 @pytest.fixture(scope="module")
-def failing_and_low() -> dict[str, Result]:
+def failed_on_one_dataset_and_low() -> dict[str, Result]:
     """Return two runs: "failing" is right on 95 % of one data set and fails on the other, "low" on 10 % of both.
 
     Wrong on all of one data set and right on most of the other is still better than wrong on nearly all.
@@ -419,21 +425,27 @@ def failing_and_low() -> dict[str, Result]:
     return {"low": result_of(own, labels_of_model(own, 0.1, "b")), "failing": result_of(own, failing)}
 
 
-def test_a_run_can_be_better_although_it_failed_on_a_data_set(failing_and_low: dict[str, Result]) -> None:
-    conclusion, *_ = compare(failing_and_low["low"], failing_and_low["failing"]).conclusion()
+def test_a_run_can_be_better_although_it_failed_on_a_data_set(failed_on_one_dataset_and_low: dict[str, Result]) -> None:
+    conclusion, *_ = compare(
+        failed_on_one_dataset_and_low["low"], failed_on_one_dataset_and_low["failing"]
+    ).conclusion()
     assert conclusion.startswith("second is better")
 
 
-@pytest.mark.parametrize("ranks_of", [ranks_of_all, ranks_in_standings])
-def test_a_run_can_lead_although_it_failed_on_a_data_set(failing_and_low: dict[str, Result], ranks_of: Any) -> None:
-    ranks = ranks_of(failing_and_low)
-    assert isinstance(ranks["failing"].verdict, Best)
-    assert isinstance(ranks["low"].verdict, Worse)
+@pytest.mark.parametrize("rank_runs", [rank_by_tests, rank_for_leaderboard])
+def test_a_run_can_lead_although_it_failed_on_a_data_set(
+    failed_on_one_dataset_and_low: dict[str, Result], rank_runs: Any
+) -> None:
+    """Right on 95 % of one data set and failed on the other, next to right on 10 % of both."""
+    place_by_run = rank_runs(failed_on_one_dataset_and_low)
+
+    assert isinstance(place_by_run["failing"].verdict, Best)
+    assert isinstance(place_by_run["low"].verdict, Worse)
 
 
-def test_a_report_says_that_the_best_run_failed_on_a_data_set(failing_and_low: dict[str, Result]) -> None:
-    assert r"\textbf{--} (200 left out)" in latex_scores(failing_and_low)
-    answer = report_html(failing_and_low).split('class="answer"')[1].split("</p>")[0]
+def test_a_report_says_that_the_best_run_failed_on_a_data_set(failed_on_one_dataset_and_low: dict[str, Result]) -> None:
+    assert r"\textbf{--} (200 left out)" in latex_scores(failed_on_one_dataset_and_low)
+    answer = report_html(failed_on_one_dataset_and_low).split('class="answer"')[1].split("</p>")[0]
     sentence = re.sub("<[^>]*>", "", answer)
     assert "failing leads with accuracy 0.4" in sentence
     assert "a significant difference" in sentence

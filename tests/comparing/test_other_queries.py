@@ -6,7 +6,7 @@ import copy
 import functools
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -37,7 +37,7 @@ def probabilities_for(label: int, confidence: float) -> list[float]:
     return [confidence, 1 - confidence] if label == 0 else [1 - confidence, confidence]
 
 
-def predicted(
+def run_with_skill(
     name: str, skill: float, *, repeats: int = 2, limit: int = 40, sets: tuple[str, ...] = ("one", "two")
 ) -> Result:
     """Return a run that is right at the rate ``skill``, with ``repeats`` queries for each test row of its data sets."""
@@ -61,23 +61,39 @@ def predicted(
 def runs() -> dict[str, Result]:
     """Return runs of which some have one query for each test row, fewer rows, or one of two data sets."""
     return {
-        "a": predicted("a", 0.9),
-        "b": predicted("b", 0.7),
-        "single": predicted("single", 0.8, repeats=1),
-        "other single": predicted("other single", 0.55, repeats=1),
-        "fewer rows": predicted("fewer rows", 0.8, limit=25),
-        "one data set": predicted("one data set", 0.95, sets=("one",)),
+        "a": run_with_skill("a", 0.9),
+        "b": run_with_skill("b", 0.7),
+        "single": run_with_skill("single", 0.8, repeats=1),
+        "other single": run_with_skill("other single", 0.55, repeats=1),
+        "fewer rows": run_with_skill("fewer rows", 0.8, limit=25),
+        "one data set": run_with_skill("one data set", 0.95, sets=("one",)),
     }
 
 
-def pair_facts(found: Any) -> dict[frozenset[str], Any]:
-    """What is said of each pair before the correction for several tests, by the names of its runs."""
+class LineFacts(NamedTuple):
+    """What is said of two runs on a data set or in the mean, before the correction for several tests."""
+
+    dataset: str
+    rows: Any
+    queries: Any
+    values: Any
+    interval: Any
+    p_value: Any
+
+
+class PairFacts(NamedTuple):
+    lines: list[LineFacts]
+    notes: Any
+
+
+def facts_by_pair(compared: Any) -> dict[frozenset[str], PairFacts]:
+    """Return what a comparison says of each pair, by the names of its runs."""
     facts = {}
-    for pair in found.comparisons:
+    for pair in compared.comparisons:
         lines = []
         for line in pair.lines:
-            lines.append((line.dataset, line.rows, line.queries, line.values, line.interval, line.p_value))
-        facts[frozenset((pair.first, pair.second))] = (lines, pair.notes)
+            lines.append(LineFacts(line.dataset, line.rows, line.queries, line.values, line.interval, line.p_value))
+        facts[frozenset((pair.first, pair.second))] = PairFacts(lines, pair.notes)
     return facts
 
 
@@ -88,7 +104,7 @@ def facts_alone(runs: dict[str, Result]) -> Callable[[frozenset[str], str], Any]
     @functools.cache
     def compared(names: frozenset[str], metric: str) -> Any:
         alone = compare_runs({name: runs[name] for name in runs if name in names}, metric)
-        return pair_facts(alone)[names]
+        return facts_by_pair(alone)[names]
 
     return compared
 
@@ -103,7 +119,7 @@ def test_other_runs_change_nothing_of_a_pair(
 ) -> None:
     """What a comparison of several runs says of each pair is what a comparison of this pair alone says."""
     chosen = {name: runs[name] for name in runs if name in names}  # in one order, so that differences have one sign
-    for names_of_pair, facts in pair_facts(compare_runs(chosen, metric)).items():
+    for names_of_pair, facts in facts_by_pair(compare_runs(chosen, metric)).items():
         assert facts == facts_alone(names_of_pair, metric)
 
 
@@ -197,19 +213,28 @@ def test_a_run_with_both_queries_equal_is_that_with_one(metric: str, first_repea
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_interval_and_p_agree(metric: str) -> None:
-    seen = set()
+def test_a_difference_is_significant_where_its_interval_excludes_zero(metric: str) -> None:
+    """A run with two queries for each of 60 rows, which is right at the rate 0.85, next to 12 runs with one query.
+
+    These are right at the rates 0.5 and 0.75. Both outcomes are among the 12, but for the calibration error.
+    """
+    outcomes = set()
     for number in range(12):
-        first = predicted(f"{number} a", 0.85, limit=60, sets=("one",))
-        second = predicted(f"{number} b", 0.75 if number % 2 else 0.5, repeats=1, limit=60, sets=("one",))
-        line = compare(first, second, metric).overall
+        skill = 0.75 if number % 2 else 0.5
+        two_queries = run_with_skill(f"{number} a", 0.85, limit=60, sets=("one",))
+        one_query = run_with_skill(f"{number} b", skill, repeats=1, limit=60, sets=("one",))
+
+        line = compare(two_queries, one_query, metric).overall
+
         if isinstance(line.outcome, Untested):
             continue
         assert line.interval is not None
-        contains_zero = line.interval.low <= 0.0 <= line.interval.high
-        assert contains_zero is (line.outcome.p_value > SIGNIFICANCE_LEVEL)
-        seen.add(contains_zero)
-    assert len(seen) == 2 or metric == "expected_calibration_error_1"
+        is_significant = line.outcome.p_value <= SIGNIFICANCE_LEVEL
+        excludes_zero = line.interval.low > 0.0 or line.interval.high < 0.0
+        assert is_significant is excludes_zero, f"pair {number}"
+        outcomes.add(is_significant)
+    if metric != "expected_calibration_error_1":
+        assert outcomes == {True, False}
 
 
 def test_macro_f1_counts_all_queries_of_both_runs(runs: dict[str, Result]) -> None:
@@ -297,12 +322,15 @@ def runs_of_methods(pack: None) -> dict[str, Result]:
 
 
 def test_a_method_that_sets_demonstrations_changes_no_other_method(runs_of_methods: dict[str, Result]) -> None:
-    without_ensemble = {name: result for name, result in runs_of_methods.items() if name != "ensemble"}
-    (alone,) = compare_runs(without_ensemble).comparisons
-    together = pair_facts(compare_runs(runs_of_methods))
-    lines, _ = together[frozenset(without_ensemble)]
-    _, _, _, values, _, p_value = lines[-1]  # the mean
-    assert (values, p_value) == (alone.overall.values, alone.overall.p_value)
+    """The ensemble has one query for each test row. The other methods, with two, are compared with and without it."""
+    two_methods = {name: runs_of_methods[name] for name in ("vanilla", "contextual_calibration")}
+    (alone,) = compare_runs(two_methods).comparisons
+
+    facts = facts_by_pair(compare_runs(runs_of_methods))[frozenset(two_methods)]
+
+    *_, of_mean = facts.lines
+    assert of_mean.values == alone.overall.values
+    assert of_mean.p_value == alone.overall.p_value
 
 
 def test_methods_with_other_numbers_of_queries_are_ranked_by_their_values(runs_of_methods: dict[str, Result]) -> None:
@@ -329,7 +357,7 @@ def test_bounds_of_p_values_decide_as_the_tests_if_runs_have_other_numbers_of_qu
     runs = {}
     for number in range(10):
         name = f"run {number}"
-        runs[name] = predicted(name, skill=0.45 + 0.05 * number, repeats=1 + number % 2, limit=100, sets=("one",))
+        runs[name] = run_with_skill(name, skill=0.45 + 0.05 * number, repeats=1 + number % 2, limit=100, sets=("one",))
     by_tests = rank(runs)  # few enough runs: all pairs are tested
     for module in (alignment, ranking):
         monkeypatch.setattr(module, "MOST_RUNS", 2)

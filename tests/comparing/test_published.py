@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import StaICC
+from StaICC import Text
 from StaICC.comparing.published import published_data, published_figures, published_models
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.layout import layout
@@ -167,6 +168,19 @@ def test_a_score_that_leaves_queries_out_is_not_comparable() -> None:
     assert reasons(partial)["accuracy"] == (f"{left_out} queries without a prediction are left out of this result")
 
 
+def test_a_score_of_prompts_that_lost_demonstrations_is_not_comparable() -> None:
+    """A model with a short context reads other prompts than the published models, although the settings are equal."""
+
+    def model(prompt: str, label_space: list[str]) -> Text:
+        return Text(label_space[0], dropped=3)
+
+    result = as_if_of_all_datasets(StaICC.Normal(datasets=["mini"], limit=4)(model), unparsed=None)
+
+    lost_demonstrations = 3 * 2 * 4  # two repeats of four test rows
+    reason = f"{lost_demonstrations} demonstrations were left out of prompts that were too long for the model"
+    assert reasons(result)["accuracy"] == reason
+
+
 def reasons_of_release(model: Any) -> dict[str, str | None]:
     """Return why metrics of the released 0.1.1, of a run of a model, are not comparable."""
     result = StaICC.Normal(datasets=["mini"], limit=6, metrics="0.1.1")(model)
@@ -242,6 +256,17 @@ def test_a_round_of_long_icl_of_other_settings_is_not_comparable() -> None:
     with_instruction, *_ = compare_with_published(result_of_long_icl(instruct=True))
     assert "this result has numbers" in str(of_numbers.reason)
     assert "are for instruct = False" in str(with_instruction.reason)
+
+
+def test_a_round_of_long_icl_whose_prompts_lost_demonstrations_is_not_comparable() -> None:
+    result = result_of_long_icl()
+    details = dataclasses.replace(result.details["banking77"], dropped={"1R": (500, 20_000)})
+    shortened = dataclasses.replace(result, details={**result.details, "banking77": details})
+
+    first, *_ = compare_with_published(shortened)
+
+    assert first.figures == ()
+    assert first.reason == "20000 demonstrations were left out of prompts that were too long for the model"
 
 
 @pytest.mark.parametrize(

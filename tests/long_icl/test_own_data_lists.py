@@ -337,6 +337,16 @@ def test_words_of_labels_separate_none() -> None:
     assert reader.labels_of("true or false and n/a") == ["true or false", "n/a"]
 
 
+@pytest.mark.parametrize(
+    "introduction", ["", "Die Antwort. ", "Die Stra\u00dfe ist gro\u00df. ", "\u0130stanbul, e\ufb03cient. "]
+)
+def test_the_labels_after_the_cue_are_read_whatever_letters_come_before_it(introduction: str) -> None:
+    """Without regard to case, the German sharp s, the Turkish I with a dot and ligatures become two letters or more."""
+    reader = reader_of(["12", "2", "late"])
+
+    assert reader.labels_of(f"{introduction}LABELS: 12, late") == ["12", "late"]
+
+
 def reader_of(labels: list[str]) -> ListReader:
     return ListReader(labels, AnswerFormat(cue="labels:", marker=None, lower=True, delete=""))
 

@@ -13,7 +13,7 @@ from StaICC.comparing.verdicts import Tested as WasTested
 from StaICC.comparing.verdicts import Untested
 from StaICC.metrics import paired_tests
 from StaICC.metrics.classification import brier, nll
-from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range, ratio_part
+from StaICC.metrics.intervals import Interval, NoInterval, mean_interval, ratio_part
 from StaICC.metrics.metric_set import metric_set
 from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Mean, Sample
@@ -26,38 +26,41 @@ def uniform(prompt: str, label_space: list[str]) -> list[float]:
     return [1 / len(label_space)] * len(label_space)
 
 
-def run(function: Any, benchmark: type = Normal, **settings: Any) -> Result:
-    result = benchmark(datasets=["mini", "AGNews"], limit=24, metrics=METRICS, **settings)(function)
+def run_on_two_datasets(function: Any) -> Result:
+    """Return a run of Normal on 24 rows of ``mini`` and of ``AGNews``, with the Brier score and the NLL."""
+    result = Normal(datasets=["mini", "AGNews"], limit=24, metrics=METRICS)(function)
     assert isinstance(result, Result)
     return result
 
 
 @pytest.fixture(scope="module")
-def results(pack: None) -> dict[str, Result]:
-    return {"ppm": run(load_kernel("ppm")), "uniform": run(uniform)}
+def runs(pack: None) -> dict[str, Result]:
+    """The runs "ppm" (a language model) and "uniform" (guessing)."""
+    return {"ppm": run_on_two_datasets(load_kernel("ppm")), "uniform": run_on_two_datasets(uniform)}
 
 
-def test_the_scores_are_added_to_the_set_and_the_set_stays_as_it_is(results: dict[str, Result]) -> None:
+def test_the_scores_are_added_to_those_of_the_standard_set(runs: dict[str, Result]) -> None:
     published = [metric.name for metric in metric_set("standard").metrics]
-    assert list(results["ppm"].averaged) == [*published, "brier", "nll"]
-    assert "brier" not in run_of_standard().averaged
+
+    assert list(runs["ppm"].averaged) == [*published, "brier", "nll"]
 
 
-def run_of_standard() -> Result:
+def test_the_standard_set_has_no_brier_score_and_no_nll() -> None:
     result = Normal(datasets=["mini"], limit=4)(uniform)
+
     assert isinstance(result, Result)
-    return result
+    assert result.averaged.keys().isdisjoint({"brier", "nll"})
 
 
-def test_uniform_guessing_has_known_values(results: dict[str, Result]) -> None:
+def test_uniform_guessing_has_known_values(runs: dict[str, Result]) -> None:
     """Of L labels, the Brier score is (1 - 1/L)^2 + (L - 1)/L^2 = 1 - 1/L, and the NLL log L."""
-    values = results["uniform"].divided["mini"]
+    values = runs["uniform"].divided["mini"]
     assert values["brier"] == pytest.approx(1 - 1 / 3)
     assert values["nll"] == pytest.approx(math.log(3))
 
 
-def test_the_brier_score_has_intervals_on_data_sets_and_for_the_mean(results: dict[str, Result]) -> None:
-    result = results["ppm"]
+def test_the_brier_score_has_intervals_on_data_sets_and_for_the_mean(runs: dict[str, Result]) -> None:
+    result = runs["ppm"]
     intervals = [(result.divided[name]["brier"], result.details[name].intervals["brier"]) for name in result.details]
     intervals.append((result.averaged["brier"], result.means.intervals["brier"]))
     for value, interval in intervals:
@@ -71,17 +74,17 @@ def test_the_interval_of_the_mean_brier_score_is_that_of_its_range() -> None:
     def certain_of_the_first(prompt: str, label_space: list[str]) -> list[float]:
         return [1.0] + [0.0] * (len(label_space) - 1)
 
-    result = run(certain_of_the_first)
+    result = run_on_two_datasets(certain_of_the_first)
     values = [result.divided[name]["brier"] for name in result.details]
     intervals = [result.details[name].intervals["brier"] for name in result.details]
     found = result.means.intervals["brier"]
-    expected = mean_interval_in_range(values, intervals, low=0.0, high=2.0)
+    expected = mean_interval(values, intervals, [(0.0, 2.0)] * len(values))
     assert min(values) > 1.0
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
-def test_nll_has_no_interval_and_the_reason_is_given(results: dict[str, Result]) -> None:
-    result = results["ppm"]
+def test_nll_has_no_interval_and_the_reason_is_given(runs: dict[str, Result]) -> None:
+    result = runs["ppm"]
     assert "nll" not in result.details["mini"].intervals
     assert "interval of NLL is undefined: it has no largest value" in str(result)
     sample = Sample([0, 1], [0, 1], 2, 2)
@@ -90,42 +93,40 @@ def test_nll_has_no_interval_and_the_reason_is_given(results: dict[str, Result])
     assert withheld.approximate is None
 
 
-def test_runs_are_tested_by_the_brier_score_with_lower_as_better(results: dict[str, Result]) -> None:
-    pair = compare(results["ppm"], results["uniform"], "brier")
+def test_runs_are_tested_by_the_brier_score_with_lower_as_better(runs: dict[str, Result]) -> None:
+    pair = compare(runs["ppm"], runs["uniform"], "brier")
     assert not pair.higher_is_better
-    assert pair.overall.values == pytest.approx(
-        (results["ppm"].averaged["brier"], results["uniform"].averaged["brier"])
-    )
+    assert pair.overall.values == pytest.approx((runs["ppm"].averaged["brier"], runs["uniform"].averaged["brier"]))
     assert isinstance(pair.overall.outcome, WasTested)
     assert "second is better" in pair.conclusion()[0]
 
 
-def test_runs_are_untested_by_nll_and_have_their_values(results: dict[str, Result]) -> None:
-    pair = compare(results["ppm"], results["uniform"], "nll", margin=0.5)
-    assert pair.overall.values == pytest.approx((results["ppm"].averaged["nll"], results["uniform"].averaged["nll"]))
+def test_runs_are_untested_by_nll_and_have_their_values(runs: dict[str, Result]) -> None:
+    pair = compare(runs["ppm"], runs["uniform"], "nll", margin=0.5)
+    assert pair.overall.values == pytest.approx((runs["ppm"].averaged["nll"], runs["uniform"].averaged["nll"]))
     for line in pair.lines:
         assert isinstance(line.outcome, Untested)
         assert line.outcome.reason == "one more row could change the metric without limit"
         assert line.interval is None
     assert [claim for claim in pair.non_inferiority if claim.shown] == []
-    ranking = compare_runs(results, "nll").ranking
+    ranking = compare_runs(runs, "nll").ranking
     assert {rank.run for rank in ranking} == {"ppm", "uniform"}
 
 
-def test_a_run_with_a_probability_of_0_at_the_truth_has_no_nll_with_the_count(results: dict[str, Result]) -> None:
+def test_a_run_with_a_probability_of_0_at_the_truth_has_no_nll_with_the_count(runs: dict[str, Result]) -> None:
     def never_the_last(prompt: str, label_space: list[str]) -> list[float]:
         return [1 / (len(label_space) - 1)] * (len(label_space) - 1) + [0.0]
 
-    result = run(never_the_last)
+    result = run_on_two_datasets(never_the_last)
     reason = result.details["mini"].missing["nll"]
     assert result.averaged["nll"] is None
     assert reason.split(" queries ")[0].endswith(" of 48")
     assert "have the probability 0 for the true label" in reason
     with pytest.raises(StaICC.StaICCError, match="have the probability 0 for the true label"):
-        compare(result, results["ppm"], "nll")
+        compare(result, runs["ppm"], "nll")
 
 
-def test_a_missing_query_counts_at_a_brier_score_of_2_and_leaves_nll_untested(results: dict[str, Result]) -> None:
+def test_a_missing_query_counts_at_a_brier_score_of_2_and_leaves_nll_untested(runs: dict[str, Result]) -> None:
     def fails_on_some(prompt: str, label_space: list[str]) -> list[float]:
         if sum(map(ord, prompt)) % 7 == 0:
             raise ValueError("no prediction")
@@ -165,11 +166,18 @@ def test_the_slope_of_the_brier_score_has_twice_the_interval_of_that_of_its_half
     assert (whole.low, whole.high) == pytest.approx((2 * half.low, 2 * half.high))
 
 
-def test_the_report_shows_the_scores_of_a_run_that_has_them(results: dict[str, Result]) -> None:
-    page = StaICC.report_html(results)
+def test_the_report_shows_the_scores_of_a_run_that_has_them(runs: dict[str, Result]) -> None:
+    page = StaICC.report_html(runs)
+
     assert "Brier" in page
     assert "NLL" in page
-    assert "Brier" not in StaICC.report_html({"run": run_of_standard()})
+
+
+def test_the_report_of_a_run_without_the_scores_does_not_name_them() -> None:
+    result = Normal(datasets=["mini"], limit=4)(uniform)
+    assert isinstance(result, Result)
+
+    assert "Brier" not in StaICC.report_html({"run": result})
 
 
 # -- the size of the paired test

@@ -411,7 +411,7 @@ def test_the_mean_of_negative_matthews_correlations_has_the_interval_of_opposite
     truth = [0] * 20 + [1] * 20
     two_wrong = [1] * 2 + [0] * 18 + [1] * 20
     seven_wrong = [1] * 7 + [0] * 13 + [1] * 20
-    runs: Any = {"a": SimpleNamespace(statistics=scores.STATISTICS)}
+    runs: Any = dict.fromkeys(["a", "b"], SimpleNamespace(ranges={"matthews": (-1.0, 1.0)}))
 
     def interval_of_mean_of(*predictions_of_datasets: list[int]) -> Interval:
         found = [matthews_interval(truth, predictions) for predictions in predictions_of_datasets]
@@ -425,13 +425,6 @@ def test_the_mean_of_negative_matthews_correlations_has_the_interval_of_opposite
     assert (negative.low, negative.high) == pytest.approx((-positive.high, -positive.low))
 
 
-class FromMinusOne(Statistic):
-    """A score from -1 to 1, as a contributor writes it."""
-
-    def range(self, labels: int) -> tuple[float, float]:
-        return -1.0, 1.0
-
-
 def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
     """The limits of the mean of two scores are minus those of the opposite scores.
 
@@ -441,7 +434,7 @@ def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
     intervals_of_datasets = [Interval(-0.99, -0.7, 0.95, "any"), Interval(-0.5, 0.1, 0.95, "any")]
     opposite_values = [0.95, 0.3]
     opposite_intervals = [Interval(0.7, 0.99, 0.95, "any"), Interval(-0.1, 0.5, 0.95, "any")]
-    runs: Any = {"a": SimpleNamespace(statistics={"own": FromMinusOne()})}
+    runs: Any = dict.fromkeys(["a", "b"], SimpleNamespace(ranges={"own": (-1.0, 1.0)}))
 
     mean = interval_of_mean("own", values, intervals_of_datasets, runs)
     opposite_mean = interval_of_mean("own", opposite_values, opposite_intervals, runs)
@@ -450,7 +443,7 @@ def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
 
 
 def test_only_the_range_of_entropies_and_divergences_depends_on_the_number_of_labels() -> None:
-    depends = {key for key, statistic in scores.STATISTICS.items() if not statistic.has_fixed_range()}
+    depends = {key for key, statistic in scores.STATISTICS.items() if statistic.range(2) != statistic.range(3)}
 
     assert depends == {"contextual_bias", "domain_bias", "entropy"}
 

@@ -219,7 +219,8 @@ def limits_of_means() -> dict[str, list[float | None]]:
         for score in runs[0]:
             values = [run[score].value for run in runs if score in run]
             intervals = [run[score].interval for run in runs if score in run]
-            mean = mean_interval(values, intervals, highest=math.log(5))
+            highest = 1.0 if intervals[0].centre is None else math.log(5)
+            mean = mean_interval(values, intervals, [(0.0, highest)] * len(values))
             limits[f"mean of {score}, from run {first_seed}"] = rounded_limits(mean)
     return limits
 
@@ -389,6 +390,35 @@ def entropy_of_mean(distributions: np.ndarray, largest: float) -> coverage.Score
     return coverage.ScoreInterval(float(-(means * np.log(means)).sum()), interval)
 
 
+SORTED_THOUSANDTHS = st.lists(st.integers(-1000, 1000), min_size=3, max_size=3).map(sorted)
+
+
+@given(st.lists(SORTED_THOUSANDTHS, min_size=1, max_size=6))
+def test_means_of_opposite_scores_have_opposite_intervals(thousandths: list[list[int]]) -> None:
+    """Each data set has a lower limit, a score from -1 to 1, such as a slope, and an upper limit."""
+    values = [value / 1000 for _, value, _ in thousandths]
+    intervals = [Interval(low / 1000, high / 1000, 0.95, "any") for low, _, high in thousandths]
+    opposite_values = [-value for value in values]
+    opposite_intervals = [Interval(-interval.high, -interval.low, 0.95, "any") for interval in intervals]
+    ranges = [(-1.0, 1.0)] * len(values)
+
+    mean = mean_interval(values, intervals, ranges)
+    opposite_mean = mean_interval(opposite_values, opposite_intervals, ranges)
+
+    assert (opposite_mean.low, opposite_mean.high) == pytest.approx((-mean.high, -mean.low), abs=1e-9)
+
+
+def test_the_interval_of_a_mean_grows_with_the_unit_of_the_score() -> None:
+    """Percentages have the limits of shares times 100, where the data sets have different ranges, too."""
+    shares = [Interval(0.5, 0.8, 0.95, "any"), Interval(0.9, 1.0, 0.95, "any")]
+    percentages = [Interval(50.0, 80.0, 0.95, "any"), Interval(90.0, 100.0, 0.95, "any")]
+
+    of_shares = mean_interval([0.7, 0.97], shares, [(0.0, 1.0), (0.0, 2.0)])
+    of_percentages = mean_interval([70.0, 97.0], percentages, [(0.0, 100.0), (0.0, 200.0)])
+
+    assert (of_percentages.low, of_percentages.high) == pytest.approx((100 * of_shares.low, 100 * of_shares.high))
+
+
 @settings(max_examples=200)
 @given(n_labels=st.integers(2, 8), n_datasets=st.integers(1, 4), seed=st.integers(0, 10**6))
 def test_the_interval_of_a_mean_of_entropies_holds_it_and_stays_in_range(
@@ -402,9 +432,10 @@ def test_the_interval_of_a_mean_of_entropies_holds_it_and_stays_in_range(
         evenness = draw.choice([0.01, 1.0, 1e6])
         entropies.append(entropy_of_mean(draw.dirichlet([evenness] * n_labels, size=20), largest))
 
-    mean = mean_interval([found.value for found in entropies], [found.interval for found in entropies], largest)
+    values = [entropy.value for entropy in entropies]
+    mean = mean_interval(values, [entropy.interval for entropy in entropies], [(0.0, largest)] * n_datasets)
 
-    mean_value = math.fsum(found.value for found in entropies) / n_datasets
+    mean_value = math.fsum(values) / n_datasets
     assert 0.0 <= mean.low <= mean_value <= mean.high <= largest + 1e-9
 
 

@@ -427,7 +427,8 @@ def mean_over_datasets(score: str, runs: Sequence[dict[str, ScoreInterval]]) -> 
     """Return the mean of a score over one run on each data set."""
     values = [run[score].value for run in runs]
     intervals = [run[score].interval for run in runs]
-    return ScoreInterval(float(np.mean(values)), library.mean_interval(values, intervals, largest_mean(score)))
+    ranges = [(0.0, largest_mean(score))] * len(values)
+    return ScoreInterval(float(np.mean(values)), library.mean_interval(values, intervals, ranges))
 
 
 def cells_of_means(limit: int, name: str, simulated: Sequence[SimulatedRuns]) -> Iterator[dict[str, Any]]:

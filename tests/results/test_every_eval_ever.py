@@ -36,10 +36,12 @@ def normal(**settings: Any) -> Result:
 
 
 def aggregate_of(exported: ExportedResult) -> Any:
+    """Return the JSON values of the file of scores."""
     return json.loads(exported.aggregate)
 
 
 def lines_of(exported: ExportedResult) -> list[Any]:
+    """Return the JSON values of each line of the file of samples."""
     return [json.loads(line) for line in exported.samples.splitlines()]
 
 
@@ -199,11 +201,13 @@ def test_a_metric_whose_name_has_no_utf8_is_linked_to_its_samples() -> None:
     name = "half \ud83d"
     metric = StaICC.Metric(name, StaICC.MeanOf(lambda label, row: row[label]), higher_is_better=True)
     result = StaICC.Normal(datasets=["mini"], limit=10, metrics={name: metric})(probabilities)
+
     exported = export_result(result, {})
-    ids = {score["evaluation_result_id"] for score in aggregate_of(exported)["evaluation_results"]}
-    linked = {line["evaluation_result_id"] for line in lines_of(exported)}
-    assert linked <= ids
-    assert "Normal/mini/half \\ud83d" in linked
+
+    ids_of_scores = {score["evaluation_result_id"] for score in aggregate_of(exported)["evaluation_results"]}
+    ids_in_samples = {sample["evaluation_result_id"] for sample in lines_of(exported)}
+    assert ids_in_samples <= ids_of_scores
+    assert "Normal/mini/half \\ud83d" in ids_in_samples
 
 
 def test_a_stated_name_is_marked_as_stated() -> None:
@@ -254,14 +258,14 @@ def test_a_result_without_any_score_is_refused_with_the_reasons() -> None:
 
 
 @pytest.fixture(scope="module")
-def saved_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file_of_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a suite of a model that is called "org/name"."""
     path = tmp_path_factory.mktemp("suite") / "suite.json"
     StaICC.Suite(datasets=["mini"], limit=6)(probabilities, model_name="org/name").save(path)
     return path
 
 
-def exported(suite: Path, folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[Path]:
+def export_by_command(suite: Path, folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[Path]:
     """Export a suite to a folder by the command, and return the paths that it prints."""
     capsys.readouterr()
     assert main(["export", "every-eval-ever", str(suite), "-o", str(folder), "--json", *options]) == 0
@@ -277,33 +281,34 @@ def first_prompt(paths: list[Path]) -> str:
 
 
 def test_the_command_writes_the_files_of_a_suite_under_the_given_model(
-    saved_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file_of_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = exported(saved_suite, tmp_path, capsys, "--organization", "me", "--model-id", "org/other")
+    paths = export_by_command(file_of_suite, tmp_path, capsys, "--organization", "me", "--model-id", "org/other")
     folder = tmp_path / "data" / "staicc" / "org" / "other"
     assert len(list(folder.iterdir())) == len(paths)
 
 
 def test_the_command_says_which_scores_are_left_out(
-    saved_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file_of_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export", "every-eval-ever", str(saved_suite), "-o", str(tmp_path)]) == 0
+    assert main(["export", "every-eval-ever", str(file_of_suite), "-o", str(tmp_path)]) == 0
     expected = "left out: GLER/mini/sensitivity.accuracy (whether higher values are better is not stated)"
     assert expected in capsys.readouterr().err
 
 
 def test_the_command_writes_samples_of_normal_and_gler_with_their_prompts(
-    saved_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file_of_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = exported(saved_suite, tmp_path, capsys)
-    assert len([path for path in paths if path.name.endswith("_samples.jsonl")]) == 2
+    paths = export_by_command(file_of_suite, tmp_path, capsys)
+    files_of_samples = [path for path in paths if path.name.endswith("_samples.jsonl")]
+    assert len(files_of_samples) == 2, "of Normal and of GLER; the other scores are no means over samples"
     assert first_prompt(paths) != ""
 
 
 def test_the_command_leaves_prompts_out_on_request(
-    saved_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file_of_suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert first_prompt(exported(saved_suite, tmp_path, capsys, "--no-prompts")) == ""
+    assert first_prompt(export_by_command(file_of_suite, tmp_path, capsys, "--no-prompts")) == ""
 
 
 @pytest.mark.skipif(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from StaICC import benchmark_names
 from StaICC.arguments import set_integers
 from StaICC.benchmarks.benchmark import Benchmark, classification_scores, condition_missing
-from StaICC.benchmarks.task import Condition, Scores, Task, compute_or_explain
+from StaICC.benchmarks.task import Condition, Scores, Task, compute_or_explain, range_of_metric
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import diagnosis, released
 from StaICC.prompting.stable_random import StableRandom
@@ -113,6 +113,13 @@ class GLERTask(Task):
         return score_intervals.slope_intervals(
             outcomes, shares, scoring.metric_set.statistics, scoring.statistics.level
         )
+
+    def range_of(self, key: str, outcomes: Sequence[Outcome], scoring: Scoring) -> tuple[float, float]:
+        """Return the lowest and the highest possible slope of a metric. A slope may have either sign."""
+        from StaICC.benchmarks import score_intervals
+
+        shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
+        return score_intervals.slope_range(range_of_metric(key, outcomes, scoring), shares)
 
 
 def queries_by_repeat(task_input: TaskInput, prompts: Sequence[PromptSettings]) -> Iterator[tuple[Query, ...]]:
