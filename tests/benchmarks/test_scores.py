@@ -30,9 +30,9 @@ def mean_scores(predictions: Sequence[Any], dataset: Dataset, **settings: Any) -
     return dict(benchmark(preentered_prediction=[predictions])["Averaged results"])
 
 
-def rows_towards(truth: Sequence[int], for_true: float, for_other: float) -> list[list[float]]:
+def rows_towards(labels_of_queries: Sequence[int], for_true: float, for_other: float) -> list[list[float]]:
     """Return for each query one number for its true label and another one for the other of two labels."""
-    return [[for_true, for_other] if label == 0 else [for_other, for_true] for label in truth]
+    return [[for_true, for_other] if label == 0 else [for_other, for_true] for label in labels_of_queries]
 
 
 def logistic(difference: float) -> float:
@@ -41,24 +41,25 @@ def logistic(difference: float) -> float:
 
 
 @pytest.fixture
-def own() -> Dataset:
+def yes_no_dataset() -> Dataset:
+    """A data set "own" with 12 test rows, and the labels "no" and "yes"."""
     return invented_dataset(columns=1)
 
 
 @pytest.fixture
-def truth(own: Dataset) -> list[int]:
+def labels_of_queries(yes_no_dataset: Dataset) -> list[int]:
     """The true label of each query of Normal on the data set ``own``: 12 test rows, twice."""
-    return [query.label for query in Normal(datasets=[own])[0].all_queries()]
+    return [query.label for query in Normal(datasets=[yes_no_dataset])[0].all_queries()]
 
 
-def test_probabilities_are_not_put_through_softmax_again(own: Dataset, truth: list[int]) -> None:
+def test_probabilities_are_not_put_through_softmax_again(yes_no_dataset: Dataset, labels_of_queries: list[int]) -> None:
     """One row that does not sum to exactly 1.0 sends the release's whole matrix through softmax (defect 1)."""
-    rows = rows_towards(truth, 0.9, 0.1)
+    rows = rows_towards(labels_of_queries, 0.9, 0.1)
     rows[3] = [value * (1 + 1e-15) for value in rows[3]]
     assert math.fsum(rows[3]) != 1.0
 
-    found = mean_scores(rows, own)
-    released = mean_scores(rows, own, metrics="0.1.1")
+    found = mean_scores(rows, yes_no_dataset)
+    released = mean_scores(rows, yes_no_dataset, metrics="0.1.1")
 
     assert found[LIKELIHOOD] == pytest.approx(0.9)
     assert found[ECE] == pytest.approx(0.1)
@@ -70,37 +71,45 @@ def test_probabilities_are_not_put_through_softmax_again(own: Dataset, truth: li
     [(0.0, {}), (100.0, {"outputs": "logits"}), (-100.0, {})],
     ids=["of both signs", "all positive, declared", "all negative"],
 )
-def test_logits_are_softmaxed(own: Dataset, truth: list[int], shift: float, settings: dict[str, Any]) -> None:
+def test_logits_are_softmaxed(
+    yes_no_dataset: Dataset, labels_of_queries: list[int], shift: float, settings: dict[str, Any]
+) -> None:
     """A constant that is added to all logits of a row changes no probability."""
-    rows = rows_towards(truth, 3.0 + shift, -1.0 + shift)
+    rows = rows_towards(labels_of_queries, 3.0 + shift, -1.0 + shift)
 
-    found = mean_scores(rows, own, **settings)
+    found = mean_scores(rows, yes_no_dataset, **settings)
 
     assert found[LIKELIHOOD] == pytest.approx(logistic(3.0 + 1.0))
 
 
-def test_logits_with_another_shift_in_each_row_are_softmaxed(own: Dataset, truth: list[int]) -> None:
-    rows = rows_towards(truth, 3.0, -1.0)
+def test_logits_with_another_shift_in_each_row_are_softmaxed(
+    yes_no_dataset: Dataset, labels_of_queries: list[int]
+) -> None:
+    rows = rows_towards(labels_of_queries, 3.0, -1.0)
     shifted = [[value + 100.5 + query for value in row] for query, row in enumerate(rows)]
 
-    found = mean_scores(shifted, own, outputs="logits")
+    found = mean_scores(shifted, yes_no_dataset, outputs="logits")
 
     assert found[LIKELIHOOD] == pytest.approx(logistic(3.0 + 1.0))
-    assert mean_scores(shifted, own)[LIKELIHOOD] is None, "positive numbers that are not declared as logits"
+    assert mean_scores(shifted, yes_no_dataset)[LIKELIHOOD] is None, "positive numbers that are not declared as logits"
 
 
-def test_positive_numbers_that_are_not_declared_have_no_likelihood(own: Dataset, truth: list[int]) -> None:
+def test_positive_numbers_that_are_not_declared_have_no_likelihood(
+    yes_no_dataset: Dataset, labels_of_queries: list[int]
+) -> None:
     """They may be logits, or weights that are to be divided by their sum."""
-    positive = rows_towards(truth, 103.0, 99.0)
+    positive = rows_towards(labels_of_queries, 103.0, 99.0)
 
-    assert mean_scores(positive, own)[LIKELIHOOD] is None
+    assert mean_scores(positive, yes_no_dataset)[LIKELIHOOD] is None
 
 
-def test_ambiguous_numbers_have_an_accuracy_and_a_reason_for_the_other_scores(own: Dataset, truth: list[int]) -> None:
+def test_ambiguous_numbers_have_an_accuracy_and_a_reason_for_the_other_scores(
+    yes_no_dataset: Dataset, labels_of_queries: list[int]
+) -> None:
     """Positive numbers that sum to 0.4 may be logits, or weights: both have the same largest label."""
-    rows = rows_towards(truth, 0.3, 0.1)
+    rows = rows_towards(labels_of_queries, 0.3, 0.1)
 
-    result = Normal(datasets=[own])(preentered_prediction=[rows])
+    result = Normal(datasets=[yes_no_dataset])(preentered_prediction=[rows])
 
     assert result["Averaged results"]["accuracy"] == 1.0
     assert result["Averaged results"][LIKELIHOOD] is None
@@ -113,44 +122,48 @@ def test_ambiguous_numbers_have_an_accuracy_and_a_reason_for_the_other_scores(ow
     ("outputs", "likelihood"), [("probabilities", 0.3 / (0.3 + 0.1)), ("logits", logistic(0.3 - 0.1))]
 )
 def test_ambiguous_numbers_are_read_as_the_user_says(
-    own: Dataset, truth: list[int], outputs: str, likelihood: float
+    yes_no_dataset: Dataset, labels_of_queries: list[int], outputs: str, likelihood: float
 ) -> None:
-    rows = rows_towards(truth, 0.3, 0.1)
+    rows = rows_towards(labels_of_queries, 0.3, 0.1)
 
-    found = mean_scores(rows, own, outputs=outputs)
+    found = mean_scores(rows, yes_no_dataset, outputs=outputs)
 
     assert found[LIKELIHOOD] == pytest.approx(likelihood)
 
 
-def test_a_mixture_of_probabilities_and_logits_has_no_likelihood(own: Dataset, truth: list[int]) -> None:
+def test_a_mixture_of_probabilities_and_logits_has_no_likelihood(
+    yes_no_dataset: Dataset, labels_of_queries: list[int]
+) -> None:
     probabilities, logits = [0.5, 0.5], [4.0, -2.0]
-    mixed = [probabilities if query % 2 else logits for query in range(len(truth))]
+    mixed = [probabilities if query % 2 else logits for query in range(len(labels_of_queries))]
 
-    result = Normal(datasets=[own])(preentered_prediction=[mixed])
+    result = Normal(datasets=[yes_no_dataset])(preentered_prediction=[mixed])
 
     assert result["Averaged results"][LIKELIHOOD] is None
     assert "mixture" in result.details["own"].missing[LIKELIHOOD]
 
 
-def test_negative_numbers_are_refused_as_probabilities(own: Dataset, truth: list[int]) -> None:
-    rows = [[3.0, -1.0]] * len(truth)
+def test_negative_numbers_are_refused_as_probabilities(yes_no_dataset: Dataset, labels_of_queries: list[int]) -> None:
+    rows = [[3.0, -1.0]] * len(labels_of_queries)
 
     with pytest.raises(OutputError, match=r"^Normal, own: row 0, column 1 of the predictions is -1\.0"):
-        mean_scores(rows, own, outputs="probabilities")
+        mean_scores(rows, yes_no_dataset, outputs="probabilities")
 
 
-def test_certain_and_always_wrong_is_fully_miscalibrated(own: Dataset, truth: list[int]) -> None:
+def test_certain_and_always_wrong_is_fully_miscalibrated(yes_no_dataset: Dataset, labels_of_queries: list[int]) -> None:
     """Confidence 1.0 falls in no bin of the release (defect 2)."""
-    wrong = rows_towards(truth, 0.0, 1.0)
+    wrong = rows_towards(labels_of_queries, 0.0, 1.0)
 
-    assert mean_scores(wrong, own)[ECE] == 1.0
-    assert mean_scores(wrong, own, metrics="0.1.1")[ECE] == 0.0
+    assert mean_scores(wrong, yes_no_dataset)[ECE] == 1.0
+    assert mean_scores(wrong, yes_no_dataset, metrics="0.1.1")[ECE] == 0.0
 
 
-def test_certain_and_always_right_is_perfectly_calibrated(own: Dataset, truth: list[int]) -> None:
-    right = rows_towards(truth, 1.0, 0.0)
+def test_certain_and_always_right_is_perfectly_calibrated(
+    yes_no_dataset: Dataset, labels_of_queries: list[int]
+) -> None:
+    right = rows_towards(labels_of_queries, 1.0, 0.0)
 
-    assert mean_scores(right, own)[ECE] == 0.0
+    assert mean_scores(right, yes_no_dataset)[ECE] == 0.0
 
 
 def test_labels_that_are_never_predicted_have_the_f1_of_zero() -> None:
@@ -168,49 +181,53 @@ def test_labels_that_are_never_predicted_have_the_f1_of_zero() -> None:
     assert found["macro_F1"] == pytest.approx((2 * share / (share + 1) + 0 + 0 + 0) / 4)
 
 
-def test_bare_labels_have_no_likelihood_and_no_calibration_error(own: Dataset) -> None:
-    found = Normal(datasets=[own])(lambda prompt, label_space: 0)["Averaged results"]
+def test_bare_labels_have_no_likelihood_and_no_calibration_error(yes_no_dataset: Dataset) -> None:
+    found = Normal(datasets=[yes_no_dataset])(lambda prompt, label_space: 0)["Averaged results"]
 
     assert found[LIKELIHOOD] is None
     assert found[ECE] is None
 
 
-def test_of_equal_scores_the_first_label_is_the_prediction(own: Dataset, truth: list[int]) -> None:
-    equal = mean_scores([[0.5, 0.5]] * len(truth), own)
-    first = mean_scores([[1.0, 0.0]] * len(truth), own)
+def test_of_equal_scores_the_first_label_is_the_prediction(
+    yes_no_dataset: Dataset, labels_of_queries: list[int]
+) -> None:
+    equal = mean_scores([[0.5, 0.5]] * len(labels_of_queries), yes_no_dataset)
+    first = mean_scores([[1.0, 0.0]] * len(labels_of_queries), yes_no_dataset)
 
-    assert equal["accuracy"] == truth.count(0) / len(truth)
+    assert equal["accuracy"] == labels_of_queries.count(0) / len(labels_of_queries)
     assert first["accuracy"] == equal["accuracy"]
     assert first["macro_F1"] == equal["macro_F1"]
     assert equal[LIKELIHOOD] == 0.5
     assert equal[ECE] == pytest.approx(abs(equal["accuracy"] - 0.5))
 
 
-def test_equal_scores_in_all_queries_are_noted_and_no_score_is_missing(own: Dataset) -> None:
-    details = Normal(datasets=[own])(lambda prompt, label_space: [0.5, 0.5]).details["own"]
+def test_equal_scores_in_all_queries_are_noted_and_no_score_is_missing(yes_no_dataset: Dataset) -> None:
+    details = Normal(datasets=[yes_no_dataset])(lambda prompt, label_space: [0.5, 0.5]).details["own"]
 
     assert not details.missing
     assert any("tie for the largest score" in note for note in details.notes), f"got {details.notes}"
 
 
-def test_equal_scores_are_scored_as_in_the_release(own: Dataset, truth: list[int]) -> None:
-    rows = [[0.5, 0.5]] * len(truth)
+def test_equal_scores_are_scored_as_in_the_release(yes_no_dataset: Dataset, labels_of_queries: list[int]) -> None:
+    rows = [[0.5, 0.5]] * len(labels_of_queries)
 
-    found, released = mean_scores(rows, own), mean_scores(rows, own, metrics="0.1.1")
+    found, released = mean_scores(rows, yes_no_dataset), mean_scores(rows, yes_no_dataset, metrics="0.1.1")
 
     for name, value in released.items():
         assert found[name] == pytest.approx(value, abs=1e-12), name
 
 
-def test_accuracy_has_the_baselines_of_guessing_and_of_the_majority_label(own: Dataset, truth: list[int]) -> None:
-    result = Normal(datasets=[own])(preentered_prediction=[[0] * len(truth)])
+def test_accuracy_has_the_baselines_of_guessing_and_of_the_majority_label(
+    yes_no_dataset: Dataset, labels_of_queries: list[int]
+) -> None:
+    result = Normal(datasets=[yes_no_dataset])(preentered_prediction=[[0] * len(labels_of_queries)])
 
     baselines = result.details["own"].baselines["normal"]
-    assert baselines.queries == len(truth)
+    assert baselines.queries == len(labels_of_queries)
     assert baselines.labels == 2
     assert baselines.uniform == 0.5
     assert baselines.max_random == pytest.approx(0.5)
-    assert baselines.majority == max(truth.count(0), truth.count(1)) / len(truth)
+    assert baselines.majority == max(labels_of_queries.count(0), labels_of_queries.count(1)) / len(labels_of_queries)
 
 
 def test_of_two_equally_frequent_labels_the_first_one_is_the_majority() -> None:
@@ -228,15 +245,15 @@ def test_of_two_equally_frequent_labels_the_first_one_is_the_majority() -> None:
     assert p_values[1] < 1
 
 
-def test_the_interval_of_accuracy_is_over_test_rows(own: Dataset, truth: list[int]) -> None:
+def test_the_interval_of_accuracy_is_over_test_rows(yes_no_dataset: Dataset, labels_of_queries: list[int]) -> None:
     """A row is one unit with the number of its correct queries, of two."""
-    predictions = [0 if query % 3 else 1 for query in range(len(truth))]
-    is_correct = [prediction == label for prediction, label in zip(predictions, truth, strict=True)]
-    row_count = len(truth) // 2
+    predictions = [0 if query % 3 else 1 for query in range(len(labels_of_queries))]
+    is_correct = [prediction == label for prediction, label in zip(predictions, labels_of_queries, strict=True)]
+    row_count = len(labels_of_queries) // 2
     first_repeat, second_repeat = is_correct[:row_count], is_correct[row_count:]
     correct_of_rows = [float(first + second) for first, second in zip(first_repeat, second_repeat, strict=True)]
 
-    result = Normal(datasets=[own])(preentered_prediction=[predictions])
+    result = Normal(datasets=[yes_no_dataset])(preentered_prediction=[predictions])
 
     interval = result.details["own"].intervals["accuracy"]
     assert interval == ratio_part(correct_of_rows, [2.0] * row_count, 0.95).interval(0.95, Statistic.method)
@@ -301,16 +318,16 @@ PROBABILITY_ROWS = [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.25, 0.5, 0.25], [1.0, 0
 
 
 def entropy(row: list[float]) -> float:
-    return -math.fsum(p * math.log(p) for p in row if p)
+    """Return -sum(p log p); a probability of 0 adds nothing."""
+    return -math.fsum(probability * math.log(probability) for probability in row if probability > 0)
 
 
-def given(benchmark: Any, rows: list[list[float]] = PROBABILITY_ROWS) -> list[list[float]]:
+def rows_by_turns(benchmark: Any, rows: list[list[float]] = PROBABILITY_ROWS) -> list[list[float]]:
     """Return one of four rows by turns for each query of the only data set."""
     return [rows[number % 4] for number in range(len(benchmark[0]))]
 
 
-def mean(rows: list[list[float]]) -> list[float]:
-    """Return the mean of each column."""
+def mean_of_columns(rows: list[list[float]]) -> list[float]:
     return [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
 
 
@@ -356,26 +373,32 @@ def test_domain_bias_has_queries_of_words_of_the_demonstrations(length: int) -> 
 def test_the_readmes_and_the_papers_figures(make: Any, figure: str) -> None:
     """The release means the entropy of the mean distribution, and its paper the mean entropy (defect 15)."""
     benchmark = make(datasets=["mini"])
-    rows = given(benchmark)
+    rows = rows_by_turns(benchmark)
 
     scores = benchmark(preentered_prediction=[rows])["Divided results"]["mini"]
 
     mean_entropy = math.fsum(entropy(row) for row in rows) / len(rows)
     assert list(scores) == ["entropy", "distribution", figure]
-    assert scores["distribution"] == pytest.approx(mean(rows), rel=1e-12)
-    assert scores["entropy"] == pytest.approx(entropy(mean(rows)), rel=1e-12)
+    assert scores["distribution"] == pytest.approx(mean_of_columns(rows), rel=1e-12)
+    assert scores["entropy"] == pytest.approx(entropy(mean_of_columns(rows)), rel=1e-12)
     assert scores[figure] == pytest.approx(-mean_entropy, rel=1e-12)
 
 
 def test_the_divergence_from_the_label_frequencies() -> None:
+    """It is sum(p log(p / q)), of the mean probability p and the frequency q of each label."""
     benchmark = PosteriorBias(datasets=["mini"])
-    rows = given(benchmark)
-    result = benchmark(preentered_prediction=[rows])["Divided results"]["mini"]
-    truth = [query.label for query in benchmark[0].all_queries()]
-    frequencies = [truth.count(label) / len(truth) for label in range(3)]
-    expected = math.fsum(p * math.log(p / q) for p, q in zip(mean(rows), frequencies, strict=True))
-    assert list(result) == ["DL div.", "distribution", "empirical_bias"]
-    assert result["DL div."] == result["empirical_bias"] == pytest.approx(expected, rel=1e-12)
+    rows = rows_by_turns(benchmark)
+
+    scores = benchmark(preentered_prediction=[rows])["Divided results"]["mini"]
+
+    true_labels = [query.label for query in benchmark[0].all_queries()]
+    divergence = 0.0
+    for label, mean_probability in enumerate(mean_of_columns(rows)):
+        frequency = true_labels.count(label) / len(true_labels)
+        divergence += mean_probability * math.log(mean_probability / frequency)
+    assert list(scores) == ["DL div.", "distribution", "empirical_bias"]
+    assert scores["DL div."] == pytest.approx(divergence, rel=1e-12)
+    assert scores["empirical_bias"] == scores["DL div."]
 
 
 @pytest.fixture
@@ -387,8 +410,8 @@ def rows_of_logits() -> list[list[float]]:
 def test_logits_are_normalised_before_they_are_averaged(rows_of_logits: list[list[float]]) -> None:
     benchmark = ContextualBias(datasets=["mini"])
 
-    of_logits = benchmark(preentered_prediction=[given(benchmark, rows_of_logits)])
-    of_probabilities = benchmark(preentered_prediction=[given(benchmark, PROBABILITY_ROWS)])
+    of_logits = benchmark(preentered_prediction=[rows_by_turns(benchmark, rows_of_logits)])
+    of_probabilities = benchmark(preentered_prediction=[rows_by_turns(benchmark, PROBABILITY_ROWS)])
 
     assert of_logits.averaged["entropy"] == pytest.approx(of_probabilities.averaged["entropy"], rel=1e-9)
 
@@ -396,11 +419,11 @@ def test_logits_are_normalised_before_they_are_averaged(rows_of_logits: list[lis
 def test_the_metrics_of_the_release_average_raw_outputs(rows_of_logits: list[list[float]]) -> None:
     """Defect 4 of the release, kept on request."""
     benchmark = ContextualBias(datasets=["mini"], metrics="0.1.1")
-    logits = given(benchmark, rows_of_logits)
+    logits = rows_by_turns(benchmark, rows_of_logits)
 
     released = benchmark(preentered_prediction=[logits])
 
-    assert released["Divided results"]["mini"]["distribution"] == pytest.approx(mean(logits))
+    assert released["Divided results"]["mini"]["distribution"] == pytest.approx(mean_of_columns(logits))
     assert released["Averaged results"]["distribution"] == 0.0
 
 
@@ -492,7 +515,7 @@ def test_intervals_of_entropies_hold_the_estimate_and_stay_in_range(
 # -- each score that is not None has an interval or a reason
 
 
-def constant(truth: Sequence[int], rows: Sequence[Sequence[float]]) -> float:
+def constant(labels_of_queries: Sequence[int], rows: Sequence[Sequence[float]]) -> float:
     return 0.125
 
 

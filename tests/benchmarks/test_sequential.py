@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,77 +27,88 @@ from StaICC.results.result import Result, ResultGroup
 def model_with_skill(skill: float, seed: str = "") -> Callable[..., list[float]]:
     """Return a model that knows the label of a share of the prompts, and guesses for the others.
 
-    A prompt of :func:`dataset` ends with its number and its label, so the model can read it.
+    A prompt of :func:`dataset_with_test_rows` ends with its number and its label, so the model can read it.
     """
 
     def predict(prompt: str, label_space: list[str]) -> list[float]:
-        rng = random.Random(f"{seed}{prompt}")
-        true_label = int(prompt.rsplit("row ", 1)[1].split()[1])
-        label = true_label if rng.random() < skill else rng.randrange(len(label_space))
-        highest = rng.uniform(0.6, 0.9)
+        draw = random.Random(f"{seed}{prompt}")
+        _, query = prompt.rsplit("row ", 1)
+        _, true_label, *_ = query.split()  # "17 0 label: "
+        label = int(true_label) if draw.random() < skill else draw.randrange(len(label_space))
+        highest = draw.uniform(0.6, 0.9)
         rest = (1 - highest) / (len(label_space) - 1)
         return [highest if index == label else rest for index in range(len(label_space))]
 
     return predict
 
 
-def dataset(name: str, test: int, labels: int = 2) -> Dataset:
-    """Return a data set with so many test rows: "NAME row NUMBER LABEL"."""
-    rows = [(f"{name} row {number} {number * 7 % labels}", number * 7 % labels) for number in range(test + 40)]
+def dataset_with_test_rows(name: str, count: int, label_count: int = 2) -> Dataset:
+    """Return a data set with so many test rows, of texts such as "large row 17 0" with the number and the label."""
+    rows = []
+    for number in range(count + 40):
+        label = number * 7 % label_count
+        rows.append((f"{name} row {number} {label}", label))
     return Dataset.from_rows(
         rows,
         name=name,
-        label_space=[f"label {number}" for number in range(labels)],
-        split=SplitSizes(calibration=5, demonstration=30, test=test),
+        label_space=[f"label {label}" for label in range(label_count)],
+        split=SplitSizes(calibration=5, demonstration=30, test=count),
     )
 
 
 @pytest.fixture(scope="module")
-def data() -> list[Dataset]:
-    """Return data sets with 160, 100 and 20 test rows."""
-    return [dataset("large", 160), dataset("middle", 100, 3), dataset("small", 20, 4)]
+def three_datasets() -> list[Dataset]:
+    """Data sets "large", "middle" and "small" with 160, 100 and 20 test rows, and with two, three and four labels."""
+    return [
+        dataset_with_test_rows("large", 160),
+        dataset_with_test_rows("middle", 100, label_count=3),
+        dataset_with_test_rows("small", 20, label_count=4),
+    ]
 
 
-def normal(data: list[Dataset], **settings: Any) -> Normal:
-    return Normal(k=2, datasets=data, **settings)
+def normal_on(datasets: list[Dataset], **settings: Any) -> Normal:
+    """Return Normal with two demonstrations."""
+    return Normal(k=2, datasets=datasets, **settings)
 
 
 @pytest.fixture(scope="module")
-def stopped_run(data: list[Dataset]) -> Result:
-    """Return a run that stopped at a precision of 0.08."""
-    return normal(data)(model_with_skill(0.7), precision=0.08, return_outputs=True)
+def stopped_run(three_datasets: list[Dataset]) -> Result:
+    """A run of a model with the skill 0.7 that stopped when the precision of 0.08 was reached."""
+    return normal_on(three_datasets)(model_with_skill(0.7), precision=0.08, return_outputs=True)
 
 
 @pytest.fixture(scope="module")
-def full_run(data: list[Dataset]) -> Result:
-    """Return the run of the same model over all rows."""
-    return normal(data)(model_with_skill(0.7))
+def full_run(three_datasets: list[Dataset]) -> Result:
+    """The run of the same model over all rows."""
+    return normal_on(three_datasets)(model_with_skill(0.7))
 
 
 # -- order and rows
 
 
-def test_the_order_has_each_row_once(data: list[Dataset]) -> None:
-    large, middle, small = [row_order(experimentor) for experimentor in normal(data)]
+def test_the_order_has_each_row_once(three_datasets: list[Dataset]) -> None:
+    large, middle, small = [row_order(experimentor) for experimentor in normal_on(three_datasets)]
     assert sorted(large) == list(range(160))
     assert sorted(middle) == list(range(100))
     assert sorted(small) == list(range(20))
 
 
-def test_the_order_does_not_depend_on_the_prompts(data: list[Dataset]) -> None:
-    with_demonstrations = [row_order(experimentor) for experimentor in normal(data)]
-    noisy_channel = [row_order(experimentor) for experimentor in Normal(k=0, datasets=data, noisy_channel=True)]
+def test_the_order_does_not_depend_on_the_prompts(three_datasets: list[Dataset]) -> None:
+    with_demonstrations = [row_order(experimentor) for experimentor in normal_on(three_datasets)]
+    noisy_channel = [
+        row_order(experimentor) for experimentor in Normal(k=0, datasets=three_datasets, noisy_channel=True)
+    ]
     assert noisy_channel == with_demonstrations
 
 
-def test_data_sets_have_different_orders(data: list[Dataset]) -> None:
-    large, _, small = [row_order(experimentor) for experimentor in normal(data)]
+def test_data_sets_have_different_orders(three_datasets: list[Dataset]) -> None:
+    large, _, small = [row_order(experimentor) for experimentor in normal_on(three_datasets)]
     assert [row for row in large if row < 20] != small
 
 
-def test_the_order_of_the_first_rows_is_that_of_all_without_the_others(data: list[Dataset]) -> None:
-    order_of_all = row_order(normal(data)[0])
-    order_of_first_30 = row_order(normal(data, limit=30)[0])
+def test_the_order_of_the_first_rows_is_that_of_all_without_the_others(three_datasets: list[Dataset]) -> None:
+    order_of_all = row_order(normal_on(three_datasets)[0])
+    order_of_first_30 = row_order(normal_on(three_datasets, limit=30)[0])
     assert order_of_first_30 == [row for row in order_of_all if row < 30]
 
 
@@ -111,7 +122,9 @@ def orders_of_equal_datasets() -> list[list[int]]:
     """Return the orders of 240 data sets with the same 100 test rows, under other names."""
     rows = [(f"text {number}", number % 2) for number in range(140)]
     split = SplitSizes(calibration=5, demonstration=30, test=100)
-    datasets = [Dataset.from_rows(rows, name=f"c{n}", label_space=["a", "b"], split=split) for n in range(240)]
+    datasets = []
+    for number in range(240):
+        datasets.append(Dataset.from_rows(rows, name=f"c{number}", label_space=["a", "b"], split=split))
     assert len({dataset.table.digest for dataset in datasets}) == 1
     return [row_order(experimentor) for experimentor in Normal(k=0, datasets=datasets)]
 
@@ -133,14 +146,18 @@ def test_data_sets_with_equal_rows_have_independent_orders(orders_of_equal_datas
     draw = random.Random("copies")
     wrong_intervals = 0
     for first_copy in range(0, 240, 6):
-        orders = orders_of_equal_datasets[first_copy : first_copy + 6]
-        right = [float(draw.random() < 0.6) for _ in range(100)]  # of each row, whether its prediction is right
+        orders_of_copies = orders_of_equal_datasets[first_copy : first_copy + 6]
+        is_right = [float(draw.random() < 0.6) for _ in range(100)]  # the prediction of each row
         sequence = ConfidenceSequence([100] * 6)
         for position in range(99):
-            sequence.update([right[order[position]] for order in orders], 0.05)
+            scores_of_round = [is_right[order[position]] for order in orders_of_copies]
+            sequence.update(scores_of_round, 0.05)
         low, high = sequence.interval  # the intersection of all rounds
-        if not low - 1e-9 <= fmean(right) <= high + 1e-9:
+        true_accuracy = fmean(is_right)
+        rounding = 1e-9
+        if not low - rounding <= true_accuracy <= high + rounding:
             wrong_intervals += 1
+
     assert wrong_intervals <= 6
 
 
@@ -156,10 +173,10 @@ def test_a_run_stops_when_the_interval_is_as_narrow_as_the_precision(stopped_run
     assert stopping.estimate == pytest.approx(stopped_run.averaged["accuracy"])
 
 
-def test_a_partial_run_has_the_first_rows_of_the_order(data: list[Dataset], stopped_run: Result) -> None:
+def test_a_partial_run_has_the_first_rows_of_the_order(three_datasets: list[Dataset], stopped_run: Result) -> None:
     """Both repeats of them, in the order of a full run."""
     assert stopped_run.stopping is not None
-    for experimentor in normal(data):
+    for experimentor in normal_on(three_datasets):
         rows = sorted(row_order(experimentor)[: stopped_run.stopping.rounds])
         (condition,) = stopped_run.details[experimentor.name].conditions
         assert list(condition.rows) == rows + rows
@@ -193,9 +210,9 @@ def test_a_partial_run_counts_its_queries_and_those_of_the_full_run(stopped_run:
 
 @pytest.mark.parametrize("score", ["accuracy", "likelihood"])
 def test_when_all_rows_are_evaluated_the_interval_is_the_score(
-    data: list[Dataset], full_run: Result, score: str
+    three_datasets: list[Dataset], full_run: Result, score: str
 ) -> None:
-    result = normal(data, outputs="probabilities")(model_with_skill(0.7), precision=1e-6, score=score)
+    result = normal_on(three_datasets, outputs="probabilities")(model_with_skill(0.7), precision=1e-6, score=score)
     stopping = result.stopping
     assert stopping is not None
     assert (stopping.reason, stopping.saved) == ("all rows are evaluated", 0)
@@ -215,19 +232,19 @@ def failing(prompt: str, label_space: list[str]) -> list[float]:
     return model_with_skill(0.7)(prompt, label_space)
 
 
-def test_a_failed_query_ends_the_run_and_is_not_wrong(data: list[Dataset]) -> None:
+def test_a_failed_query_ends_the_run_and_is_not_wrong(three_datasets: list[Dataset]) -> None:
     with pytest.raises(OutputError, match="no prediction"):
-        normal(data)(failing, precision=0.08)
+        normal_on(three_datasets)(failing, precision=0.08)
 
 
-def test_a_failed_query_ends_a_race(data: list[Dataset]) -> None:
+def test_a_failed_query_ends_a_race(three_datasets: list[Dataset]) -> None:
     with pytest.raises(OutputError, match="no prediction"):
-        race(normal(data), model_with_skill(0.7), failing)
+        race(normal_on(three_datasets), model_with_skill(0.7), failing)
 
 
-def test_a_race_cannot_collect_failures(data: list[Dataset]) -> None:
+def test_a_race_cannot_collect_failures(three_datasets: list[Dataset]) -> None:
     with pytest.raises(ArgumentError, match="on_error"):
-        race(normal(data), model_with_skill(0.7), failing, on_error="collect")
+        race(normal_on(three_datasets), model_with_skill(0.7), failing, on_error="collect")
 
 
 # -- what marks it
@@ -274,8 +291,8 @@ def assert_recomputed(result: Result | ResultGroup, benchmark: Normal | None = N
     assert status_of(verify(result, benchmark)) == Recomputed()
 
 
-def test_the_decision_to_stop_is_verified(stopped_run: Result, data: list[Dataset]) -> None:
-    assert_recomputed(stopped_run, normal(data))
+def test_the_decision_to_stop_is_verified(stopped_run: Result, three_datasets: list[Dataset]) -> None:
+    assert_recomputed(stopped_run, normal_on(three_datasets))
 
 
 def test_the_decision_to_stop_is_unchecked_without_the_data_of_the_user(stopped_run: Result) -> None:
@@ -294,17 +311,29 @@ def test_a_saved_file_with_data_of_the_library_is_verified(
     assert status_of(verify_file(tmp_path / "saved.json")) == Recomputed()
 
 
-def test_the_level_of_the_interval_is_verified(data: list[Dataset]) -> None:
-    strict = normal(data, statistics=Statistics(level=0.99))
+def test_the_level_of_the_interval_is_verified(three_datasets: list[Dataset]) -> None:
+    strict = normal_on(three_datasets, statistics=Statistics(level=0.99))
     result = strict(model_with_skill(0.7), precision=0.1)
     assert result.stopping is not None
     assert result.stopping.interval.level == 0.99
     assert_recomputed(result, strict)
-    with_level_of_95 = normal(data)
+    with_level_of_95 = normal_on(three_datasets)
     assert status_of(verify(result, with_level_of_95)) != Recomputed()
 
 
 # -- races
+
+
+class FinishedRace(NamedTuple):
+    """A race of two models, and their accuracies over all rows."""
+
+    group: ResultGroup
+    first: Any
+    second: Any
+    reason: str
+    """The reason why it should stop."""
+    first_full_accuracy: float
+    second_full_accuracy: float
 
 
 @pytest.fixture(
@@ -316,52 +345,49 @@ def test_the_level_of_the_interval_is_verified(data: list[Dataset]) -> None:
     ],
     ids=["first better", "second better", "equivalent"],
 )
-def raced(data: list[Dataset], request: pytest.FixtureRequest) -> Any:
-    """Return a race of two models with two skills, its expected reason to stop, and their full accuracies."""
+def finished_race(three_datasets: list[Dataset], request: pytest.FixtureRequest) -> FinishedRace:
     first_skill, second_skill, reason = request.param
-    group = race(normal(data), model_with_skill(first_skill), model_with_skill(second_skill))
+    first_model, second_model = model_with_skill(first_skill), model_with_skill(second_skill)
+    benchmark = normal_on(three_datasets)
+    group = race(benchmark, first_model, second_model)
     first, second = group.results()
-    return SimpleNamespace(
-        group=group,
-        first=first,
-        second=second,
-        reason=reason,
-        full_accuracies=[
-            normal(data)(model_with_skill(skill)).averaged["accuracy"] for skill in (first_skill, second_skill)
-        ],
-    )
+    first_full_accuracy: Any = benchmark(first_model).averaged["accuracy"]
+    second_full_accuracy: Any = benchmark(second_model).averaged["accuracy"]
+    return FinishedRace(group, first, second, reason, first_full_accuracy, second_full_accuracy)
 
 
-def test_a_race_stops_with_a_reason_and_both_runs_have_it(raced: Any) -> None:
-    assert raced.first.stopping == raced.second.stopping
-    assert raced.first.stopping.reason == raced.reason
-    assert raced.first.stopping.rounds < 160
+def test_a_race_stops_with_a_reason_and_both_runs_have_it(finished_race: FinishedRace) -> None:
+    assert finished_race.first.stopping == finished_race.second.stopping
+    assert finished_race.first.stopping.reason == finished_race.reason
+    assert finished_race.first.stopping.rounds < 160
 
 
 @pytest.mark.parametrize("name", ["first", "second"])
-def test_each_run_of_a_race_has_the_same_rows(raced: Any, name: str) -> None:
+def test_each_run_of_a_race_has_the_same_rows(finished_race: FinishedRace, name: str) -> None:
     """Two queries for each row of the rounds, or for all rows of a smaller data set."""
-    result = getattr(raced, name)
+    result = getattr(finished_race, name)
     rounds = result.stopping.rounds
     queries = [len(details.conditions[0].rows) for details in result.details.values()]
     assert queries == [2 * min(rounds, 160), 2 * min(rounds, 100), 2 * min(rounds, 20)]
 
 
-def test_the_interval_of_a_race_has_the_difference_of_its_rows_and_that_of_all_rows(raced: Any) -> None:
-    stopping = raced.first.stopping
-    difference = raced.first.averaged["accuracy"] - raced.second.averaged["accuracy"]
-    difference_of_all_rows = raced.full_accuracies[0] - raced.full_accuracies[1]
+def test_the_interval_of_a_race_has_the_difference_of_its_rows_and_that_of_all_rows(
+    finished_race: FinishedRace,
+) -> None:
+    stopping = finished_race.first.stopping
+    difference = finished_race.first.averaged["accuracy"] - finished_race.second.averaged["accuracy"]
+    difference_of_all_rows = finished_race.first_full_accuracy - finished_race.second_full_accuracy
     assert stopping.estimate == pytest.approx(difference)
     assert stopping.interval.low <= difference <= stopping.interval.high
     assert stopping.interval.low <= difference_of_all_rows <= stopping.interval.high
 
 
-def test_a_race_is_verified(raced: Any, data: list[Dataset]) -> None:
-    assert_recomputed(raced.group, normal(data))
+def test_a_race_is_verified(finished_race: FinishedRace, three_datasets: list[Dataset]) -> None:
+    assert_recomputed(finished_race.group, normal_on(three_datasets))
 
 
-def test_a_race_of_nearly_equal_models_ends_with_the_exact_difference(data: list[Dataset]) -> None:
-    benchmark = normal(data, limit=20)
+def test_a_race_of_nearly_equal_models_ends_with_the_exact_difference(three_datasets: list[Dataset]) -> None:
+    benchmark = normal_on(three_datasets, limit=20)
     stopping = race(benchmark, model_with_skill(0.7, "a"), model_with_skill(0.7, "b"), margin=0.001)["first"].stopping
     first: Any = benchmark(model_with_skill(0.7, "a")).averaged["accuracy"]
     second: Any = benchmark(model_with_skill(0.7, "b")).averaged["accuracy"]
@@ -375,10 +401,19 @@ def test_a_race_of_nearly_equal_models_ends_with_the_exact_difference(data: list
 def test_a_race_goes_on_while_either_model_may_be_better_by_more_than_the_margin(sign: float) -> None:
     """The difference is -0.06 or 0.06: one end of its interval is soon within the margin, the other one is not."""
     draw = random.Random(5)
-    differences = [sign * draw.choices([-1.0, 1.0, 0.0], [0.11, 0.05, 0.84])[0] for _ in range(2000)]
+    differences = []
+    for _ in range(2000):
+        (difference,) = draw.choices([-1.0, 1.0, 0.0], weights=[0.11, 0.05, 0.84])
+        differences.append(sign * difference)
     margin = 0.1
     rule = StoppingRule("race", "accuracy", margin, 0.95)
-    sequence, reason = follow(rule, [len(differences)], lambda look: [[differences[place]] for place in look])
+
+    def differences_of_rounds(rounds: Any) -> list[list[float]]:
+        """Return the difference of the only data set in each round."""
+        return [[differences[number]] for number in rounds]
+
+    sequence, reason = follow(rule, [2000], differences_of_rounds)
+
     low, high = sequence.interval
     assert reason != "all rows are evaluated"
     if reason == "the models are equivalent within the margin of 0.1":
@@ -398,40 +433,47 @@ def test_a_race_with_the_interval_within_the_margin_ends() -> None:
 
 def test_an_exact_tie_is_no_win() -> None:
     """Three data sets of 7 rows, whose sums are not exact in floating point: a difference of 0 stays 0."""
-    data = [dataset(name, 7) for name in "abc"]
-    stopping = race(normal(data), model_with_skill(1.0), model_with_skill(1.0), margin=0.001)["first"].stopping
+    datasets = [dataset_with_test_rows(name, 7) for name in ("a", "b", "c")]
+    always_right = model_with_skill(1.0)
+
+    first_run = race(normal_on(datasets), always_right, always_right, margin=0.001)["first"]
+
+    stopping = first_run.stopping
+    assert stopping is not None
     assert stopping.reason == "the models are equivalent within the margin of 0.001"
 
 
 @pytest.fixture
-def saved_race(data: list[Dataset], tmp_path: Path) -> ResultGroup:
+def saved_race(three_datasets: list[Dataset], tmp_path: Path) -> ResultGroup:
     """Return a race of a good and a bad model that was saved and read again."""
-    race(normal(data), model_with_skill(0.9), model_with_skill(0.3)).save(tmp_path / "race.json")
+    race(normal_on(three_datasets), model_with_skill(0.9), model_with_skill(0.3)).save(tmp_path / "race.json")
     saved = load(tmp_path / "race.json")
     assert isinstance(saved, ResultGroup)
     return saved
 
 
-def test_the_decision_of_a_race_is_recomputed(saved_race: ResultGroup, data: list[Dataset]) -> None:
-    assert_recomputed(saved_race, normal(data))
+def test_the_decision_of_a_race_is_recomputed(saved_race: ResultGroup, three_datasets: list[Dataset]) -> None:
+    assert_recomputed(saved_race, normal_on(three_datasets))
 
 
-def test_a_race_whose_runs_are_exchanged_is_contradicted(saved_race: ResultGroup, data: list[Dataset]) -> None:
+def test_a_race_whose_runs_are_exchanged_is_contradicted(
+    saved_race: ResultGroup, three_datasets: list[Dataset]
+) -> None:
     exchanged = {"first": saved_race["second"], "second": saved_race["first"]}
 
-    findings = verify(ResultGroup(saved_race.name, exchanged), normal(data))
+    findings = verify(ResultGroup(saved_race.name, exchanged), normal_on(three_datasets))
 
     assert isinstance(status_of(findings), Contradicted)
 
 
-def test_a_race_of_one_run_is_contradicted(saved_race: ResultGroup, data: list[Dataset]) -> None:
-    findings = verify(ResultGroup(saved_race.name, {"first": saved_race["first"]}), normal(data))
+def test_a_race_of_one_run_is_contradicted(saved_race: ResultGroup, three_datasets: list[Dataset]) -> None:
+    findings = verify(ResultGroup(saved_race.name, {"first": saved_race["first"]}), normal_on(three_datasets))
 
     assert isinstance(status_of(findings), Contradicted)
 
 
-def test_a_run_of_a_race_is_unchecked_without_the_other(saved_race: ResultGroup, data: list[Dataset]) -> None:
-    status = status_of(verify(saved_race["first"], normal(data)))
+def test_a_run_of_a_race_is_unchecked_without_the_other(saved_race: ResultGroup, three_datasets: list[Dataset]) -> None:
+    status = status_of(verify(saved_race["first"], normal_on(three_datasets)))
 
     assert isinstance(status, Unchecked)
     assert "this is one" in status.reason

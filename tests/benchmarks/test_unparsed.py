@@ -49,8 +49,14 @@ class Writer:
         return Identity({"kernel": "writer"}, {})
 
 
+QUERY_COUNT = 80
+REPLIES_WITHOUT_LABEL = 13
+RIGHT_REPLIES = 23
+"""Of the run of the writer: queries, replies without a label, and right ones of the others."""
+
+
 def result_of_writer(policy: Any) -> Result:
-    """Run the writer on 80 queries: 13 replies have no label, and 23 of the 67 others are right."""
+    """Run the writer on 40 test rows, which are 80 queries."""
     return Normal(datasets=["mini"], limit=40, unparsed=policy)(text_inference(Writer()), return_outputs=True)
 
 
@@ -61,15 +67,18 @@ def saved_and_loaded(result: Result) -> Result:
 
 def test_unparsed_replies_count_as_wrong() -> None:
     result = result_of_writer("wrong")
-    assert result.averaged["accuracy"] == 23 / 80
+    assert result.averaged["accuracy"] == RIGHT_REPLIES / QUERY_COUNT
     assert "accuracy" not in result.details["mini"].bounds
 
 
 def test_excluded_replies_leave_bounds_of_the_score() -> None:
-    """All 13 of them wrong, or all 13 right."""
+    """The score is over the replies with a label; the bounds count the others all as wrong, or all as right."""
     result = result_of_writer("excluded")
-    assert result.averaged["accuracy"] == 23 / 67
-    assert result.details["mini"].bounds["accuracy"] == (23 / 80, (23 + 13) / 80)
+
+    assert result.averaged["accuracy"] == RIGHT_REPLIES / (QUERY_COUNT - REPLIES_WITHOUT_LABEL)
+    lower, upper = result.details["mini"].bounds["accuracy"]
+    assert lower == RIGHT_REPLIES / QUERY_COUNT
+    assert upper == (RIGHT_REPLIES + REPLIES_WITHOUT_LABEL) / QUERY_COUNT
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
@@ -77,7 +86,7 @@ def test_unparsed_replies_are_no_failures(policy: str) -> None:
     result = result_of_writer(policy)
     assert result.complete
     assert result.details["mini"].failed == 0
-    assert len(result.details["mini"].unparsed) == 13
+    assert len(result.details["mini"].unparsed) == REPLIES_WITHOUT_LABEL
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
@@ -93,7 +102,7 @@ def test_a_result_shows_how_many_replies_are_unparsed_with_an_example(policy: st
 def test_unparsed_replies_have_no_prediction_in_the_outputs(policy: str) -> None:
     outputs = result_of_writer(policy).outputs
     assert outputs is not None
-    assert [record["prediction"] for record in outputs["mini"]].count(None) == 13
+    assert [record["prediction"] for record in outputs["mini"]].count(None) == REPLIES_WITHOUT_LABEL
 
 
 def statuses(result: Result, benchmark: Normal | None = None) -> set[Any]:
@@ -190,8 +199,8 @@ def test_unparsed_replies_that_are_collected_are_failures(tmp_path: Path) -> Non
     benchmark = Normal(datasets=["mini"], limit=40)
     result = benchmark(text_inference(Writer()), on_error="collect")
     assert not result.complete
-    assert result.details["mini"].failed == 13
-    assert result.divided["mini"]["accuracy"] == 23 / 67
+    assert result.details["mini"].failed == REPLIES_WITHOUT_LABEL
+    assert result.divided["mini"]["accuracy"] == RIGHT_REPLIES / (QUERY_COUNT - REPLIES_WITHOUT_LABEL)
 
 
 @pytest.fixture(scope="module")
@@ -306,9 +315,10 @@ def test_the_accuracy_of_replies_without_any_label(policy: Any, accuracy: float 
 def test_whether_replies_count_as_wrong_is_read_from_the_arguments() -> None:
     """And not from the signature, which may lack it."""
     result = result_of_writer("wrong")
-    assert len(result.counted_wrong("mini")) == 13
+
     result.signature = Signature({**result.signature.fields, "unparsed": None})
-    assert len(result.counted_wrong("mini")) == 13
+
+    assert len(result.counted_wrong("mini")) == REPLIES_WITHOUT_LABEL
 
 
 def test_replies_do_not_count_as_wrong_if_the_policy_is_not_the_same_for_all_data_sets() -> None:

@@ -95,22 +95,24 @@ def test_a_rebuilt_benchmark_differs_from_the_result_by_how_it_was_scored(hash_m
     assert rebuild(result).signature().differences(result.signature) == {"scoring": (None, "function")}
 
 
-@pytest.mark.parametrize("number", [0, 17, 191])
-def test_the_first_query_that_differs_is_named(number: int, hash_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("query_number", [0, 17, 191])
+def test_the_first_query_that_differs_is_named(
+    query_number: int, hash_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The demonstrations of this query, and of the last one of 192, are in another order than in the result."""
     benchmark = Normal(datasets=["mini"])
     result = benchmark(hash_model)
-    lists = [list(positions) for positions in benchmark[0].demonstration_sampler]
-    for query in {number, 191}:
-        lists[query].reverse()
-    reordered = tuple(tuple(positions) for positions in lists)
+    positions_of_queries = [list(positions) for positions in benchmark[0].demonstration_sampler]
+    for number in {query_number, 191}:
+        positions_of_queries[number].reverse()
+    reordered = tuple(tuple(positions) for positions in positions_of_queries)
     monkeypatch.setattr(StaICC.Experimentor, "demonstration_lists", lambda self: reordered)
 
     finding, _ = verify(result, Normal(datasets=["mini"]))
 
     assert finding.same is False
-    assert finding.first_difference == number
-    assert finding.message.startswith(f"query {number} is the first")
+    assert finding.first_difference == query_number
+    assert finding.message.startswith(f"query {query_number} is the first")
 
 
 def test_a_result_of_more_queries_differs_at_the_first_further_one(hash_model: Any) -> None:
@@ -173,39 +175,41 @@ INTERVALS_OF_ANOTHER_VERSION = "intervals-2-0.95"
 
 
 @pytest.fixture
-def with_other_intervals(hash_model: Any) -> Result:
+def result_of_version_2(hash_model: Any) -> Result:
     """A result of version 2.0.0, which has another rule of intervals and no p-value against the majority label."""
     result = Normal(datasets=["mini"], limit=20)(hash_model)
     details = result.details["mini"]
-    intervals = {key: dataclasses.replace(interval, high=1.0) for key, interval in details.intervals.items()}
-    baselines = {key: dataclasses.replace(one, p_value_majority=None) for key, one in details.baselines.items()}
+    intervals = {score: dataclasses.replace(interval, high=1.0) for score, interval in details.intervals.items()}
+    baselines = {}
+    for condition, baseline in details.baselines.items():
+        baselines[condition] = dataclasses.replace(baseline, p_value_majority=None)
     result.details["mini"] = dataclasses.replace(details, intervals=intervals, baselines=baselines)
     fields = {**result.signature.fields, "statistics": INTERVALS_OF_ANOTHER_VERSION, "version": "2.0.0"}
     result.signature = Signature(fields)
     return Result.from_dict(result.to_dict())
 
 
-def test_intervals_and_p_values_of_another_version_are_unchecked(with_other_intervals: Result) -> None:
-    findings = verify(with_other_intervals)
+def test_intervals_and_p_values_of_another_version_are_unchecked(result_of_version_2: Result) -> None:
+    findings = verify(result_of_version_2)
 
     assert all_contradictions(findings) == []
     for path in ("intervals / accuracy", "baselines / normal / p_value_majority"):
         assert any(path in line for line in all_unchecked(findings)), path
 
 
-def test_scores_of_another_version_are_checked(with_other_intervals: Result) -> None:
-    with_other_intervals.averaged["accuracy"] = 0.99
+def test_scores_of_another_version_are_checked(result_of_version_2: Result) -> None:
+    result_of_version_2.averaged["accuracy"] = 0.99
 
-    assert isinstance(status_of(verify(with_other_intervals)), Contradicted)
+    assert isinstance(status_of(verify(result_of_version_2)), Contradicted)
 
 
 def test_intervals_that_this_version_does_not_write_are_contradicted_under_its_name(
-    with_other_intervals: Result,
+    result_of_version_2: Result,
 ) -> None:
-    fields = {**with_other_intervals.signature.fields, "version": StaICC.__version__}
-    with_other_intervals.signature = Signature(fields)
+    fields = {**result_of_version_2.signature.fields, "version": StaICC.__version__}
+    result_of_version_2.signature = Signature(fields)
 
-    assert isinstance(status_of(verify(with_other_intervals)), Contradicted)
+    assert isinstance(status_of(verify(result_of_version_2)), Contradicted)
 
 
 def shifted_by(shift: int) -> Any:
@@ -276,9 +280,9 @@ def test_twenty_different_values_are_named_and_the_others_counted(number: int, l
     """A value that is found twice counts once."""
     findings = [Unchecked("y"), *(Contradicted(str(value)) for value in range(number))]
 
-    found = limited("x", findings + findings)
+    limited_findings = limited("x", findings + findings)
 
-    differences = [finding.difference for finding in found if isinstance(finding, Contradicted)]
+    differences = [finding.difference for finding in limited_findings if isinstance(finding, Contradicted)]
     assert differences == [str(value) for value in range(20)] + last
 
 
@@ -339,11 +343,11 @@ def test_the_predictions_of_a_shifted_model_are_contradicted(name: str) -> None:
 def test_the_tolerance_is_that_of_the_kernel(shift: float, tolerance: float | None, status: type) -> None:
     result = StaICC.Normal(datasets=["mini"], limit=4)(ShiftedModel())
 
-    found = rerun(result, ShiftedModel(shift, tolerance))
+    finding = rerun(result, ShiftedModel(shift, tolerance))
 
-    assert isinstance(found.status, status)
+    assert isinstance(finding.status, status)
     query_count = 8
-    assert len(found.contradicted) == (query_count if status is Contradicted else 0)
+    assert len(finding.contradicted) == (query_count if status is Contradicted else 0)
 
 
 def test_the_query_that_is_predicted_otherwise_is_named() -> None:
@@ -356,62 +360,69 @@ def test_the_query_that_is_predicted_otherwise_is_named() -> None:
     record["scores"] = pack_scores(rows)
     forged = Result.from_dict(result.to_dict() | {"details": {"mini": details}})
 
-    found = rerun(forged, ShiftedModel(), queries=80)
+    finding = rerun(forged, ShiftedModel(), queries=80)
 
-    (line,) = found.contradicted
+    (line,) = finding.contradicted
     assert line.startswith("mini / normal / query 17 (test row 17): saved ")
-    assert "80 of 80 queries predicted again (seed 3): 1 differ" in found.message
+    assert "80 of 80 queries predicted again (seed 3): 1 differ" in finding.message
 
 
-class NearlyEven(ShiftedModel):
+class NearlyEvenModel(ShiftedModel):
     """Predicts the first label with nearly the scores of the others; two of its runs may differ by 0.05."""
 
     def __init__(self) -> None:
-        super().__init__(0.0, 5e-2)
+        super().__init__(shift=0.0, tolerance=0.05)
 
     def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
         return [0.336, 0.332, 0.332]
 
 
 @pytest.fixture(scope="module")
-def accuracy_of_nearly_even() -> float:
-    accuracy: float = StaICC.Normal(datasets=["mini"], limit=4)(NearlyEven()).averaged["accuracy"]
+def accuracy_of_nearly_even_model() -> float:
+    accuracy: float = StaICC.Normal(datasets=["mini"], limit=4)(NearlyEvenModel()).averaged["accuracy"]
     return accuracy
 
 
 @pytest.fixture
-def moved_to_the_truth(accuracy_of_nearly_even: float) -> Result:
-    """Return a result that says to be of ``NearlyEven``, whose highest score was moved to the true label."""
+def result_moved_to_the_truth(accuracy_of_nearly_even_model: float) -> Result:
+    """A result that says to be of ``NearlyEvenModel``, whose highest score was moved to the true label."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=4)
-    honest = benchmark(NearlyEven())
-    rows = [[0.332, 0.332, 0.332] for _ in benchmark[0].all_queries()]
-    for row, query in zip(rows, benchmark[0].all_queries(), strict=True):
+    rows = []
+    for query in benchmark[0].all_queries():
+        row = [0.332, 0.332, 0.332]
         row[query.label] = 0.336
+        rows.append(row)
     forged = benchmark(preentered_prediction=[rows])
-    forged.provenance, forged.signature = honest.provenance, honest.signature
-    assert forged.averaged["accuracy"] > accuracy_of_nearly_even
+    honest = benchmark(NearlyEvenModel())
+    forged.provenance = honest.provenance
+    forged.signature = honest.signature
+    assert forged.averaged["accuracy"] > accuracy_of_nearly_even_model
     return forged
 
 
 def test_close_predictions_that_were_moved_to_the_truth_are_shown_with_a_range(
-    moved_to_the_truth: Result, accuracy_of_nearly_even: float
+    result_moved_to_the_truth: Result, accuracy_of_nearly_even_model: float
 ) -> None:
     """Four of eight queries are predicted again. Nothing differs by more than the kernel declares."""
-    found = rerun(moved_to_the_truth, NearlyEven(), 4)
-    assert found.status == Recomputed()
-    (accuracy,) = found.scores
+    finding = rerun(result_moved_to_the_truth, NearlyEvenModel(), queries=4)
+
+    assert finding.status == Recomputed()
+    (accuracy,) = finding.scores
     assert accuracy.recomputed <= accuracy.saved
-    assert accuracy.low <= accuracy_of_nearly_even <= accuracy.high
-    assert f"confirmed as {accuracy.low:.4f} to {accuracy.high:.4f}" in found.message
+    assert accuracy.low <= accuracy_of_nearly_even_model <= accuracy.high
+    assert f"confirmed as {accuracy.low:.4f} to {accuracy.high:.4f}" in finding.message
 
 
 def test_of_close_predictions_that_were_all_repeated_the_true_accuracy_is_shown(
-    moved_to_the_truth: Result, accuracy_of_nearly_even: float
+    result_moved_to_the_truth: Result, accuracy_of_nearly_even_model: float
 ) -> None:
-    found = rerun(moved_to_the_truth, NearlyEven(), 8)
-    assert isinstance(found.recomputed, Result)
-    assert found.recomputed.averaged["accuracy"] == accuracy_of_nearly_even
-    assert found.scores[0].low == found.scores[0].high == accuracy_of_nearly_even
+    finding = rerun(result_moved_to_the_truth, NearlyEvenModel(), queries=8)
+
+    assert isinstance(finding.recomputed, Result)
+    assert finding.recomputed.averaged["accuracy"] == accuracy_of_nearly_even_model
+    (accuracy,) = finding.scores
+    assert accuracy.low == accuracy_of_nearly_even_model
+    assert accuracy.high == accuracy_of_nearly_even_model
 
 
 def given_predictions_of(kernel: Any) -> Any:
@@ -465,17 +476,17 @@ def odd_length_count() -> int:
 def test_queries_that_failed_in_the_run_are_unchecked(odd_length_count: int) -> None:
     result = StaICC.Normal(datasets=["mini"], limit=4)(fails_for_odd_lengths, on_error="collect")
 
-    found = rerun(result, hash_scores)
+    finding = rerun(result, hash_scores)
 
-    assert isinstance(found.status, Unchecked)
-    reasons = [reason for reason in found.unchecked if "failed in the run" in reason]
+    assert isinstance(finding.status, Unchecked)
+    reasons = [reason for reason in finding.unchecked if "failed in the run" in reason]
     assert len(reasons) == odd_length_count
 
 
 def test_queries_that_fail_in_the_rerun_are_unchecked(odd_length_count: int) -> None:
-    found = rerun(StaICC.Normal(datasets=["mini"], limit=4)(hash_scores), fails_for_odd_lengths)
+    finding = rerun(StaICC.Normal(datasets=["mini"], limit=4)(hash_scores), fails_for_odd_lengths)
 
-    reasons = [reason for reason in found.unchecked if "got None" in reason]
+    reasons = [reason for reason in finding.unchecked if "got None" in reason]
     assert len(reasons) == odd_length_count
 
 
@@ -511,12 +522,12 @@ def test_a_rerun_says_that_missing_queries_count_as_wrong(
     missing = details.failed + len(details.unparsed)
     assert 0 < missing < EIGHT_QUERIES
 
-    found = rerun(result, function)
+    finding = rerun(result, function)
 
-    (score,) = found.scores
+    (score,) = finding.scores
     assert score.missing == missing
     sentence = f"({missing} of them without a saved label count as wrong here; the accuracy in the file may "
-    assert sentence in found.message
+    assert sentence in finding.message
     assert score.saved_of_all <= result.averaged["accuracy"]
 
 
@@ -529,19 +540,19 @@ def test_a_rerun_of_a_complete_result_says_nothing_of_missing_queries() -> None:
 def test_a_method_is_not_predicted_again() -> None:
     kernel = ShiftedModel()
 
-    found = rerun(Method("batch_calibration", kernel).run(StaICC.Normal(datasets=["mini"], limit=4)), kernel)
+    finding = rerun(Method("batch_calibration", kernel).run(StaICC.Normal(datasets=["mini"], limit=4)), kernel)
 
-    assert isinstance(found.status, Unchecked)
-    assert "batch_calibration" in found.status.reason
+    assert isinstance(finding.status, Unchecked)
+    assert "batch_calibration" in finding.status.reason
 
 
 def test_of_a_race_the_part_of_another_model_is_not_predicted_again() -> None:
     result = race(StaICC.Normal(datasets=["mini"]), ShiftedModel(), hash_scores, margin=0.3)
 
-    found = rerun(result, hash_scores)
+    finding = rerun(result, hash_scores)
 
-    assert not found.contradicted
-    (line,) = found.unchecked
+    assert not finding.contradicted
+    (line,) = finding.unchecked
     assert line.startswith("parts / first / mini: ")
 
 
@@ -557,13 +568,13 @@ def test_another_model_is_named_with_what_differs() -> None:
 def test_prompts_of_another_benchmark_are_not_predicted_again() -> None:
     kernel = ShiftedModel()
 
-    found = rerun(
+    finding = rerun(
         StaICC.Normal(datasets=["mini"], limit=4)(ShiftedModel()),
         kernel,
         benchmark=StaICC.Normal(3, datasets=["mini"], limit=4),
     )
 
-    assert isinstance(found.status, Unchecked)
+    assert isinstance(finding.status, Unchecked)
     assert not kernel.prompts
 
 
@@ -588,10 +599,10 @@ def test_of_several_models_each_predicts_only_its_own_data_set_again(name: str, 
     result = benchmark([NamedModel("zero"), NamedModel("nine")])
     kernel = NamedModel(name)
 
-    found = rerun(result, kernel, benchmark=benchmark)
+    finding = rerun(result, kernel, benchmark=benchmark)
 
-    assert not found.contradicted
-    assert found.unchecked == (f"{dataset_of[other]}: not predicted again, another model predicted it",)
+    assert not finding.contradicted
+    assert finding.unchecked == (f"{dataset_of[other]}: not predicted again, another model predicted it",)
     assert kernel.prompts
 
 
@@ -600,10 +611,10 @@ def test_of_a_race_each_model_predicts_only_its_own_part_again(name: str, part_o
     result = race(StaICC.Normal(datasets=["mini"]), NamedModel("zero"), NamedModel("nine"), margin=0.3)
     kernel = NamedModel(name)
 
-    found = rerun(result, kernel)
+    finding = rerun(result, kernel)
 
-    assert not found.contradicted
-    assert found.unchecked == (f"parts / {part_of_other} / mini: not predicted again, another model predicted it",)
+    assert not finding.contradicted
+    assert finding.unchecked == (f"parts / {part_of_other} / mini: not predicted again, another model predicted it",)
     assert kernel.prompts
 
 

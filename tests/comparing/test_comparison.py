@@ -60,7 +60,7 @@ def own_data(
     return Dataset.from_rows(rows, name="own", label_space=list(labels))
 
 
-def scored(salt: str, skill: float = 0.0) -> Callable[..., list[float]]:
+def model_from_hash(salt: str, skill: float = 0.0) -> Callable[..., list[float]]:
     """Return a model with logits from a hash, to which, on two labels, the skill is added for the true label.
 
     The true label is the parity of the last but one number of the prompt (``text 7 42``).
@@ -87,8 +87,8 @@ def run(function: Any, *datasets: Any, limit: int = 30, **settings: Any) -> Resu
     return result
 
 
-def given(datasets: list[Any], salt: str, right: float, **settings: Any) -> Result:
-    """A run whose labels are right at a rate, whatever the prompts say."""
+def run_right_at_rate(datasets: list[Any], salt: str, right: float, **settings: Any) -> Result:
+    """Return a run whose labels are right at the rate ``right``, whatever the prompts say; the salt decides which."""
     benchmark = StaICC.Normal(datasets=datasets, limit=30, **settings)
     predictions = []
     for experimentor in benchmark.experimentor:
@@ -104,16 +104,19 @@ def given(datasets: list[Any], salt: str, right: float, **settings: Any) -> Resu
 
 @pytest.fixture(scope="module")
 def suites(pack: None) -> dict[str, ResultGroup]:
+    """The suite "a" of a model with skill, and "b" of one without, on 12 rows of two data sets."""
     benchmark = StaICC.Suite(datasets=["mini", "AGNews"], limit=12)
-    return {name: benchmark(scored(name, skill)) for name, skill in (("a", 2.0), ("b", 0.0))}
+    return {name: benchmark(model_from_hash(name, skill)) for name, skill in (("a", 2.0), ("b", 0.0))}
 
 
 @pytest.fixture(scope="module")
 def pair() -> dict[str, Result]:
-    return {name: run(scored(name, skill)) for name, skill in (("a", 2.0), ("b", 0.0))}
+    """Run "a" of a model with skill, and run "b" of one without, on 30 rows of two data sets."""
+    return {name: run(model_from_hash(name, skill)) for name, skill in (("a", 2.0), ("b", 0.0))}
 
 
 def known_value(place: Rank) -> float:
+    """Return the value of a run in a ranking, which must have one."""
     assert place.value is not None
     return place.value
 
@@ -257,7 +260,7 @@ def test_the_order_of_the_records_does_not_matter(pair: dict[str, Result]) -> No
 @pytest.fixture(scope="module")
 def small() -> Result:
     """The run ``pair["a"]`` on 12 test rows of each data set, of 30."""
-    return run(scored("a", 2.0), limit=12)
+    return run(model_from_hash("a", 2.0), limit=12)
 
 
 def test_runs_with_other_limits_are_compared_on_the_shared_rows(pair: dict[str, Result], small: Result) -> None:
@@ -271,14 +274,14 @@ def test_runs_with_other_limits_are_compared_on_the_shared_rows(pair: dict[str, 
 
 
 def test_a_comparison_on_the_shared_rows_is_that_of_runs_on_these_rows(pair: dict[str, Result], small: Result) -> None:
-    both_small = compare(run(scored("b"), limit=12), small)
+    both_small = compare(run(model_from_hash("b"), limit=12), small)
 
     assert compare(pair["b"], small).datasets == both_small.datasets
 
 
 def sometimes_failing(prompt: str, label_space: list[str]) -> Any:
     """Return the logits of a model with skill, and no prediction where the first one is above 3."""
-    logits = scored("a", 2.0)(prompt, label_space)
+    logits = model_from_hash("a", 2.0)(prompt, label_space)
     return None if logits[0] > 3.0 else logits
 
 
@@ -295,7 +298,7 @@ def partial_and_complete() -> PartialAndComplete:
     partial = run(sometimes_failing, own_data(), on_error="collect")
     failed = partial.details["own"].failed
     assert 0 < failed < 60
-    return PartialAndComplete(partial, run(scored("b"), own_data()), failed)
+    return PartialAndComplete(partial, run(model_from_hash("b"), own_data()), failed)
 
 
 def test_a_comparison_with_failed_queries_names_them(partial_and_complete: PartialAndComplete) -> None:
@@ -335,7 +338,7 @@ def test_the_values_of_a_partial_run_are_those_of_its_table(partial_and_complete
 def test_the_consistency_of_a_partial_run_is_that_of_its_table() -> None:
     """It is over the queries that have a prediction with every template."""
     templates = StaICC.TemplateSensitivity(datasets=["mini"], limit=20)
-    partial, complete = templates(sometimes_failing, on_error="collect"), templates(scored("b"))
+    partial, complete = templates(sometimes_failing, on_error="collect"), templates(model_from_hash("b"))
     assert not partial.complete
 
     found = compare(partial, complete, "consistency")
@@ -427,8 +430,8 @@ def test_the_same_predictions_with_labels_in_another_order_do_not_differ(kind: A
 def test_other_data_under_one_name_are_never_paired(
     change: dict[str, Any], message: str, k: int, labels: tuple[str, str], more_datasets: list[str]
 ) -> None:
-    first = given([own_data()], "a", 0.9)
-    second = given([own_data(labels, **change), *more_datasets], "b", 0.6, k=k)
+    first = run_right_at_rate([own_data()], "a", 0.9)
+    second = run_right_at_rate([own_data(labels, **change), *more_datasets], "b", 0.6, k=k)
 
     with pytest.raises(ArgumentError, match=message):
         compare(first, second)
@@ -440,7 +443,7 @@ def test_data_without_a_digest_are_never_paired() -> None:
     def remove_digest(saved: dict[str, Any]) -> None:
         saved["details"]["own"]["data"] = None
 
-    without_digest = edited(given([own_data()], "a", 0.9), remove_digest)
+    without_digest = edited(run_right_at_rate([own_data()], "a", 0.9), remove_digest)
 
     with pytest.raises(ArgumentError, match="other data under this name"):
         compare(without_digest, without_digest)
@@ -477,14 +480,14 @@ def test_a_data_set_without_records_is_left_out(pair: dict[str, Result]) -> None
 
 
 def test_a_data_set_of_one_run_only_is_left_out(pair: dict[str, Result]) -> None:
-    on_mini = run(scored("c"), "mini")
+    on_mini = run(model_from_hash("c"), "mini")
 
     assert "own (second: not in this run)" in compare(pair["a"], on_mini).left_out
     assert "own (first: not in this run)" in compare(on_mini, pair["a"]).left_out
 
 
 def test_runs_without_a_common_data_set_are_refused() -> None:
-    on_mini, on_own = run(scored("c"), "mini"), run(scored("c"), own_data())
+    on_mini, on_own = run(model_from_hash("c"), "mini"), run(model_from_hash("c"), own_data())
 
     with pytest.raises(ArgumentError, match=r"with first by accuracy: second \(its data sets are own, not mini\)$"):
         compare(on_mini, on_own)
@@ -510,7 +513,7 @@ def test_a_metric_of_the_user_that_is_no_mean_over_queries_is_refused() -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=6, metrics={"mine": lambda truth, rows: 0.5})
 
     with pytest.raises(ArgumentError, match="mine cannot be recomputed from a file"):
-        compare(benchmark(scored("a")), benchmark(scored("b")))
+        compare(benchmark(model_from_hash("a")), benchmark(model_from_hash("b")))
 
 
 def test_runs_of_two_benchmarks_are_refused(pair: dict[str, Result]) -> None:
@@ -532,7 +535,7 @@ class SeveralRuns(NamedTuple):
 
 @pytest.fixture(scope="module", params=[(2.0, 0.0, 0.0), (4.0, 4.0, 2.0, 2.0, 0.0, 0.0)], ids=["3 runs", "6 runs"])
 def several_runs(request: pytest.FixtureRequest) -> SeveralRuns:
-    runs = {f"run {n}": run(scored(str(n), skill), limit=40) for n, skill in enumerate(request.param)}
+    runs = {f"run {n}": run(model_from_hash(str(n), skill), limit=40) for n, skill in enumerate(request.param)}
     return SeveralRuns(runs, compare_runs(runs, margin=0.05))
 
 
@@ -554,7 +557,7 @@ def test_a_run_is_shown_to_be_not_worse_at_the_level_of_2_5_percent(several_runs
 def test_of_six_runs_a_p_value_between_the_levels_shows_nothing() -> None:
     """It is significant at 5 %, but a claim of non-inferiority is one-sided."""
     skills = (4.0, 4.0, 2.0, 2.0, 0.0, 0.0)
-    runs = {f"run {n}": run(scored(str(n), skill), limit=40) for n, skill in enumerate(skills)}
+    runs = {f"run {n}": run(model_from_hash(str(n), skill), limit=40) for n, skill in enumerate(skills)}
 
     claims = [claim for pair in compare_runs(runs, margin=0.05).comparisons for claim in pair.non_inferiority]
 
@@ -630,7 +633,7 @@ MANY = MOST_RUNS + 5
 @pytest.fixture(scope="module")
 def many_runs() -> dict[str, Result]:
     """Runs with falling accuracies, of which the first two have the same one on these rows."""
-    return {f"run {n}": given(["mini"], str(n), 0.95 - 0.025 * n) for n in range(MANY)}
+    return {f"run {n}": run_right_at_rate(["mini"], str(n), 0.95 - 0.025 * n) for n in range(MANY)}
 
 
 def test_each_of_many_runs_is_compared_with_all_the_best_ones(many_runs: dict[str, Result]) -> None:
@@ -808,7 +811,7 @@ def test_a_run_without_predictions_is_tied_and_has_no_value_at_its_worst() -> No
 
 def test_equal_values_of_a_metric_without_a_test_are_both_the_best() -> None:
     constant = StaICC.Normal(datasets=["mini"], limit=4, metrics={"mine": lambda truth, rows: 0.5})
-    runs = {name: constant(scored(name)) for name in "ab"}
+    runs = {name: constant(model_from_hash(name)) for name in "ab"}
     assert verdicts_by_run(runs, "mine") == {"a": Best, "b": Best}
 
 
@@ -827,7 +830,7 @@ def test_different_values_of_a_metric_without_a_test_are_untested() -> None:
 SCRIPT = '<script>document.title = "owned"</script>'
 
 
-def own(name: str, has_label_b: Callable[[int], bool] = lambda row: row % 2 == 1) -> Dataset:
+def dataset_with_markup(name: str, has_label_b: Callable[[int], bool] = lambda row: row % 2 == 1) -> Dataset:
     """Return a data set of 60 rows with markup in every text; a function of the row says which have the label b."""
     rows = [(f"text {row} {SCRIPT}", int(has_label_b(row))) for row in range(60)]
     return Dataset.from_rows(rows, name=name, label_space=["a", "b"])
@@ -905,7 +908,7 @@ def test_json_has_the_verdict_on_every_run(runs: dict[str, Result]) -> None:
 
 def test_csv_has_the_claims_and_the_reasons_that_the_text_has_below_the_table(make_model: Callable[..., Any]) -> None:
     """They were left out of CSV files."""
-    only_second_has = own("few", has_label_b=lambda row: row > 20)
+    only_second_has = dataset_with_markup("few", has_label_b=lambda row: row > 20)
     first = StaICC.Normal(datasets=["mini"], limit=4)(make_model)
     second = StaICC.Normal(datasets=["mini", only_second_has], limit=4)(make_model)
     (found,), _ = compare_all({"a": first, "b": second}, "macro_F1", margin=0.02)
@@ -972,7 +975,7 @@ def test_a_row_of_latex_has_all_cells_and_numbers_in_mathematics(runs: dict[str,
 def compared_with_markup(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> BenchmarkComparison:
     """A comparison of two runs that have markup in their names, and in that of their data set."""
     monkeypatch.setenv("COLUMNS", "1000")
-    benchmark = StaICC.Normal(datasets=[own(request.param)], limit=12)
+    benchmark = StaICC.Normal(datasets=[dataset_with_markup(request.param)], limit=12)
     runs = {
         f"one {SCRIPT}": benchmark(lambda prompt, label_space: len(prompt) % 2),
         f"other ` {SCRIPT}": benchmark(lambda prompt, label_space: 1),
@@ -1093,7 +1096,7 @@ def predictor(name: str, skill: float, probabilities: bool = False) -> Any:
     return predict
 
 
-def evaluate(skills: list[float], datasets: int = 1, limit: int = 100, **options: Any) -> dict[str, Result]:
+def runs_with_skills(skills: list[float], datasets: int = 1, limit: int = 100, **options: Any) -> dict[str, Result]:
     """Return a run for each skill (``run 0`` has the first), on so many data sets with the same rows."""
     data = [Dataset.from_rows(ROWS, name=f"own {n}", label_space=["no", "yes"]) for n in range(datasets)]
     benchmark = StaICC.Normal(datasets=data, limit=limit, k=1)
@@ -1152,7 +1155,7 @@ class Ranked(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ranked() -> Ranked:
-    runs = evaluate([0.75, 0.5, 0.76, 0.6, 0.74], datasets=2)
+    runs = runs_with_skills([0.75, 0.5, 0.76, 0.6, 0.74], datasets=2)
     lines = {pair: compare(runs[pair[0]], runs[pair[1]]).overall for pair in combinations(runs, 2)}
     corrected = directional_holm([line.p_value for line in lines.values()])
     shown_better = set()
@@ -1204,7 +1207,7 @@ def bound_instead_of_testing_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def fourteen_runs() -> dict[str, Result]:
     """Runs whose skill rises from 0.4 to 0.66."""
-    return evaluate([0.4 + 0.02 * n for n in range(14)], limit=200, probabilities=True)
+    return runs_with_skills([0.4 + 0.02 * n for n in range(14)], limit=200, probabilities=True)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "averaged_truelabel_likelihood", "macro_F1"])
@@ -1324,7 +1327,7 @@ def test_runs_that_do_not_depend_on_the_prompt_have_one_rank_over_templates_and_
 
 def test_the_ranks_of_a_run_with_repeats_are_those_of_the_single_repeats() -> None:
     """Normal has two draws of demonstrations for each row."""
-    runs = evaluate([0.5, 0.55, 0.6])
+    runs = runs_with_skills([0.5, 0.55, 0.6])
     correct_counts = {name: correct_by_repeat(result) for name, result in runs.items()}
 
     places = rank(runs).runs
@@ -1366,7 +1369,7 @@ LIKE_A_DIGEST = pytest.mark.parametrize("name", ["202411291234", "0a1b2c3d4e5f",
 def runs_named(name: str) -> dict[str, Result]:
     """Return a good run with this name and a worse one, on data whose name looks like a digest, too."""
     data = Dataset.from_rows([(text, row % 2) for row, text in enumerate(TEXTS)], name="c0ffee123456")
-    return {name: given([data], "a", 0.95), "other": given([data], "b", 0.4)}
+    return {name: run_right_at_rate([data], "a", 0.95), "other": run_right_at_rate([data], "b", 0.4)}
 
 
 @LIKE_A_DIGEST
@@ -1403,8 +1406,8 @@ class WithDigests(NamedTuple):
 @pytest.fixture(scope="module")
 def with_digests() -> WithDigests:
     """The name of the first model looks like a digest."""
-    first = StaICC.Normal(datasets=["mini"], limit=12, k=2)(scored("first"), model_name="0123456789ab")
-    second = StaICC.Normal(datasets=["mini"], limit=12, k=3)(scored("second"), model_name="theirs")
+    first = StaICC.Normal(datasets=["mini"], limit=12, k=2)(model_from_hash("first"), model_name="0123456789ab")
+    second = StaICC.Normal(datasets=["mini"], limit=12, k=3)(model_from_hash("second"), model_name="theirs")
     return WithDigests(
         compare_runs({"ours": first, "theirs": second}),
         model_digests=[run.provenance.predictors[0].identity[:12] for run in (first, second)],

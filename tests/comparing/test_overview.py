@@ -105,6 +105,7 @@ def model(wrong_rate: float, salt: str = "", fail_rate: float = 0.0) -> Callable
 
 
 def run(function: Callable[..., int], *names: str) -> Result:
+    """Return a run of a model, which may fail, on 60 rows of the data sets with these names (A, B)."""
     benchmark = Normal(k=0, datasets=[dataset(name) for name in names], limit=60)
     result = benchmark(function, on_error="collect")
     assert isinstance(result, Result)

@@ -148,14 +148,19 @@ def test_all_means_over_queries_add_up(benchmark: Any, metric: str) -> None:
     assert abs(total) > 0.01
 
 
-def test_runs_with_other_numbers_of_queries_add_up(runs: dict[str, Result]) -> None:
-    strong = runs["strong"]
-    one_query = of_rows(strong, set(strong.details["texts"].conditions[0].rows), queries=1)
-    (found,) = compare_subgroups({"two": runs["weak"], "one": one_query})
-    total = math.fsum(subgroup.contribution or 0.0 for subgroup in found.subgroups)
-    whole = compare(runs["weak"], one_query).overall
+def test_the_contributions_of_labels_sum_to_the_difference_of_runs_with_two_queries_and_with_one(
+    runs: dict[str, Result],
+) -> None:
+    two_queries = runs["weak"]
+    all_rows = set(runs["strong"].details["texts"].conditions[0].rows)
+    one_query = of_rows(runs["strong"], all_rows, queries=1)
+
+    (comparison,) = compare_subgroups({"two": two_queries, "one": one_query})
+
+    whole = compare(two_queries, one_query).overall
     assert whole.queries[0] == 2 * whole.queries[1]
-    assert total == pytest.approx(whole.difference, abs=1e-12)
+    contributions = [subgroup.contribution or 0.0 for subgroup in comparison.subgroups]
+    assert math.fsum(contributions) == pytest.approx(whole.difference, abs=1e-12)
 
 
 def test_p_values_are_corrected_for_all_subgroups_and_pairs(runs: dict[str, Result]) -> None:

@@ -1,7 +1,7 @@
 """Inference functions that change between two runs under one name, and ordinary functions that do not.
 
-``ATTACKS`` are generators: they yield the function as it was, change it, and yield it as it is then. At least one in
-ten of its predictions differs. ``ORDINARY`` make a function that predicts the same in every run.
+``CHANGING_FUNCTIONS`` are generators: they yield the function as it was, change it, and yield it as it is then. At
+least one in ten of its predictions differs. ``ORDINARY_FUNCTIONS`` make a function that predicts the same in every run.
 """
 
 from __future__ import annotations
@@ -30,38 +30,43 @@ QUERIES = [
     for number in range(3)
     for word in WORDS
 ]
-"""30: a recheck computes all of them again."""
+"""Three for each of ten words, 30 together: a recheck computes all of them again."""
 
 Function = Callable[..., Any]
-Attack = Callable[[pytest.MonkeyPatch, Path], Iterator[Function]]
-ATTACKS: dict[str, Attack] = {}
-ORDINARY: dict[str, Callable[[], Function]] = {}
+Change = Callable[[pytest.MonkeyPatch, Path], Iterator[Function]]
+CHANGING_FUNCTIONS: dict[str, Change] = {}
+ORDINARY_FUNCTIONS: dict[str, Callable[[], Function]] = {}
 
 
-def attack(make: Attack) -> Attack:
-    ATTACKS[make.__name__] = make
+def register_change(make: Change) -> Change:
+    """Add a generator to ``CHANGING_FUNCTIONS`` under its name."""
+    CHANGING_FUNCTIONS[make.__name__] = make
     return make
 
 
-def ordinary(make: Callable[[], Function]) -> Callable[[], Function]:
-    ORDINARY[make.__name__] = make
+def register_ordinary(make: Callable[[], Function]) -> Callable[[], Function]:
+    """Add a function that makes an inference function to ``ORDINARY_FUNCTIONS`` under its name."""
+    ORDINARY_FUNCTIONS[make.__name__] = make
     return make
 
 
-def module(source: str, name: str = "made") -> Any:
-    """A module from its text."""
+def module_of_source(source: str, name: str = "made") -> Any:
+    """Return a module with this source, which is in no file."""
     made = types.ModuleType(name)
     exec(compile(source, f"/nowhere/{name}.py", "exec"), made.__dict__)
     return made
 
 
-def row(prompt: Any, number: float) -> list[float]:
+def two_scores(prompt: Any, number: float) -> list[float]:
+    """Return a given score for the first label, and one by the length of the prompt for the second."""
     return [number, 1.0 + len(prompt) / 100]
 
 
-def closure(number: Any) -> Function:
+def closure_with_score(number: Any) -> Function:
+    """Return a function that predicts this score for the first label."""
+
     def f(prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, number)
+        return two_scores(prompt, number)
 
     return f
 
@@ -70,31 +75,33 @@ TABLE = {"great": 1.0, "dull": -1.0}
 
 
 def lexicon(prompt: str, label_space: Any) -> list[float]:
-    return row(prompt, sum(TABLE.get(word, 0.0) for word in prompt.split()[-4:]))
+    """Predict the sum of the scores in ``TABLE`` of the last four words."""
+    last_words = prompt.split()[-4:]
+    return two_scores(prompt, sum(TABLE.get(word, 0.0) for word in last_words))
 
 
 class Scaled:
-    """An object with a factor."""
+    """An object that predicts its factor as the score of the first label."""
 
     def __init__(self, factor: float) -> None:
         self.factor = factor
 
     def predict(self, prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, self.factor)
+        return two_scores(prompt, self.factor)
 
     def __call__(self, prompt: Any, label_space: Any) -> list[float]:
         return self.predict(prompt, label_space)
 
 
-class Turned(Scaled):
-    """Overrides a helper."""
+class ReversedScaled(Scaled):
+    """Overrides the method that ``__call__`` calls: the scores are exchanged."""
 
     def predict(self, prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, self.factor)[::-1]
+        return two_scores(prompt, self.factor)[::-1]
 
 
 class Retrying:
-    """Sends each request twice."""
+    """A kernel that counts a retry of each request."""
 
     def __init__(self) -> None:
         self.retried = 0
@@ -106,21 +113,23 @@ class Retrying:
     def __call__(self, prompt: str, label_space: Sequence[str]) -> list[float]:
         """Count a retry."""
         self.retried += 1
-        return row(prompt, 0.5)
+        return two_scores(prompt, 0.5)
 
 
 def documented(prompt: Any, label_space: Any, number: float = 0.0) -> list[float]:
-    return row(prompt, 1.0)
+    return two_scores(prompt, 1.0)
 
 
-documented.batch = lambda prompts, label_space, **more: [row(prompt, 1.0) for prompt in prompts]  # type: ignore[attr-defined]
+documented.batch = lambda prompts, label_space, **more: [two_scores(prompt, 1.0) for prompt in prompts]  # type: ignore[attr-defined]
 documented.identity_for = lambda **keywords: Identity({"model": "documented"}, {"n": repr(keywords)})  # type: ignore[attr-defined]
 
 
 # -- functions that change
 
 
-def _turned(function: Function) -> Function:
+def _with_reversed_scores(function: Function) -> Function:
+    """Return a wrapper of a function that exchanges the scores of its two labels."""
+
     @functools.wraps(function)
     def wrapper(prompt: Any, label_space: Any) -> Any:
         return function(prompt, label_space)[::-1]
@@ -128,20 +137,26 @@ def _turned(function: Function) -> Function:
     return wrapper
 
 
-def _pair(name: str, make: Callable[[], tuple[Function, Function]]) -> None:
-    ATTACKS[name] = lambda patch, folder: iter(make())
+def _add_pair(name: str, make: Callable[[], tuple[Function, Function]]) -> None:
+    """Add two functions, of which the second one is used in place of the first."""
+    CHANGING_FUNCTIONS[name] = lambda patch, folder: iter(make())
 
 
-_pair("another_body", lambda: (closure(1.0), lambda prompt, label_space: row(prompt, 2.0)))
-_pair("another_closure", lambda: (closure(1.0), closure(2.0)))
-_pair("a_subclass", lambda: (Scaled(1.0), Turned(1.0)))
-_pair("a_decorator", lambda: (lexicon, _turned(lexicon)))
-_pair("a_partial", lambda: (functools.partial(_weighted, weight=1.0), functools.partial(_weighted, weight=2.0)))
-_pair("kernels_in_a_closure", lambda: (_using(PPMKernel(0)), _using(PPMKernel(5))))
-_pair("a_subclass_of_a_kernel", lambda: (PPMKernel(), _Flipped()))
-_pair("the_same_source_without_a_file", lambda: (_exec(1.0), _exec(2.0)))
-_pair("the_same_name_in_another_module", lambda: (module(_SOURCE).f, module(_SOURCE.replace("1.0", "2.0"), "other").f))
-_pair("a_kernel_that_states_too_little", lambda: (_Stating(1.0), _Stating(2.0)))
+_add_pair("another_body", lambda: (closure_with_score(1.0), lambda prompt, label_space: two_scores(prompt, 2.0)))
+_add_pair("another_closure", lambda: (closure_with_score(1.0), closure_with_score(2.0)))
+_add_pair("a_subclass", lambda: (Scaled(1.0), ReversedScaled(1.0)))
+_add_pair("a_decorator", lambda: (lexicon, _with_reversed_scores(lexicon)))
+_add_pair(
+    "a_partial", lambda: (functools.partial(_score_weight, weight=1.0), functools.partial(_score_weight, weight=2.0))
+)
+_add_pair("kernels_in_a_closure", lambda: (_closure_with_kernel(PPMKernel(0)), _closure_with_kernel(PPMKernel(5))))
+_add_pair("a_subclass_of_a_kernel", lambda: (PPMKernel(), _ReversedPPM()))
+_add_pair("the_same_source_without_a_file", lambda: (_function_without_file(1.0), _function_without_file(2.0)))
+_add_pair(
+    "the_same_name_in_another_module",
+    lambda: (module_of_source(_SOURCE).f, module_of_source(_SOURCE.replace("1.0", "2.0"), "other").f),
+)
+_add_pair("a_kernel_that_states_too_little", lambda: (_StatesModelOnly(1.0), _StatesModelOnly(2.0)))
 
 _SMALL_STEPS = "def f(prompt, label_space):\n    return [1e7 + N, 1e7 + 2]\n"
 
@@ -149,19 +164,19 @@ _SMALL_STEPS = "def f(prompt, label_space):\n    return [1e7 + N, 1e7 + 2]\n"
 _SOURCE = "N = 1.0\ndef f(prompt, label_space):\n    return [N, 1.5]\n"
 
 
-def _root(prompt: Any, label_space: Any) -> list[float]:
-    return row(prompt, math.sqrt(4.0))
+def _score_square_root(prompt: Any, label_space: Any) -> list[float]:
+    return two_scores(prompt, math.sqrt(4.0))
 
 
-def _weighted(prompt: Any, label_space: Any, weight: float) -> list[float]:
-    return row(prompt, weight)
+def _score_weight(prompt: Any, label_space: Any, weight: float) -> list[float]:
+    return two_scores(prompt, weight)
 
 
-def _using(kernel: PPMKernel) -> Function:
+def _closure_with_kernel(kernel: PPMKernel) -> Function:
     return lambda prompt, label_space: kernel(prompt, label_space)
 
 
-class _Flipped(PPMKernel):
+class _ReversedPPM(PPMKernel):
     def __call__(self, prompt: Any, label_space: Any) -> Any:
         return super().__call__(prompt, label_space)[::-1]
 
@@ -169,16 +184,16 @@ class _Flipped(PPMKernel):
         return [self(prompt, label_space) for prompt in prompts]
 
 
-def _exec(number: float) -> Function:
-    return module(f"def f(prompt, label_space):\n    return [{number}, 1.5]\n").f
+def _function_without_file(number: float) -> Function:
+    return module_of_source(f"def f(prompt, label_space):\n    return [{number}, 1.5]\n").f
 
 
-class _Stating(Scaled):
+class _StatesModelOnly(Scaled):
     def identity(self) -> Identity:
         return Identity({"model": "stating"})
 
 
-class _Batched(Scaled):
+class _BatchedScaled(Scaled):
     def identity(self) -> Identity:
         return Identity({"model": "kernel"})
 
@@ -186,14 +201,22 @@ class _Batched(Scaled):
         return [self(prompt, label_space) for prompt in prompts]
 
 
-def _with_batch() -> Function:
-    function = closure(1.0)
-    setattr(function, "batch", lambda prompts, label_space: [row(prompt, 1.0) for prompt in prompts])  # noqa: B010
+def _closure_with_batch() -> Function:
+    function = closure_with_score(1.0)
+    setattr(function, "batch", lambda prompts, label_space: [two_scores(prompt, 1.0) for prompt in prompts])  # noqa: B010
     return function
 
 
-def _changed(name: str, make: Callable[[], Any], change: Callable[[Any, pytest.MonkeyPatch], object]) -> None:
-    """Add a function that is changed in place, or in what it uses."""
+def _add_function_changed_in_place(
+    name: str, make: Callable[[], Any], change: Callable[[Any, pytest.MonkeyPatch], object]
+) -> None:
+    """Add a function that is changed in place, or in what it uses.
+
+    Args:
+        name: The name of the change.
+        make: Makes the function.
+        change: Changes the function, or something else with the help of ``monkeypatch``.
+    """
 
     def steps(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
         function = make()
@@ -201,46 +224,73 @@ def _changed(name: str, make: Callable[[], Any], change: Callable[[Any, pytest.M
         change(function, patch)
         yield function
 
-    ATTACKS[name] = steps
+    CHANGING_FUNCTIONS[name] = steps
 
 
-def _doubled(prompts: Any, label_space: Any) -> list[list[float]]:
-    return [row(prompt, 2.0) for prompt in prompts]
+def _batch_with_score_2(prompts: Any, label_space: Any) -> list[list[float]]:
+    return [two_scores(prompt, 2.0) for prompt in prompts]
 
 
-def _global(name: str, value: object) -> Callable[[Any, pytest.MonkeyPatch], object]:
+def _set_global(name: str, value: object) -> Callable[[Any, pytest.MonkeyPatch], object]:
+    """Return a change that sets a variable of the function's module."""
     return lambda function, patch: function.__globals__.update({name: value})
 
 
-_changed("small_steps_of_large_numbers", lambda: module(f"N = 0\n{_SMALL_STEPS}").f, _global("N", 4))
-_changed("a_global", lambda: module(_SOURCE).f, _global("N", 2.0))
-_changed("one_entry_of_a_dictionary", lambda: lexicon, lambda _, patch: patch.setitem(TABLE, "sad", -3.0))  # 10 %
-_changed("another_code", lambda: module(_SOURCE).f, lambda f, patch: patch.setattr(f, "__code__", _exec(2.0).__code__))
-_changed("another_batch_of_a_function", _with_batch, lambda f, patch: setattr(f, "batch", _doubled))
-_changed(
+_add_function_changed_in_place(
+    "small_steps_of_large_numbers", lambda: module_of_source(f"N = 0\n{_SMALL_STEPS}").f, _set_global("N", 4)
+)
+_add_function_changed_in_place("a_global", lambda: module_of_source(_SOURCE).f, _set_global("N", 2.0))
+_add_function_changed_in_place(
+    "one_entry_of_a_dictionary", lambda: lexicon, lambda _, patch: patch.setitem(TABLE, "sad", -3.0)
+)  # 10 %
+_add_function_changed_in_place(
+    "another_code",
+    lambda: module_of_source(_SOURCE).f,
+    lambda f, patch: patch.setattr(f, "__code__", _function_without_file(2.0).__code__),
+)
+_add_function_changed_in_place(
+    "another_batch_of_a_function", _closure_with_batch, lambda f, patch: setattr(f, "batch", _batch_with_score_2)
+)
+_add_function_changed_in_place(
     "a_method_of_the_object", lambda: Scaled(1.0), lambda model, patch: setattr(model, "predict", Scaled(2.0).predict)
 )
-_changed(
-    "a_method_of_the_class", lambda: Scaled(1.0), lambda _, patch: patch.setattr(Scaled, "predict", Turned.predict)
+_add_function_changed_in_place(
+    "a_method_of_the_class",
+    lambda: Scaled(1.0),
+    lambda _, patch: patch.setattr(Scaled, "predict", ReversedScaled.predict),
 )
-_changed("another_class", lambda: Scaled(1.0), lambda model, patch: setattr(model, "__class__", Turned))
-_changed("the_standard_library", lambda: _root, lambda _, patch: patch.setattr(math, "sqrt", lambda number: -number))
-_changed("the_batch_of_a_kernel", lambda: _Batched(1.0), lambda kernel, patch: setattr(kernel, "batch", _doubled))
-_changed(
+_add_function_changed_in_place(
+    "another_class", lambda: Scaled(1.0), lambda model, patch: setattr(model, "__class__", ReversedScaled)
+)
+_add_function_changed_in_place(
+    "the_standard_library",
+    lambda: _score_square_root,
+    lambda _, patch: patch.setattr(math, "sqrt", lambda number: -number),
+)
+_add_function_changed_in_place(
+    "the_batch_of_a_kernel",
+    lambda: _BatchedScaled(1.0),
+    lambda kernel, patch: setattr(kernel, "batch", _batch_with_score_2),
+)
+_add_function_changed_in_place(
     "the_batch_of_the_class_of_a_kernel",
     PPMKernel,
     lambda _, patch: patch.setattr(PPMKernel, "batch", lambda self, prompts, label_space: [[0.1, 0.9]] * len(prompts)),
 )
-_changed("a_setting_of_a_kernel", PPMKernel, lambda kernel, patch: object.__setattr__(kernel, "order", 0))
-_changed("a_helper_of_a_kernel", PPMKernel, lambda _, patch: patch.setattr(math, "exp", lambda number: 0.3))
+_add_function_changed_in_place(
+    "a_setting_of_a_kernel", PPMKernel, lambda kernel, patch: object.__setattr__(kernel, "order", 0)
+)
+_add_function_changed_in_place(
+    "a_helper_of_a_kernel", PPMKernel, lambda _, patch: patch.setattr(math, "exp", lambda number: 0.3)
+)
 
 
-@attack
+@register_change
 def a_file(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
     path = folder / "weights.json"
 
     def f(prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, json.loads(path.read_text())[0])
+        return two_scores(prompt, json.loads(path.read_text())[0])
 
     path.write_text("[1.0]")
     yield f
@@ -248,7 +298,7 @@ def a_file(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
     yield f
 
 
-@attack
+@register_change
 def a_module_that_is_edited(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
     patch.setattr(sys, "dont_write_bytecode", True)  # a cached file is reused after an edit within a second
     for number in (1.0, 2.0):
@@ -269,44 +319,44 @@ class Fields:
         return {"factor": 0.5}[name]
 
     def __call__(self, prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, self.factor)
+        return two_scores(prompt, self.factor)
 
 
-ordinary(Fields)
+register_ordinary(Fields)
 
 
-@ordinary
+@register_ordinary
 def a_lambda() -> Function:
-    lazy = module(f"__file__ = {__file__!r}\ndef __getattr__(name):\n    return {{'factor': 0.5}}[name]")
-    return lambda prompt, label_space: row(prompt, lazy.factor)
+    lazy = module_of_source(f"__file__ = {__file__!r}\ndef __getattr__(name):\n    return {{'factor': 0.5}}[name]")
+    return lambda prompt, label_space: two_scores(prompt, lazy.factor)
 
 
-@ordinary
+@register_ordinary
 def a_dictionary() -> Function:
     return lexicon
 
 
-@ordinary
+@register_ordinary
 def a_method() -> Function:
     return Scaled(2.0).predict
 
 
-@ordinary
+@register_ordinary
 def a_partial_with_a_cache() -> Function:
     def f(prompt: str, label_space: Any, cache: dict[str, list[float]]) -> list[float]:
-        return cache.setdefault(prompt, row(prompt, 1.0))
+        return cache.setdefault(prompt, two_scores(prompt, 1.0))
 
     return functools.partial(f, cache={})
 
 
-@ordinary
+@register_ordinary
 def numpy_functions() -> Function:
     numpy = pytest.importorskip("numpy")
     weights = numpy.arange(3.0)
     return lambda prompt, label_space: numpy.exp(weights[: len(label_space)]) + len(prompt)
 
 
-@ordinary
+@register_ordinary
 def a_layer_of_torch() -> Function:
     torch = pytest.importorskip("torch")
     layer = torch.nn.Linear(1, 2)
@@ -318,7 +368,7 @@ def a_layer_of_torch() -> Function:
     return f
 
 
-@ordinary
+@register_ordinary
 def counts_of_calls() -> Function:
     calls: list[str] = []
     number = 0
@@ -327,12 +377,12 @@ def counts_of_calls() -> Function:
         nonlocal number
         number += 1
         calls.append(prompt)
-        return row(prompt, 1.0)
+        return two_scores(prompt, 1.0)
 
     return f
 
 
-@ordinary
+@register_ordinary
 def an_object_that_counts() -> Function:
     class Counting(Scaled):
         number = 0
@@ -344,29 +394,38 @@ def an_object_that_counts() -> Function:
     return Counting(1.0)
 
 
-@ordinary
+@register_ordinary
 def a_model_that_is_loaded_when_it_is_needed() -> Function:
-    class Lazy:
+    class LazyDictionary:
         @functools.cached_property
         def model(self) -> Function:
-            return closure(3.0)
+            return closure_with_score(3.0)
 
         def __call__(self, prompt: Any, label_space: Any) -> Any:
             return self.model(prompt, label_space)
 
-    return Lazy()
+    return LazyDictionary()
 
 
-@ordinary
+SOURCE_WITH_A_LAZY_GLOBAL = """
+KERNEL = None
+
+def f(prompt, label_space):
+    global KERNEL
+    if KERNEL is None:
+        KERNEL = PPMKernel()
+    return KERNEL(prompt, label_space)
+"""
+
+
+@register_ordinary
 def a_kernel_in_a_global_that_is_loaded_when_it_is_needed() -> Function:
-    lines = ["if KERNEL is None:", "    KERNEL = PPMKernel()", "return KERNEL(prompt, label_space)"]
-    body = "".join(f"    {line}\n" for line in ["global KERNEL", *lines])
-    made = module(f"KERNEL = None\ndef f(prompt, label_space):\n{body}", "lazy")
-    made.PPMKernel = PPMKernel
-    return made.f
+    module = module_of_source(SOURCE_WITH_A_LAZY_GLOBAL, "lazy")
+    module.PPMKernel = PPMKernel
+    return module.f
 
 
-@ordinary
+@register_ordinary
 def a_record_of_settings() -> Function:
     @dataclasses.dataclass
     class Settings:
@@ -374,12 +433,12 @@ def a_record_of_settings() -> Function:
         words: tuple[str, ...] = ("great",)
 
         def __call__(self, prompt: Any, label_space: Any) -> list[float]:
-            return row(prompt, self.weight * sum(word in prompt for word in self.words))
+            return two_scores(prompt, self.weight * sum(word in prompt for word in self.words))
 
     return Settings()
 
 
-class Lazy(dict[str, float]):
+class LazyDictionary(dict[str, float]):
     """Loads its content when it is used, and cannot be inspected before."""
 
     def values(self) -> Any:
@@ -389,23 +448,40 @@ class Lazy(dict[str, float]):
         raise RuntimeError("not loaded")
 
 
-@ordinary
+class NotInspectable:
+    """An object whose attributes and whose class cannot be had."""
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise ZeroDivisionError
+
+    @property
+    def __class__(self) -> Any:
+        raise ZeroDivisionError
+
+
+@register_ordinary
 def what_cannot_be_inspected() -> Function:
-    dead, lazy, constant = weakref.proxy(type("Gone", (), {})()), Lazy(), property(lambda self: 1 / 0)
-    hidden = type("Hidden", (), {"__dict__": constant, "__class__": constant})()
-    return lambda prompt, label_space: row(prompt, 1.0) if label_space else (dead, lazy, hidden)
+    """A closure with a reference to an object that is gone, and with objects that fail when they are inspected."""
+    reference_to_nothing = weakref.proxy(Scaled(1.0))
+    held = (reference_to_nothing, LazyDictionary(), NotInspectable())
+
+    def f(prompt: Any, label_space: Any) -> Any:
+        return two_scores(prompt, 1.0) if label_space else held
+
+    return f
 
 
-@ordinary
+@register_ordinary
 def a_function_that_names_the_label() -> Function:
     return lambda prompt, label_space: label_space[len(prompt) % 2]
 
 
-@ordinary
+@register_ordinary
 def a_function_without_a_file() -> Function:
-    return module(_SOURCE).f
+    return module_of_source(_SOURCE).f
 
 
-@ordinary
+@register_ordinary
 def a_wrapper_of_a_kernel() -> Function:
-    return _using(PPMKernel())
+    return _closure_with_kernel(PPMKernel())

@@ -58,7 +58,7 @@ def prompts() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def expected() -> str:
+def undisturbed_content() -> str:
     """The content of the result of a run that nothing disturbs."""
     return content(normal(Deterministic()))
 
@@ -150,7 +150,7 @@ def test_batches_of_a_resumed_run_are_those_of_an_unbroken_one(tmp_path: Path) -
     assert content(normal(Batching(), store=store, chunk_size=16)) == unbroken
 
 
-def test_batches_are_the_same_with_and_without_a_store(tmp_path):
+def test_batches_are_the_same_with_and_without_a_store(tmp_path: Path) -> None:
     with_store = normal(Batching(), store=tmp_path / "run.sqlite")
     assert content(with_store) == content(normal(Batching()))
 
@@ -162,15 +162,17 @@ EXECUTORS = {"threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
 
 @pytest.mark.parametrize("number", [2, 3])
 @pytest.mark.parametrize("kind", EXECUTORS)
-def test_the_number_of_workers_changes_no_result(kind, number, expected, tmp_path):
+def test_the_number_of_workers_changes_no_result(
+    kind: Any, number: int, undisturbed_content: str, tmp_path: Path
+) -> None:
     with EXECUTORS[kind](number) as executor:
         one_by_one = normal(Deterministic(), executor=executor)
         in_batches = normal(Batching(), executor=executor, chunk_size=16, store=tmp_path / "run.sqlite")
-    assert content(one_by_one) == expected
+    assert content(one_by_one) == undisturbed_content
     assert content(in_batches) == content(normal(Batching(), chunk_size=16))
 
 
-def test_an_executor_of_the_user_stays_open():
+def test_an_executor_of_the_user_stays_open() -> None:
     with ThreadPoolExecutor(2) as executor:
         normal(Deterministic(), executor=executor)
         assert executor.submit(max, 1, 2).result() == 2
@@ -179,37 +181,38 @@ def test_an_executor_of_the_user_stays_open():
 # -- workers that die
 
 
-class Faulty(Executor):
+class FaultyExecutor(Executor):
     """Evaluates some chunks, and then fails at each.
 
     Args:
-        chunks: How many it evaluates.
+        complete_chunks: How many it evaluates.
         fault: An exception, as Dask raises one when it has lost its workers; "cancels": it cancels the chunk;
             "forgets": it leaves out the last prediction of the chunk.
     """
 
     num_workers: int | None = 0  # as that of MPI after its end
 
-    def __init__(self, chunks: int, fault: Any) -> None:
-        self.chunks, self.fault = chunks, fault
+    def __init__(self, complete_chunks: int, fault: Any) -> None:
+        self.remaining_chunks, self.fault = complete_chunks, fault
 
-    def submit(self, function, /, *arguments, **keywords):
-        future = Future()
-        self.chunks -= 1
-        if self.chunks >= 0:
+    def submit(self, function: Any, /, *arguments: Any, **keywords: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if self.remaining_chunks > 0:
+            self.remaining_chunks -= 1
             future.set_result(function(*arguments, **keywords))
         elif self.fault == "cancels":
             future.cancel()
             future.set_running_or_notify_cancel()
         elif self.fault == "forgets":
-            solved = function(*arguments, **keywords)
-            future.set_result(solved._replace(predictions=solved.predictions[:-1]))
+            chunk = function(*arguments, **keywords)
+            future.set_result(chunk._replace(predictions=chunk.predictions[:-1]))
         else:
             future.set_exception(self.fault)
         return future
 
 
-KILLED = type("KilledWorker", (Exception,), {})("1 2 3")
+class KilledWorker(Exception):
+    """The error of Dask when its workers are gone: it has this name."""
 
 
 CHUNKS_OF_8_WITHOUT_THE_FIRST_3 = (QUERIES - 3 * 8) // 8
@@ -218,22 +221,26 @@ CHUNKS_OF_8_WITHOUT_THE_FIRST_3 = (QUERIES - 3 * 8) // 8
 @pytest.mark.parametrize(
     ("fault", "kind", "message", "stored"),
     [
-        (KILLED, OutputError, "a worker died", 3 * 8),
+        (KilledWorker("1 2 3"), OutputError, "a worker died", 3 * 8),
         ("cancels", RunEndingError, "the executor cancelled a chunk.*run the same again to continue", 3 * 8),
         ("forgets", OutputError, "the executor gave no answer for it", QUERIES - CHUNKS_OF_8_WITHOUT_THE_FIRST_3),
     ],
     ids=["fails", "cancels", "forgets one prediction of each chunk"],
 )
-def test_the_completed_chunks_of_an_executor_that_fails_are_stored(fault, kind, message, stored, tmp_path):
+def test_the_completed_chunks_of_an_executor_that_fails_are_stored(
+    fault: Any, kind: Any, message: str, stored: int, tmp_path: Path
+) -> None:
     """It completes three chunks of eight queries."""
     with pytest.raises(kind, match=message):
-        normal(Deterministic(), executor=Faulty(3, fault), store=tmp_path / "run.sqlite", chunk_size=8)
+        normal(Deterministic(), executor=FaultyExecutor(3, fault), store=tmp_path / "run.sqlite", chunk_size=8)
     assert predictions_in(tmp_path / "run.sqlite") == stored
 
 
 @pytest.mark.posix
 @pytest.mark.parametrize(("workers", "on_error"), [(1, "raise"), (3, "collect")])
-def test_a_worker_that_dies_ends_the_run_and_the_same_call_continues(workers, on_error, prompts, expected, tmp_path):
+def test_a_worker_that_dies_ends_the_run_and_the_same_call_continues(
+    workers: int, on_error: Any, prompts: list[str], undisturbed_content: str, tmp_path: Path
+) -> None:
     """It dies once, at the 101st of the prompts, which are evaluated in chunks of eight."""
     calls, store = tmp_path / "calls", tmp_path / "run.sqlite"
     kernel = Deterministic(str(calls), guilty=mark_of(prompts[100]), once=str(tmp_path / "died"))
@@ -246,7 +253,7 @@ def test_a_worker_that_dies_ends_the_run_and_the_same_call_continues(workers, on
     assert 100 - in_flight <= stored <= calls_of_first_run
 
     result = normal(kernel, executor=lambda: ProcessPoolExecutor(workers), recheck=False, **settings)
-    assert content(result) == expected
+    assert content(result) == undisturbed_content
     assert len(calls_of(calls)) - calls_of_first_run == QUERIES - stored, "calls of the second run"
 
 
@@ -276,14 +283,14 @@ def without_devices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_devices")
-def test_each_worker_has_its_own_of_the_given_devices():
+def test_each_worker_has_its_own_of_the_given_devices() -> None:
     surroundings = surroundings_of_two_workers(devices=[3, "GPU-5"])
     assert {device for device, _ in surroundings} == {"3", "GPU-5"}
     assert {threads for _, threads in surroundings} == {None}, "threads of the CPU are as they are"
 
 
 @pytest.mark.usefixtures("without_devices")
-def test_each_worker_has_its_own_of_the_visible_devices(monkeypatch):
+def test_each_worker_has_its_own_of_the_visible_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
     surroundings = surroundings_of_two_workers(devices=None)
     assert {device for device, _ in surroundings} == {"4", "7"}
@@ -291,18 +298,18 @@ def test_each_worker_has_its_own_of_the_visible_devices(monkeypatch):
 
 
 @pytest.mark.usefixtures("without_devices")
-def test_without_devices_each_worker_has_its_share_of_the_cores():
+def test_without_devices_each_worker_has_its_share_of_the_cores() -> None:
     half_of_the_cores = max(1, (os.cpu_count() or 1) // 2)
     surroundings = surroundings_of_two_workers(devices=None)
     assert set(surroundings) == {(None, str(half_of_the_cores))}
 
 
-def test_after_a_failure_a_run_evaluates_only_what_is_in_flight(tmp_path):
+def test_after_a_failure_a_run_evaluates_only_what_is_in_flight(tmp_path: Path) -> None:
     """The function fails from its 40th call. Two threads have chunks of four queries, and two chunks each are sent."""
     calls = tmp_path / "calls"
     kernel = Deterministic(str(calls), seconds=0.002)
 
-    def fails_from_40th_call(prompt, label_space):
+    def fails_from_40th_call(prompt: Any, label_space: Any) -> Any:
         prediction = kernel(prompt, label_space)
         return prediction if len(calls_of(calls)) < 40 else None
 
@@ -317,7 +324,7 @@ def test_after_a_failure_a_run_evaluates_only_what_is_in_flight(tmp_path):
 # -- the store
 
 
-def test_a_disk_that_is_full_in_mid_run_loses_nothing(tmp_path, expected):
+def test_a_disk_that_is_full_in_mid_run_loses_nothing(tmp_path: Path, undisturbed_content: str) -> None:
     """The store may grow by two pages, which is as a full disk for SQLite. Later there is space again."""
     calls = tmp_path / "calls"
     chunk_size, workers = 8, 2
@@ -333,14 +340,14 @@ def test_a_disk_that_is_full_in_mid_run_loses_nothing(tmp_path, expected):
 
         store._connection.execute("PRAGMA max_page_count = 100000")
         result = normal(Deterministic(str(calls)), store=store, recheck=False, **settings)
-    assert content(result) == expected
+    assert content(result) == undisturbed_content
     assert len(calls_of(calls)) - asked == QUERIES - stored, "calls of the second run"
 
 
-def interrupt_after(calls, count):
+def interrupt_after(calls: Path, count: int) -> None:
     """Interrupt the main thread when so many calls were made. After a minute without them, nothing is interrupted."""
 
-    def watch():
+    def watch() -> None:
         end = time.monotonic() + 60
         while time.monotonic() < end:
             if len(calls_of(calls)) >= count:
@@ -351,7 +358,9 @@ def interrupt_after(calls, count):
     threading.Thread(target=watch).start()
 
 
-def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tmp_path, monkeypatch):
+def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Three threads have 50 queries each. Threads that went on would make 150 calls."""
     monkeypatch.setattr("StaICC.inference.workers._CUT_SECONDS", 60.0)  # else they stop after .75 s in any case
     store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
@@ -365,7 +374,7 @@ def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tm
     assert predictions_in(store) == calls_made, "a prediction is lost"
 
 
-def test_a_pool_that_is_closed_in_a_hurry_kills_its_processes():
+def test_a_pool_that_is_closed_in_a_hurry_kills_its_processes() -> None:
     pool = WorkerPool(lambda: ProcessPoolExecutor(1))
     pool.executor.submit(time.sleep, 30)
     (process,) = pool.executor._processes.values()  # type: ignore[attr-defined]
@@ -374,13 +383,19 @@ def test_a_pool_that_is_closed_in_a_hurry_kills_its_processes():
     assert process.exitcode == -signal.SIGKILL
 
 
-class Clustered(Faulty):
-    """The executor of a cluster, as Dask's is: it asks a client for the workers, which may be none yet."""
+class ClusterExecutor(FaultyExecutor):
+    """The executor of a cluster, as Dask's is: its client is asked for the workers, which may be none yet.
+
+    Args:
+        seconds_without_workers: How long there is no worker, from the first question on.
+        fault: An error of the scheduler, once chunks were evaluated; None: there is none.
+    """
 
     num_workers = None
 
     def __init__(self, seconds_without_workers: float, fault: Any = None) -> None:
-        super().__init__(10**6, None)
+        more_chunks_than_any_run_has = 10**6
+        super().__init__(more_chunks_than_any_run_has, None)
         self.seconds_without_workers = seconds_without_workers
         self.begin: float | None = None
         self.scheduler_fault = fault
@@ -395,10 +410,11 @@ class Clustered(Faulty):
             self.begin = time.monotonic() + self.seconds_without_workers
         return {} if time.monotonic() < self.begin else {"tcp://1": 2}
 
-    def submit(self, function, /, *arguments, **keywords):
+    def submit(self, function: Any, /, *arguments: Any, **keywords: Any) -> Future[Any]:
         began = time.monotonic()
+        assert self.begin is not None
         if began < self.begin:  # the cluster keeps the chunk until it has a worker
-            future = Future()
+            future: Future[Any] = Future()
             threading.Timer(self.begin - began, self._complete, (future, function, arguments)).start()
             return future
         future = super().submit(function, *arguments, **keywords)
@@ -406,25 +422,32 @@ class Clustered(Faulty):
         self.chunk_seconds.append(time.monotonic() - began)
         return future
 
-    def _complete(self, future, function, arguments):
+    def _complete(self, future: Future[Any], function: Any, arguments: tuple[Any, ...]) -> None:
         future.set_result(function(*arguments))
 
 
-def test_a_run_says_once_that_its_executor_has_no_workers_and_waits(monkeypatch, caplog, expected):
+def test_a_run_says_once_that_its_executor_has_no_workers_and_waits(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, undisturbed_content: str
+) -> None:
     monkeypatch.setattr("StaICC.inference.workers._NO_WORKERS_SECONDS", 0.1)
-    assert content(normal(Deterministic(), executor=Clustered(1.0))) == expected
+    assert content(normal(Deterministic(), executor=ClusterExecutor(1.0))) == undisturbed_content
     said = [record.getMessage() for record in caplog.records if "workers" in record.getMessage()]
     assert said == ["the executor has no workers; the run waits for them"]
 
 
-def test_a_scheduler_that_does_not_answer_ends_the_run_and_the_same_call_continues(tmp_path, expected):
+def test_a_scheduler_that_does_not_answer_ends_the_run_and_the_same_call_continues(
+    tmp_path: Path, undisturbed_content: str
+) -> None:
     lost = OSError("Timed out trying to connect to tcp://127.0.0.1:8786")
     with pytest.raises(RunEndingError, match=r"scheduler of the cluster does not answer .* run the same again"):
-        normal(Deterministic(), executor=Clustered(0, lost), store=tmp_path / "run.sqlite")
-    assert content(normal(Deterministic(), executor=Clustered(0), store=tmp_path / "run.sqlite")) == expected
+        normal(Deterministic(), executor=ClusterExecutor(0, lost), store=tmp_path / "run.sqlite")
+    assert (
+        content(normal(Deterministic(), executor=ClusterExecutor(0), store=tmp_path / "run.sqlite"))
+        == undisturbed_content
+    )
 
 
-def test_a_worker_with_another_version_is_refused_and_both_versions_are_named():
+def test_a_worker_with_another_version_is_refused_and_both_versions_are_named() -> None:
     sent = RemoteFunction(Deterministic(), versions=("9.9", "3.42"))
     copy = pickle.loads(pickle.dumps(sent))
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -435,9 +458,9 @@ def test_a_worker_with_another_version_is_refused_and_both_versions_are_named():
     assert pickle.loads(pickle.dumps(RemoteFunction(Deterministic()))).load().name == "one"
 
 
-def test_chunks_of_workers_grow_to_half_a_second_and_end_small(tmp_path):
+def test_chunks_of_workers_grow_to_half_a_second_and_end_small(tmp_path: Path) -> None:
     """A query takes 0.01 s, so that 50 take half a second. Small chunks at the end keep all workers busy."""
-    executor = Clustered(0)
+    executor = ClusterExecutor(0)
     normal(Deterministic(seconds=0.01), executor=executor, store=tmp_path / "run.sqlite")
     assert executor.chunk_sizes[:3] == [1, 1, 2]
     assert max(executor.chunk_sizes) <= 50
@@ -445,16 +468,16 @@ def test_chunks_of_workers_grow_to_half_a_second_and_end_small(tmp_path):
     assert sum(executor.chunk_sizes) >= QUERIES
 
 
-def test_a_worker_that_becomes_slow_returns_what_it_has():
+def test_a_worker_that_becomes_slow_returns_what_it_has() -> None:
     """From the 60th query, each takes 200 times as long. A whole chunk of the earlier size would take many seconds."""
     calls: list[str] = []
 
-    def becomes_slow(prompt, label_space):
+    def becomes_slow(prompt: Any, label_space: Any) -> list[float]:
         calls.append(prompt)
         time.sleep(0.001 if len(calls) < 60 else 0.2)
         return [float(len(prompt)), 0.0, 1.0]
 
-    executor = Clustered(0)
+    executor = ClusterExecutor(0)
     normal(becomes_slow, executor=executor)
     assert len(calls) == QUERIES
     assert max(executor.chunk_seconds) < 3
@@ -467,33 +490,44 @@ def test_a_worker_that_becomes_slow_returns_what_it_has():
 @pytest.mark.parametrize(
     ("way", "runs"), [("plain", 2), ("batches", 3), pytest.param("served", 4, marks=pytest.mark.slow)]
 )
-def test_equal_runs_on_one_store_evaluate_each_query_once(way, runs, tmp_path):
+def test_equal_runs_on_one_store_evaluate_each_query_once(way: str, runs: int, tmp_path: Path) -> None:
     outcome = share(way, runs, tmp_path)
-    assert (outcome.repeated, outcome.equal) == (0, True)
+
+    assert outcome.repeated == 0
+    assert outcome.equal
 
 
 # -- signals
 
 
-SIGNAL_CASES = [
-    ("processes", "SIGTERM", 0),
-    ("served", "SIGINT", 0),
-    *[pytest.param(way, name, None, marks=pytest.mark.slow) for way in ("threads", "Dask") for name in SIGNALS],
-]
-
-
-@pytest.mark.posix
-@pytest.mark.parametrize(("way", "name", "most_lost"), SIGNAL_CASES)
-def test_what_was_answered_is_stored_when_a_signal_ends_the_run(way, name, most_lost, tmp_path):
+def lost_by_signal(way: str, signal_name: str, folder: Path) -> int:
+    """End a run with a signal 0.7 s after its first prediction, and return how many predictions it lost."""
     if way == "served":
         pytest.importorskip("openai")
     if way == "Dask":
         pytest.importorskip("distributed")
-    made, kept, _ = end_run(SIGNAL_WAYS[way], signal.Signals[name], 0.7, tmp_path)
+    made, kept, _ = end_run(SIGNAL_WAYS[way], signal.Signals[signal_name], 0.7, folder)
+    assert kept > 0
+    return made - kept
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(("way", "signal_name"), [("processes", "SIGTERM"), ("served", "SIGINT")])
+def test_no_prediction_is_lost_when_a_signal_ends_the_run(way: str, signal_name: str, tmp_path: Path) -> None:
+    assert lost_by_signal(way, signal_name, tmp_path) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+@pytest.mark.parametrize("way", ["threads", "Dask"])
+@pytest.mark.parametrize("signal_name", SIGNALS)
+def test_at_most_a_second_of_work_is_lost_when_a_signal_ends_the_run(
+    way: str, signal_name: str, tmp_path: Path
+) -> None:
     workers = 3
     a_second_of_work = workers / QUERY_SECONDS
-    assert made - kept <= (a_second_of_work if most_lost is None else most_lost)
-    assert kept > 0
+
+    assert lost_by_signal(way, signal_name, tmp_path) <= a_second_of_work
 
 
 # -- a Dask cluster
@@ -501,6 +535,7 @@ def test_what_was_answered_is_stored_when_a_signal_ends_the_run(way, name, most_
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The client of a Dask cluster with two worker processes."""
     distributed = pytest.importorskip("distributed")
     import dask
 
@@ -512,7 +547,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield client
 
 
-def test_a_run_on_a_cluster_is_that_of_one_process(client, tmp_path):
+def test_a_run_on_a_cluster_is_that_of_one_process(client: Any, tmp_path: Path) -> None:
     executor = client.get_executor()
     on_cluster = normal(Loading(str(tmp_path / "calls")), executor=executor, chunk_size=8)
     in_this_process = normal(Loading(str(tmp_path / "others")))
@@ -520,7 +555,7 @@ def test_a_run_on_a_cluster_is_that_of_one_process(client, tmp_path):
     assert WorkerPool(executor).workers() == 2
 
 
-def test_each_worker_of_a_cluster_loads_the_kernel_once(client, tmp_path):
+def test_each_worker_of_a_cluster_loads_the_kernel_once(client: Any, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     normal(Loading(str(calls)), executor=client.get_executor(), chunk_size=8)
     processes_that_loaded = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
@@ -528,13 +563,13 @@ def test_each_worker_of_a_cluster_loads_the_kernel_once(client, tmp_path):
     assert len(set(processes_that_loaded)) == len(processes_that_loaded), "a process loaded it twice"
 
 
-def test_a_client_of_a_cluster_is_no_executor(client):
+def test_a_client_of_a_cluster_is_no_executor(client: Any) -> None:
     with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):
         normal(Deterministic(), executor=client)
 
 
 @pytest.mark.posix
-def test_a_run_goes_on_when_a_worker_of_the_cluster_is_killed(client, tmp_path):
+def test_a_run_goes_on_when_a_worker_of_the_cluster_is_killed(client: Any, tmp_path: Path) -> None:
     """Dask starts the worker again and evaluates its chunk elsewhere."""
     pids = list(client.run(os.getpid).values())
     killing = threading.Timer(0.5, os.kill, [pids[0], signal.SIGKILL])

@@ -22,7 +22,16 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, Retrying, closure, documented, row
+from identity_cases import (
+    CHANGING_FUNCTIONS,
+    LABELS,
+    ORDINARY_FUNCTIONS,
+    QUERIES,
+    Retrying,
+    closure_with_score,
+    documented,
+    two_scores,
+)
 
 from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.context import RunContext
@@ -62,18 +71,21 @@ def direct(function: Any, queries: Any = None) -> list[Any]:
 # -- functions
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", CHANGING_FUNCTIONS)
 def test_a_changed_function_gets_no_stale_prediction(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has another identity, is refused, or is found by the predictions that are computed again."""
-    original_and_changed = ATTACKS[name](monkeypatch, tmp_path)
+    original_and_changed = CHANGING_FUNCTIONS[name](monkeypatch, tmp_path)
     store = tmp_path / "run.sqlite"
-    of_original, _ = run(next(original_and_changed), store, model_name="m")
-    changed = next(original_and_changed)
+
+    original = next(original_and_changed)
+    predictions_of_original, _ = run(original, store, model_name="m")
+    changed = next(original_and_changed)  # from here on, the function is another one
     expected, _ = run(changed)
-    differing = sum(before != after for before, after in zip(of_original, expected, strict=True))
-    assert differing >= len(QUERIES) // 10, "the function predicts nearly the same"
+
+    changes = [before != after for before, after in zip(predictions_of_original, expected, strict=True)]
+    assert sum(changes) >= len(QUERIES) // 10, "the function predicts nearly the same"
     with contextlib.suppress(IdentityError):
         predictions, _ = run(changed, store, model_name="m")
         assert predictions == expected
@@ -158,17 +170,17 @@ def test_a_label_that_changed_by_a_large_distance_of_scores_is_a_difference(swap
     assert difference(stored, again) == 0.5
 
 
-@pytest.mark.parametrize("name", ORDINARY)
+@pytest.mark.parametrize("name", ORDINARY_FUNCTIONS)
 def test_ordinary_functions_need_a_name_with_a_store(name: str, tmp_path: Path) -> None:
     store = tmp_path / "run.sqlite"
     with pytest.raises(ArgumentError, match=r"\(model_name='NAME'\)"):
-        run(ORDINARY[name](), store)
+        run(ORDINARY_FUNCTIONS[name](), store)
     assert not store.exists()
 
 
-@pytest.mark.parametrize("name", ORDINARY)
+@pytest.mark.parametrize("name", ORDINARY_FUNCTIONS)
 def test_predictions_of_ordinary_functions_are_reused_from_a_store(name: str, tmp_path: Path) -> None:
-    function, store = ORDINARY[name](), tmp_path / "run.sqlite"
+    function, store = ORDINARY_FUNCTIONS[name](), tmp_path / "run.sqlite"
     first, record = run(function, store, model_name="m")
     assert record.counts == Counter(computed=len(QUERIES))
     without_store, _ = run(function)
@@ -216,7 +228,7 @@ def two_data_sets_with_the_same_prompts() -> list[Dataset]:
 
 def test_functions_that_nothing_tells_apart_are_refused_under_one_name(tmp_path: Path) -> None:
     """The store would hand predictions of one to the other. Without a store, they may run."""
-    functions = [closure(1.0), closure(2.0)]
+    functions = [closure_with_score(1.0), closure_with_score(2.0)]
     benchmark = Normal(datasets=two_data_sets_with_the_same_prompts(), limit=4)
     with pytest.raises(ArgumentError, match="two inference functions of the list have the same model_name"):
         benchmark(functions, store=tmp_path / "run.sqlite", model_name="m")
@@ -227,12 +239,12 @@ def test_functions_that_nothing_tells_apart_are_refused_under_one_name(tmp_path:
 def test_a_list_with_a_function_that_has_no_name_is_refused_with_a_store(tmp_path: Path) -> None:
     benchmark = Normal(datasets=two_data_sets_with_the_same_prompts(), limit=4)
     with pytest.raises(ArgumentError, match="no model_name"):
-        benchmark([PPMKernel(), closure(1.0)], store=tmp_path / "run.sqlite")
+        benchmark([PPMKernel(), closure_with_score(1.0)], store=tmp_path / "run.sqlite")
     assert not (tmp_path / "run.sqlite").exists()
 
 
 def test_a_list_may_have_one_function_twice(tmp_path: Path, anonymous: Callable[[Any], Any]) -> None:
-    function = closure(1.0)
+    function = closure_with_score(1.0)
     benchmark = Normal(datasets=two_data_sets_with_the_same_prompts(), limit=4)
     stored = benchmark([function, function], store=tmp_path / "run.sqlite", model_name="m")
     assert anonymous(stored) == anonymous(benchmark(function))
@@ -326,7 +338,7 @@ class Drifting:
         return self.tolerance
 
     def __call__(self, prompt: str, label_space: Any) -> list[float]:
-        return row(prompt, 0.25 + self.shift)
+        return two_scores(prompt, 0.25 + self.shift)
 
 
 class Unidentified(Drifting):
@@ -430,7 +442,7 @@ class Overtaken:
         if self.is_first_query:
             self.is_first_query = False
             self.run_other()
-        return row(prompt, 0.25)
+        return two_scores(prompt, 0.25)
 
     def run_other(self) -> None:
         all_but_the_first = numbered_queries(40)[1:]
@@ -628,7 +640,7 @@ def test_an_error_that_ends_runs_also_ends_one_that_collects_failures(
 ) -> None:
     store = tmp_path / "run.sqlite"
     run(Drifting(), store, numbered_queries(3))
-    monkeypatch.setitem(globals(), "row", Mock(side_effect=RunEndingError("no quota")))  # what the kernel calls
+    monkeypatch.setitem(globals(), "two_scores", Mock(side_effect=RunEndingError("no quota")))  # what the kernel calls
     with pytest.raises(OutputError, match=r"recheck of a stored prediction: .*no quota"):
         run(Drifting(), store, numbered_queries(3), on_error="collect")
 

@@ -324,6 +324,16 @@ def test_another_edition_of_a_model_is_reported_whether_it_is_allowed_or_not(pat
         assert store.add_edition("model", "edition 3", allowed=True) == ["edition 1"]
 
 
+def test_another_edition_of_a_model_is_recorded_only_if_it_is_allowed(path: Path) -> None:
+    write_store_with_edition(path, "edition 1", query=1)
+
+    with PredictionStore(path) as store:
+        store.add_edition("model", "edition 2", allowed=False)
+        store.add_edition("model", "edition 3", allowed=True)
+
+        assert store.add_edition("model", "edition 4", allowed=False) == ["edition 1", "edition 3"]
+
+
 def test_stores_with_different_editions_of_one_model_are_not_merged(tmp_path: Path) -> None:
     write_store_with_edition(tmp_path / "first.sqlite", "edition 1", query=1)
     write_store_with_edition(tmp_path / "second.sqlite", "edition 2", query=2)

@@ -393,7 +393,7 @@ def test_a_model_that_long_prompts_disturb_loses_with_padding(data_folder: Path)
 @pytest.mark.parametrize(("gained", "lost"), [(0, 0), (0, 6), (3, 9), (5, 5), (40, 2)])
 def test_the_test_of_a_difference_is_that_of_all_signs_of_the_changed_items(gained: int, lost: int) -> None:
     """The outcomes that are as extreme as the observed one count in part, more extreme ones in full."""
-    right, wrong = Tally(("a",), (), ("a",)), Tally(("a",), (), ())
+    right, wrong = Tally(gold=("a",), predicted=(), correct=("a",)), Tally(gold=("a",), predicted=(), correct=())
     before = [wrong] * gained + [right] * lost + [right, wrong]
     after = [right] * gained + [wrong] * lost + [right, wrong]
 
@@ -1223,7 +1223,7 @@ def test_all_parts_are_undefined_if_one_of_their_contexts_failed(data_folder: Pa
 @pytest.mark.parametrize(("gained", "lost"), [(12, 0), (0, 12), (4, 4)])
 def test_missing_replies_count_at_their_worst_for_each_direction_of_a_difference(gained: int, lost: int) -> None:
     """The p-value is the largest one of all replies in the place of the missing ones."""
-    right, wrong = Tally(("a",), (), ("a",)), Tally(("a",), (), ())
+    right, wrong = Tally(gold=("a",), predicted=(), correct=("a",)), Tally(gold=("a",), predicted=(), correct=())
     before = [wrong] * gained + [right] * lost + [right, wrong, right]
     after = [right] * gained + [wrong] * lost + [right, wrong]
 

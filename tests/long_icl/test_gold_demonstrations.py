@@ -35,8 +35,8 @@ from tests.long_icl.test_experiments import benchmark, condition_rows, copies, d
 
 CARD = task_card("goemotions")
 LABEL = CARD.labels[0]
-RIGHT = Tally((LABEL,), (LABEL,), (LABEL,))
-WRONG = Tally((LABEL,), (), ())
+RIGHT = Tally(gold=(LABEL,), predicted=(LABEL,), correct=(LABEL,))
+WRONG = Tally(gold=(LABEL,), predicted=(), correct=())
 
 
 def items(count: int) -> ScoredItems:

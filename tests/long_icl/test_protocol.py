@@ -487,7 +487,9 @@ def test_only_the_published_score_credits_replies_that_contain_the_label() -> No
     reply = f"{all_relations}, {all_relations}, {all_relations}"
 
     assert len(tally_answer(task_card("dialogre"), reply, item).correct) == 3
-    assert tally_answer(task_card("dialogre"), reply, item, "library") == Tally(item.gold, (), ())
+    assert tally_answer(task_card("dialogre"), reply, item, "library") == Tally(
+        gold=item.gold, predicted=(), correct=()
+    )
 
 
 def test_a_reply_with_two_labels_predicts_the_first_label_of_the_data_set() -> None:
@@ -505,12 +507,12 @@ JOY = text_item("ha", "joy")
 def test_replies_that_are_no_label_predict_none(response: str, parsing: str) -> None:
     tally, _ = tally_prediction(task_card("goemotions"), response, JOY, parsing)
 
-    assert tally == Tally(("joy",), (), ())
+    assert tally == Tally(gold=("joy",), predicted=(), correct=())
 
 
 def test_scores_without_entities_are_zero() -> None:
     """Sentences without entities in which none was found: 0 / 0 is 0."""
-    no_entities = Tally((), (), ())
+    no_entities = Tally(gold=(), predicted=(), correct=())
 
     score = score_tallies(task_card("few_nerd").scoring, [no_entities])
 

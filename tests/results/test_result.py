@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from StaICC.metrics.classification import confidence_bins, softmax
 from StaICC.metrics.metric_set import Metric
 from StaICC.metrics.statistics import MeanOf
 from StaICC.report.page import report_html
+from StaICC.results.details import pack_scores, unpack_scores
 from StaICC.results.files import AVERAGED
 from StaICC.results.predictor import GIVEN
 from StaICC.results.query_records import save_records
@@ -990,25 +992,31 @@ def test_a_score_of_a_condition_leaves_out_its_replies_without_a_label_only_if_t
         assert record["left_out"] == left_out, condition.name
 
 
-def run_with_unparsed_replies(name: str, policy: Any) -> tuple[Result, str]:
-    """Return a run of a benchmark in which a third of the replies name no label, and the name of its accuracy."""
+def mostly_a_label(prompt: str, label_space: list[str]) -> str:
+    """Reply with one of two labels, but without a label in about a third of the prompts, by their letters."""
+    return "nothing" if prompt.count("e") % 3 == 0 else label_space[prompt.count("a") % 2]
 
-    def model(prompt: str, label_space: list[str]) -> str:
-        return "nothing" if prompt.count("e") % 3 == 0 else label_space[prompt.count("a") % 2]
 
-    if name == "LongICL":
-        rows = [(f"{'a' * (n % 7)} text {'e' * (n % 5)} {n}", n % 20) for n in range(400)]
-        own = StaICC.Dataset.from_rows(rows, name="own", label_space=[f"kind {n}" for n in range(20)])
-        return StaICC.LongICL(datasets=[own], rounds=(1,), limit=60, unparsed=policy)(model), "1R"
-    return getattr(StaICC, name)(datasets=["mini"], limit=9, unparsed=policy)(model), "accuracy"
+def dataset_with_many_letters() -> Dataset:
+    """Return a data set with 20 labels, whose texts have different numbers of a and e."""
+    rows = [(f"{'a' * (n % 7)} text {'e' * (n % 5)} {n}", n % 20) for n in range(400)]
+    return Dataset.from_rows(rows, name="own", label_space=[f"kind {n}" for n in range(20)])
+
+
+def run_with_unparsed_replies(benchmark: str, policy: Any) -> Result:
+    """Return a run of a benchmark in which about a third of the replies name no label."""
+    if benchmark == "LongICL":
+        own = dataset_with_many_letters()
+        return StaICC.LongICL(datasets=[own], rounds=(1,), limit=60, unparsed=policy)(mostly_a_label)
+    return getattr(StaICC, benchmark)(datasets=["mini"], limit=9, unparsed=policy)(mostly_a_label)
 
 
 @pytest.mark.parametrize(("policy", "correct"), [("wrong", False), ("excluded", None)])
-@pytest.mark.parametrize("name", ["Normal", "Generalisation", "LongICL"])
+@pytest.mark.parametrize("benchmark", ["Normal", "Generalisation", "LongICL"])
 def test_a_reply_without_a_label_is_wrong_or_not_counted_by_the_policy(
-    name: str, policy: Any, correct: bool | None
+    benchmark: str, policy: Any, correct: bool | None
 ) -> None:
-    result, _ = run_with_unparsed_replies(name, policy)
+    result = run_with_unparsed_replies(benchmark, policy)
 
     unparsed = [query for query in result.queries() if "nothing" in (query.reason or "")]
     assert unparsed
@@ -1018,9 +1026,14 @@ def test_a_reply_without_a_label_is_wrong_or_not_counted_by_the_policy(
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
-@pytest.mark.parametrize("name", ["Normal", "Generalisation", "LongICL"])
-def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(name: str, policy: Any) -> None:
-    result, accuracy = run_with_unparsed_replies(name, policy)
+@pytest.mark.parametrize(
+    ("benchmark", "accuracy"), [("Normal", "accuracy"), ("Generalisation", "accuracy"), ("LongICL", "1R")]
+)
+def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(
+    benchmark: str, accuracy: str, policy: Any
+) -> None:
+    """The accuracy of the first round of LongICL is called 1R."""
+    result = run_with_unparsed_replies(benchmark, policy)
 
     counted = [query.correct for query in result.queries() if query.correct is not None]
 
@@ -1137,3 +1150,13 @@ def test_a_decision_to_stop_that_no_run_can_have_made_is_refused(
 
     with pytest.raises(SchemaError, match="expected 'precision' or 'race' and at least 1 round"):
         result_from_dict(values, "saved")
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_packed_label_scores_that_are_neither_finite_nor_minus_infinity_are_refused(number: float) -> None:
+    with pytest.raises(SchemaError, match="label scores must be finite numbers or minus infinity"):
+        unpack_scores(pack_scores([[0.5, number]]), 2)
+
+
+def test_packed_label_scores_may_be_minus_infinity() -> None:
+    assert unpack_scores(pack_scores([[0.5, -math.inf]]), 2) == [[0.5, -math.inf]]
