@@ -418,6 +418,15 @@ def test_importing_data_sets_loads_nothing_that_only_their_installation_needs(tm
     assert "importlib.resources" not in loaded
 
 
+@pytest.mark.parametrize("command", ["verify", "leaderboard"])
+def test_commands_that_verify_load_no_grammar_of_replies_before_there_is_a_reply(command: str, tmp_path: Path) -> None:
+    """It has hundreds of patterns, which are compiled when it is loaded."""
+    loaded = modules_loaded_by(f"import StaICC.cli.{command}", tmp_path)
+
+    assert "StaICC.benchmarks.rescoring" in loaded
+    assert "StaICC.inference.reply_parser" not in loaded
+
+
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_commands_on_saved_results_load_neither_readers_of_logs_nor_benchmarks(command: str, tmp_path: Path) -> None:
     """Each module takes about a millisecond, and a hundred of them more than the command."""

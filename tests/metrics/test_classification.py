@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from scipy import special, stats
 from sklearn import metrics as sklearn_metrics
 
-from StaICC.errors import OutputError, UndefinedMetricError
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 from StaICC.metrics.classification import (
     SUM_TOLERANCE,
     accuracy,
     averaged_truelabel_likelihood,
     brier,
+    check_labels,
     check_probabilities,
     confidence_bin,
     confidence_bins,
@@ -230,6 +231,19 @@ def test_rows_that_are_valid_logits_are_checked_as_probabilities():
 
     with pytest.raises(OutputError, match="row 0 of the predictions is no probability distribution"):
         averaged_truelabel_likelihood([0, 1], logits)
+
+
+@pytest.mark.parametrize("label", [-1, 2, 1.0, True, "1"])
+def test_a_true_label_is_an_index_of_the_label_space(label):
+    with pytest.raises(ArgumentError, match=r"true label 1 is .* from 0 to 1"):
+        check_labels([0, label, 1], queries=3, labels=2)
+
+
+def test_true_labels_of_any_integer_type_become_integers():
+    checked = check_labels(np.array([0, 1]), queries=2, labels=2)
+
+    assert checked == [0, 1]
+    assert [type(label) for label in checked] == [int, int]
 
 
 @pytest.mark.parametrize("bins", [1, 2, 3, 7, 10, 49])

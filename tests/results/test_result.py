@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from StaICC.metrics.classification import confidence_bins, softmax
 from StaICC.metrics.metric_set import Metric
 from StaICC.metrics.statistics import MeanOf
 from StaICC.report.page import report_html
+from StaICC.results.details import pack_scores, unpack_scores
 from StaICC.results.files import AVERAGED
 from StaICC.results.predictor import GIVEN
 from StaICC.results.query_records import save_records
@@ -1148,3 +1150,13 @@ def test_a_decision_to_stop_that_no_run_can_have_made_is_refused(
 
     with pytest.raises(SchemaError, match="expected 'precision' or 'race' and at least 1 round"):
         result_from_dict(values, "saved")
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_packed_label_scores_that_are_neither_finite_nor_minus_infinity_are_refused(number: float) -> None:
+    with pytest.raises(SchemaError, match="label scores must be finite numbers or minus infinity"):
+        unpack_scores(pack_scores([[0.5, number]]), 2)
+
+
+def test_packed_label_scores_may_be_minus_infinity() -> None:
+    assert unpack_scores(pack_scores([[0.5, -math.inf]]), 2) == [[0.5, -math.inf]]
