@@ -17,7 +17,7 @@ import time
 import zlib
 from pathlib import Path
 
-from records import arguments, markdown, record
+from records import arguments, markdown, peak_memory, record
 
 from StaICC import Dataset, Normal
 from StaICC.benchmarks.verify import verify_file
@@ -62,10 +62,7 @@ def work_in_this_process(work: str, folder: Path, datasets: int, test_rows: int)
         run(folder, datasets, test_rows)
     else:
         verify_file(folder / "result.json")
-    import resource  # Windows has none
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"processor seconds": time.process_time(), "peak, MiB": peak}))
+    print(json.dumps({"processor seconds": time.process_time(), "peak, MiB": peak_memory()}))
 
 
 def main() -> None:

@@ -87,6 +87,13 @@ def machine() -> dict[str, Any]:
     }
 
 
+def peak_memory() -> float:
+    """Return the largest memory that this process has had so far, in MiB. It is not available on Windows."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def commit() -> str:
     """The commit of the repository, with ``+`` where files differ from it; empty without git."""
     try:

@@ -8,7 +8,6 @@ is the number of predictions that are committed together: up to 1,024 in runs of
 from __future__ import annotations
 
 import random
-import resource  # Windows has none
 import shutil
 import sys
 import tempfile
@@ -16,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from records import ROOT, arguments, markdown, record
+from records import ROOT, arguments, markdown, peak_memory, record
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
@@ -70,7 +69,7 @@ def main() -> None:
             assert len(store.get_many("model", keys)) == options.queries
 
         figures["hit, us a query"] = processor_seconds(look_up) / options.queries * 1e6
-    figures["peak, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures["peak, MiB"] = peak_memory()
     shutil.rmtree(path.parent)
     record(__file__, figures, vars(options))
     print(markdown(["what", "figure"], figures.items()))
