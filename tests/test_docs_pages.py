@@ -48,26 +48,35 @@ def test_every_metric_is_defined_on_its_page(metric: str) -> None:
 
 
 def test_files_that_the_page_names_exist() -> None:
-    named = set(re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", ARCHITECTURE))
-    assert len(named) > 15
-    for name in named:
-        assert (ROOT / "StaICC" / name).exists() or (ROOT / name).exists() or list(ROOT.glob(f"StaICC/*/{name}")), name
+    """A path begins in the repository, in the package, or in a folder of the package."""
+    paths = set(re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", ARCHITECTURE))
+    assert len(paths) > 15, "the search finds no paths"
+    for path in paths:
+        folders = [ROOT, ROOT / "StaICC", *(ROOT / "StaICC").iterdir()]
+        assert [folder for folder in folders if (folder / path).exists()] != [], path
 
 
-def test_every_file_of_the_package_is_listed_with_its_topic() -> None:
-    """The topic is the first paragraph of the file. One topic needs no "and"."""
-    lines = re.findall(r"^\| `([\w/]+\.py)` \| (.+) \|$", ARCHITECTURE, re.MULTILINE)
-    listed = dict(lines)
-    assert len(lines) == len(listed), "a file is listed twice"
+def topics_by_file() -> dict[str, str]:
+    """Return the first paragraph of the docstring of each file of the package, as Markdown in one line."""
     package = ROOT / "StaICC"
-    files = {path for path in package.rglob("*.py") if path.name not in ("__init__.py", "__main__.py")}
     topics = {}
-    for path in files:
-        first = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n\n")[0]
-        plain = re.sub(r":\w+:`~?([\w.]+)`", r"`\1`", " ".join(first.split())).replace("``", "`")
-        topics[path.relative_to(package).as_posix()] = plain
-    assert listed == topics
-    assert {file: topic for file, topic in topics.items() if " and " in topic} == {}
+    for path in package.rglob("*.py"):
+        if path.name not in ("__init__.py", "__main__.py"):
+            docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+            first_paragraph = " ".join(docstring.split("\n\n")[0].split())
+            topic = re.sub(r":\w+:`~?([\w.]+)`", r"`\1`", first_paragraph).replace("``", "`")
+            topics[path.relative_to(package).as_posix()] = topic
+    return topics
+
+
+def test_every_file_of_the_package_is_listed_once_with_its_topic() -> None:
+    rows = re.findall(r"^\| `([\w/]+\.py)` \| (.+) \|$", ARCHITECTURE, re.MULTILINE)
+    assert dict(rows) == topics_by_file()
+    assert len(rows) == len(dict(rows)), "a file is listed twice"
+
+
+def test_a_file_has_one_topic_which_needs_no_and() -> None:
+    assert {file: topic for file, topic in topics_by_file().items() if " and " in topic} == {}
 
 
 def test_the_curve_is_that_of_the_program(tmp_path: Path) -> None:
@@ -85,16 +94,24 @@ def test_every_picture_is_there_and_small() -> None:
         assert file.stat().st_size < 100_000
 
 
-def test_the_table_s_commands_and_functions_exist() -> None:
-    table = "\n".join(line for line in REPORTS.split("## Reports")[0].splitlines() if line.startswith("|"))
-    for command in re.findall(r"`([a-z]+(?: [^`]*)?)`", table):
+def first_table_of_reports() -> str:
+    """Return the lines of the table above the first section of the page about reports."""
+    lines = REPORTS.split("## Reports")[0].splitlines()
+    return "\n".join(line for line in lines if line.startswith("|"))
+
+
+def test_the_commands_in_the_table_of_reports_exist() -> None:
+    for command in re.findall(r"`([a-z]+(?: [^`]*)?)`", first_table_of_reports()):
         assert command.split()[0] in StaICC.cli._COMMANDS, command
-    for name in re.findall(r"`(StaICC\.[\w.]+)`", table):
+
+
+def test_the_modules_and_functions_in_the_table_of_reports_exist() -> None:
+    for name in re.findall(r"`(StaICC\.[\w.]+)`", first_table_of_reports()):
         try:
             importlib.import_module(name)
-        except ModuleNotFoundError:
-            module, _, attribute = name.rpartition(".")
-            assert hasattr(importlib.import_module(module), attribute), name
+        except ModuleNotFoundError:  # it is a function of a module
+            module, _, function = name.rpartition(".")
+            assert hasattr(importlib.import_module(module), function), name
 
 
 def test_every_kind_of_figure_is_named() -> None:

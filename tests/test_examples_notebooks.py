@@ -95,22 +95,29 @@ class Place:
         return self.root / "folder"
 
     def environment(self) -> dict[str, str]:
-        foreign = ("STAICC_", "OPENAI_", "PYTHON", "IPYTHON", "JUPYTER", "XDG_", "MPL")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-        home = self.root / "home"
-        homes = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "STAICC_HOME"), str(home))
-        homes |= {name: str(home / name) for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR")}
-        path = os.pathsep.join([str(self.root / "guard"), str(ROOT)])
-        more = {"EXAMPLE_FOLDER": str(self.root), "STAICC_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "80"}
-        plain = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "MPLBACKEND": "agg"}
-        return {**kept, **homes, **more, **plain}
+        """Return an environment without settings of the user, in which programs write to the second folder."""
+        settings_of_user = ("STAICC_", "OPENAI_", "PYTHON", "IPYTHON", "JUPYTER", "XDG_", "MPL")
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(settings_of_user)}
 
-    def written(self) -> set[str]:
+        home = self.root / "home"
+        for name in ("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "STAICC_HOME"):
+            variables[name] = str(home)
+        for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
+            variables[name] = str(home / name)
+
+        variables |= {"EXAMPLE_FOLDER": str(self.root), "STAICC_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "80"}
+        variables["PYTHONPATH"] = os.pathsep.join([str(self.root / "guard"), str(ROOT)])
+        variables |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "MPLBACKEND": "agg"}
+        return variables
+
+    def files_written(self) -> set[str]:
+        """Return the paths of the files in the folder of the example."""
         return {file.relative_to(self.folder).as_posix() for file in self.folder.rglob("*") if file.is_file()}
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
+    """The folders of an example, with the guard as a module that each Python process loads at its start."""
     root = tmp_path.resolve()
     for name in ("folder", "home", "guard"):
         (root / name).mkdir()
@@ -134,7 +141,7 @@ def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> Non
     command = [sys.executable, str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, cwd=place.folder, env=place.environment(), check=False, **settings)
     assert done.returncode == 0, done.stderr
-    assert place.written() == example.files
+    assert place.files_written() == example.files
     shown = (EXAMPLES / "outputs" / f"{name}.txt").read_text("utf-8")
     advice = f"write it again: python examples/{name}.py > examples/outputs/{name}.txt"
     assert stable(done.stdout) == stable(shown), advice
@@ -192,7 +199,7 @@ def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monk
     working_folder = {"metadata": {"path": str(place.folder)}}
     nbclient.NotebookClient(notebook, timeout=570, kernel_name="python3", resources=working_folder).execute()
 
-    assert place.written() - copied == example.files
+    assert place.files_written() - copied == example.files
     tables = [shown for shown in contents_shown(notebook, "text/html") if "<table>" in shown]
     assert len(tables) >= example.tables_shown
     assert len(contents_shown(notebook, "image/svg+xml")) >= example.pictures_shown
@@ -214,7 +221,9 @@ def test_notebook_and_script_are_in_step(name: str, need: Need) -> None:
     notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
     nbformat.validate(notebook)
     script = jupytext.read(EXAMPLES / f"{name}.py")
-    reported = f"make it anew: jupytext --to ipynb --update examples/{name}.py"
-    cells = [[(cell.cell_type, cell.source) for cell in source.cells] for source in (notebook, script)]
-    assert cells[0] == cells[1], reported
-    assert notebook.metadata.kernelspec == script.metadata.kernelspec, reported
+
+    advice = f"make it anew: jupytext --to ipynb --update examples/{name}.py"
+    cells_of_notebook = [(cell.cell_type, cell.source) for cell in notebook.cells]
+    cells_of_script = [(cell.cell_type, cell.source) for cell in script.cells]
+    assert cells_of_notebook == cells_of_script, advice
+    assert notebook.metadata.kernelspec == script.metadata.kernelspec, advice

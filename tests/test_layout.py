@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,17 +19,23 @@ CELL = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=6)
 NAME = st.text(st.sampled_from("ab -_/"), max_size=60).map("x".__add__)
 
 
-def test_cells_line_up() -> None:
-    assert layout([TextTable(["set", "n", "note"], [["a", "10", "x"], ["bcd", "7", "yz"]], (0, 2))]) == (
-        "set   n  note\n---  --  ----\na    10  x\nbcd   7  yz"
-    )
+def test_texts_are_aligned_left_and_numbers_right() -> None:
+    table = TextTable(["set", "n", "note"], [["a", "10", "x"], ["bcd", "7", "yz"]], (0, 2))
+
+    assert layout([table]).splitlines() == [
+        "set   n  note",
+        "---  --  ----",
+        "a    10  x",
+        "bcd   7  yz",
+    ]
 
 
 @st.composite
 def rows_with_names(draw: st.DrawFn) -> list[list[str]]:
     """Rows of one to nine short cells, each after a name that may be longer than a line."""
     columns = draw(st.integers(1, 9))
-    row = st.builds(lambda name, cells: [name, *cells], NAME, st.lists(CELL, min_size=columns, max_size=columns))
+    cells_of_row = st.lists(CELL, min_size=columns, max_size=columns)
+    row = st.builds(lambda name, cells: [name, *cells], NAME, cells_of_row)
     return draw(st.lists(row, min_size=1))
 
 
@@ -65,11 +72,16 @@ def test_a_table_shows_every_cell_once_and_its_first_column_in_each_part(rows: l
 @pytest.mark.parametrize("width", [40, 41, 80])
 def test_wide_and_combining_characters_line_up(width: int) -> None:
     """A terminal gives two columns to a wide character and none to an accent."""
-    names = ["\u6570\u636e" * 2, "cafe\u0301", "\u6570" * 50, "plain"]
-    table = layout([TextTable(["data set", "accuracy"], [[name, "0.5000 [.164, .836]"] for name in names])], width)
-    shown = table.replace("\u6570", "xx").replace("\u636e", "xx").replace("\u0301", "")
-    assert max(map(len, shown.splitlines())) <= width
-    assert len({line.index("0.5") for line in shown.splitlines() if "[" in line}) == 1
+    wide_character, combining_accent = "\u6570", "\u0301"
+    names = [wide_character * 4, f"cafe{combining_accent}", wide_character * 50, "plain"]
+    rows = [[name, "0.5000 [.164, .836]"] for name in names]
+
+    table = layout([TextTable(["data set", "accuracy"], rows)], width)
+
+    lines = table.replace(wide_character, "xx").replace(combining_accent, "").splitlines()
+    assert max(len(line) for line in lines) <= width
+    columns_of_scores = {line.index("0.5") for line in lines if "[" in line}
+    assert len(columns_of_scores) == 1
 
 
 def test_names_are_broken_behind_their_separators() -> None:
@@ -77,9 +89,13 @@ def test_names_are_broken_behind_their_separators() -> None:
     assert text.splitlines()[2:] == ["financial_phrasebank_  1", " and_tweet_eval_", " emotion"]
 
 
-def test_a_wrapped_cell_cannot_look_like_another_line() -> None:
+def test_the_lines_of_a_wrapped_cell_are_indented() -> None:
+    """Otherwise, a part of a name could look like a line of its own."""
     text = layout([TextTable(["run", "n"], [["some long name of a run WARNING: forged", "1"]])], width=26)
     assert [line for line in text.splitlines() if line.startswith("WARNING")] == []
+
+
+def test_line_ends_and_controls_within_a_line_are_escaped() -> None:
     assert layout([Line("one\nWARNING: forged\x1b[31m")]) == r"one\nWARNING: forged\x1b[31m"
 
 
@@ -136,19 +152,42 @@ def test_a_file_has_neither_colours_nor_wrapped_lines() -> None:
     assert len(file.getvalue().splitlines()) == 3
 
 
-def test_everything_that_prints_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+@pytest.fixture(scope="module")
+def runs_with_long_names() -> dict[str, StaICC.Result]:
+    """Runs that always predict one of the three labels."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=40)
-    names = [f"models/a-rather-long-name/checkpoint-{number}" for number in range(3)]
-    runs = {name: benchmark(lambda prompt, label_space, n=n: n) for n, name in enumerate(names)}
-    compared = compare_runs(runs)
-    shown = [*runs.values(), compared, benchmark, StaICC.Suite(datasets=["mini"])]
-    for value in shown:
-        page = value._repr_html_()
-        assert page.count("<table>") >= 1
-        for line in layout(value.display_blocks(), wrap=True).splitlines():
+    runs = {}
+    for label in range(3):
+        result = benchmark(lambda prompt, label_space, label=label: label)
+        runs[f"models/a-rather-long-name/checkpoint-{label}"] = result
+    return runs
+
+
+def printed_objects(runs: dict[str, StaICC.Result]) -> list[Any]:
+    """Return an object of each kind that is printed as blocks."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=40)
+    return [*runs.values(), compare_runs(runs), benchmark, StaICC.Suite(datasets=["mini"])]
+
+
+def test_everything_that_prints_fits_80_columns_but_for_signatures(
+    runs_with_long_names: dict[str, StaICC.Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for printed in printed_objects(runs_with_long_names):
+        for line in layout(printed.display_blocks(), wrap=True).splitlines():
             assert len(line) <= 80 or line.startswith("StaICC|"), line
-    assert compare(*list(runs.values())[:2]).signature in str(compared)
+
+
+def test_everything_that_prints_is_a_table_in_a_notebook(runs_with_long_names: dict[str, StaICC.Result]) -> None:
+    for printed in printed_objects(runs_with_long_names):
+        assert "<table>" in printed._repr_html_()
+
+
+def test_a_comparison_of_several_runs_has_the_signature_of_a_pair(
+    runs_with_long_names: dict[str, StaICC.Result],
+) -> None:
+    first, second, _ = runs_with_long_names.values()
+    assert compare(first, second).signature in str(compare_runs(runs_with_long_names))
 
 
 def test_html_escapes() -> None:

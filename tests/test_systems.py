@@ -39,7 +39,8 @@ def opens_text_without_encoding(call: ast.Call) -> bool:
     return False
 
 
-def calls(path: Path) -> Iterator[ast.Call]:
+def calls_in(path: Path) -> Iterator[ast.Call]:
+    """Yield the calls of functions in a file."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Call):
             yield node
@@ -68,7 +69,7 @@ def test_every_text_file_is_opened_with_an_encoding() -> None:
     """Without one, Windows takes that of its language, in which other texts cannot be written."""
     places = []
     for path in SOURCES:
-        places += [f"{path}:{call.lineno}" for call in calls(path) if opens_text_without_encoding(call)]
+        places += [f"{path}:{call.lineno}" for call in calls_in(path) if opens_text_without_encoding(call)]
     assert places == []
 
 
@@ -87,13 +88,18 @@ def test_commands_print_in_any_encoding_of_the_terminal(encoding: str, tmp_path:
 def test_lines_on_standard_output_end_as_those_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows writes a line feed as two characters. A text that had both already would get three."""
     Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0).save(tmp_path / "result.json")
-    printed = io.BytesIO()
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding="utf-8", newline="\r\n"))
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="utf-8", newline="\r\n"))
+
     assert main(["export", "queries", str(tmp_path / "result.json")]) == 0
+
     sys.stdout.flush()
-    lines = printed.getvalue().split(b"\r\n")
-    assert len(lines) == 1 + 8 + 1
-    assert not [line for line in lines if b"\r" in line or b"\n" in line]
+    *lines, after_last_line = written.getvalue().split(b"\r\n")
+    assert len(lines) == 1 + 4 * 2, "the headings, and a line for each of four rows with two draws of demonstrations"
+    assert after_last_line == b""
+    for line in lines:
+        assert b"\r" not in line
+        assert b"\n" not in line
 
 
 def test_a_path_with_a_drive_is_a_folder_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,9 +111,11 @@ def test_a_path_with_a_drive_is_a_folder_or_a_file(tmp_path: Path, monkeypatch: 
 
 
 def test_the_oldest_python_is_the_same_everywhere() -> None:
-    (required,) = re.findall(r'^requires-python = ">=(3\.\d+)"$', PYPROJECT, re.MULTILINE)
-    versions = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
-    tested = re.findall(r'python: \["(3\.\d+)", "(3\.\d+)"\]', (ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
-    assert tested == [(versions[0], versions[-1])]
-    assert required == versions[0]
-    assert f"| {versions[0]} to {versions[-1]} | supported" in (ROOT / "docs" / "systems.md").read_text("utf-8")
+    """In the requirement, the classifiers, the workflow of the tests and the page about systems; so is the newest."""
+    oldest, *_, newest = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
+    page = (ROOT / "docs" / "systems.md").read_text("utf-8")
+
+    assert re.findall(r'^requires-python = ">=(3\.\d+)"$', PYPROJECT, re.MULTILINE) == [oldest]
+    assert re.findall(r'python: \["(3\.\d+)", "(3\.\d+)"\]', workflow) == [(oldest, newest)]
+    assert f"| {oldest} to {newest} | supported" in page

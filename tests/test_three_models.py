@@ -40,6 +40,7 @@ def with_interval(result: Result, metric: str, digits: int = 4) -> str:
 
 
 def load_normal(name: str) -> Result:
+    """Load one of the results of the leaderboard."""
     result = load(FOLDER / f"{name}.json")
     assert isinstance(result, Result)
     return result
@@ -49,11 +50,13 @@ def test_the_readme_shows_the_first_table_of_a_language_model(monkeypatch: pytes
     monkeypatch.setenv("COLUMNS", "80")  # a wide terminal has one table for all metrics
     readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
     command = "python -m StaICC run normal --model smollm2 --limit 128\n```\n\n```text\n"
-    shown_table = readme[readme.index(command) + len(command) :].split("\n...\n")[0]
-    lines = str(load_normal("smollm2-135m")).splitlines()[1:]  # without the name of the benchmark
-    n_lines = len(shown_table.splitlines())
-    assert shown_table.splitlines() == lines[:n_lines]
-    assert lines[n_lines - 1].startswith("mean ")
+    _, _, after_command = readme.partition(command)
+    lines_of_readme = after_command.partition("\n...\n")[0].splitlines()
+
+    _name_of_benchmark, *lines_of_result = str(load_normal("smollm2-135m")).splitlines()
+
+    assert lines_of_readme == lines_of_result[: len(lines_of_readme)]
+    assert lines_of_readme[-1].startswith("mean "), "the table is shown to its end"
 
 
 def test_the_table_of_means_has_the_scores_of_the_results() -> None:
@@ -61,10 +64,12 @@ def test_the_table_of_means_has_the_scores_of_the_results() -> None:
     assert [row[0] for row in rows] == [f"{name}.json" for name in NORMAL]
     for name, row in zip(NORMAL, rows, strict=True):
         result = load_normal(name)
-        others = ("macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1")
-        scores = [f"{result.averaged[metric]:.4f}" for metric in others]
-        assert row[2] == str(result.arguments["limit"])
-        assert row[3:] == [with_interval(result, "accuracy"), *scores]
+        _file, _model, limit, accuracy, f1, likelihood, calibration_error = row
+        assert limit == str(result.arguments["limit"])
+        assert accuracy == with_interval(result, "accuracy")
+        assert f1 == f"{result.averaged['macro_F1']:.4f}"
+        assert likelihood == f"{result.averaged['averaged_truelabel_likelihood']:.4f}"
+        assert calibration_error == f"{result.averaged['expected_calibration_error_1']:.4f}"
 
 
 def with_four_decimals(*values: float) -> list[str]:
@@ -112,43 +117,48 @@ def test_the_page_states_the_scores_of_the_diagnosis(column: int) -> None:
 
 
 def test_the_head_of_the_diagnosis_states_the_test_rows() -> None:
-    (head,) = [line for line in PAGE.splitlines() if line.startswith("| score | SmolLM2-135M (")]
+    (headings,) = [line for line in PAGE.splitlines() if line.startswith("| score | SmolLM2-135M (")]
     suites: list[Any] = [load(FOLDER / f"{name}.json") for name in SUITES]
-    assert re.findall(r"\((\d+) rows\)", head) == [str(suite["Normal"].arguments["limit"]) for suite in suites]
+    assert re.findall(r"\((\d+) rows\)", headings) == [str(suite["Normal"].arguments["limit"]) for suite in suites]
 
 
-def test_the_page_states_what_the_comparison_of_the_suites_finds() -> None:
-    first: Any = load(FOLDER / f"{SUITES[0]}.json")
-    second: Any = load(FOLDER / f"{SUITES[1]}.json")
+def test_the_page_states_the_one_significant_difference_of_the_suites_and_its_correction() -> None:
+    smollm2: Any = load(FOLDER / "smollm2-135m-suite.json")
+    gemma: Any = load(FOLDER / "gemma-3-270m-suite.json")
     p_values = {}
     for name in ("Normal", *(benchmark for benchmark, _ in SCORES_OF_SUITES.values())):
-        p_value = compare(first[name], second[name]).mean.p_value
+        p_value = compare(smollm2[name], gemma[name]).mean.p_value
         if p_value is not None:
             p_values[name] = p_value
-    assert len(p_values) == 6
+    tests = len(p_values)
     smallest = min(p_values.values())
+
+    assert tests == 6
     assert [name for name, p_value in p_values.items() if p_value < 0.05] == ["Demo_sens"]
     assert f"(p = {smallest:.3f}, Gemma is more consistent)" in PAGE
-    assert f"(p = {6 * smallest:.2f})" in PAGE
+    assert f"(p = {tests * smallest:.2f})" in PAGE, "by Bonferroni's correction"
 
 
 def test_gemma_predicts_one_label_on_hate_speech_as_the_page_says() -> None:
     queries = [query for query in load_normal("gemma-3-270m").queries() if query.dataset == "hate_speech_18"]
-    predicted = [query.prediction_label for query in queries]
-    assert f'"hate" for {predicted.count("hate")} of the {len(predicted)} queries of hate_speech_18' in " ".join(
-        PAGE.split()
-    )
+    predictions = [query.prediction_label for query in queries]
+    page_in_one_line = " ".join(PAGE.split())
+
+    expected = f'"hate" for {predictions.count("hate")} of the {len(predictions)} queries of hate_speech_18'
+    assert expected in page_in_one_line
 
 
 @pytest.mark.parametrize("name", [*NORMAL, *SUITES])
 def test_a_run_file_is_that_of_its_result(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     tomllib = pytest.importorskip("tomllib", reason="Python 3.11 brings it")
     assert StaICC.cli.main(["show", "run", str(FOLDER / f"{name}.json")]) == 0
-    of_result = tomllib.loads(capsys.readouterr().out)
-    if of_result["model"] == "FILL-IN":
-        assert of_result.pop("model_name") == WEIGHTS  # the name of the file that is filled in
-        of_result["model"] = WEIGHTS
-    assert tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8")) == of_result
+    values_of_result = tomllib.loads(capsys.readouterr().out)
+    if values_of_result["model"] == "FILL-IN":
+        assert values_of_result.pop("model_name") == WEIGHTS  # the name of the file that is filled in
+        values_of_result["model"] = WEIGHTS
+
+    values_of_file = tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8"))
+    assert values_of_file == values_of_result
 
 
 BOTH_PAGES = pytest.mark.parametrize(
@@ -208,10 +218,12 @@ def test_a_result_is_recomputed(name: str) -> None:
 @pytest.mark.pack
 def test_the_run_file_of_the_embedded_model_repeats_its_result(tmp_path: Path) -> None:
     pytest.importorskip("tomllib", reason="Python 3.11 brings it")
-    again = tmp_path / "again.json"
-    words = ["run", "--config", str(FOLDER / "embedded-model.toml"), "--json", str(again), "--quiet"]
-    assert StaICC.cli.main(words) == 0
-    repeated, saved = load(again), load_normal("embedded-model")
+    run_file = FOLDER / "embedded-model.toml"
+    saved = load_normal("embedded-model")
+
+    assert StaICC.cli.main(["run", "--config", str(run_file), "--json", str(tmp_path / "r.json"), "--quiet"]) == 0
+
+    repeated = load(tmp_path / "r.json")
     assert isinstance(repeated, Result)
     assert repeated.divided == saved.divided
     assert [query.scores for query in repeated.queries()] == [query.scores for query in saved.queries()]

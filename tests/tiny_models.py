@@ -17,15 +17,15 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int, special: Sequence[str
     """
     import tokenizers
 
-    made = tokenizers.Tokenizer(tokenizers.models.BPE())
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocabulary, initial_alphabet=alphabet, special_tokens=list(special), show_progress=False
     )
-    made.train_from_iterator(texts, trainer)
-    return made
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 def random_llama(tokenizer: Any, width: int = 32, layers: int = 2, heads: int = 2, **config: Any) -> Any:
@@ -44,7 +44,8 @@ def write_gguf(path: Path, seed: int = 0) -> Path:
     import gguf
     import numpy
 
-    random, width, layers = numpy.random.default_rng(seed), 64, 2
+    generator = numpy.random.default_rng(seed)
+    width, layers = 64, 2
     tokens = ["<unk>", "<s>", "</s>", *map(chr, range(33, 127)), "Ġ", "Ċ", "th", "he", "an", "in"]
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_vocab_size(len(tokens))
@@ -66,22 +67,26 @@ def write_gguf(path: Path, seed: int = 0) -> Path:
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
 
-    def add(name: str, rows: int, columns: int) -> None:
-        weight = (0.05 * random.standard_normal((rows, columns))).astype(numpy.float32)
-        packed = gguf.GGMLQuantizationType.Q8_0
-        writer.add_tensor(f"{name}.weight", gguf.quants.quantize(weight, packed), raw_dtype=packed)
+    def add_random_matrix(name: str, rows: int, columns: int) -> None:
+        weight = (0.05 * generator.standard_normal((rows, columns))).astype(numpy.float32)
+        quantisation = gguf.GGMLQuantizationType.Q8_0
+        writer.add_tensor(f"{name}.weight", gguf.quants.quantize(weight, quantisation), raw_dtype=quantisation)
 
-    add("token_embd", len(tokens), width)
-    norms = ["output_norm"]
-    for layer in (f"blk.{number}" for number in range(layers)):
-        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            add(f"{layer}.{name}", width, width)
-        add(f"{layer}.ffn_gate", 2 * width, width)
-        add(f"{layer}.ffn_up", 2 * width, width)
-        add(f"{layer}.ffn_down", width, 2 * width)
-        norms += [f"{layer}.attn_norm", f"{layer}.ffn_norm"]
-    for name in norms:
+    def add_ones(name: str) -> None:
         writer.add_tensor(f"{name}.weight", numpy.ones(width, numpy.float32))
+
+    add_random_matrix("token_embd", len(tokens), width)
+    for number in range(layers):
+        layer = f"blk.{number}"
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            add_random_matrix(f"{layer}.{name}", width, width)
+        add_random_matrix(f"{layer}.ffn_gate", 2 * width, width)
+        add_random_matrix(f"{layer}.ffn_up", 2 * width, width)
+        add_random_matrix(f"{layer}.ffn_down", width, 2 * width)
+    add_ones("output_norm")
+    for number in range(layers):
+        add_ones(f"blk.{number}.attn_norm")
+        add_ones(f"blk.{number}.ffn_norm")
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

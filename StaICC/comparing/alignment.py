@@ -10,7 +10,13 @@ from itertools import islice
 
 from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import known_name
-from StaICC.comparing.comparable_scores import default_metric, first_score_note, metrics_of, scores_not_chosen
+from StaICC.comparing.comparable_scores import (
+    default_metric,
+    first_score_note,
+    metric_key,
+    metrics_of,
+    scores_not_chosen,
+)
 from StaICC.comparing.missing_queries import RunDifference
 from StaICC.comparing.run_pairs import RunPair, ScoredRun, pair_runs, read_run
 from StaICC.comparing.verdicts import CorrectionMethod, Tested, TestOutcome
@@ -367,6 +373,7 @@ def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
     if is_log:
         metric = name_without_no_filter(metric)
         _check_not_left_out(result, metric, known)
+    metric = metric_key(result, metric)
     known_name("metric", metric, known)
 
     higher_is_better = score_record(result.benchmark, metric, result.higher_is_better).higher_is_better

@@ -9,6 +9,7 @@ from StaICC.argument_syntax import argument
 from StaICC.metrics.scores import BASELINE_KEYS, HEADLINE
 from StaICC.results.experiment_table import is_experiment
 from StaICC.results.result import Result
+from StaICC.results.score_names import column_head
 from StaICC.results.score_records import single_scores
 
 _NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})
@@ -24,6 +25,25 @@ def metrics_of(result: Result) -> list[str]:
     if is_experiment(result):
         return [name for name in metrics if name != "mean"]
     return metrics
+
+
+def metric_key(result: Result, name: str) -> str:
+    """Return the key of a score that a user named: by its key, or by the head of its column in tables.
+
+    Args:
+        result: A result that has the score.
+        name: The name, such as ``"averaged_truelabel_likelihood"`` or ``"likelihood"``.
+
+    Returns:
+        The key; the name itself if the result has no score of this name.
+    """
+    keys = metrics_of(result)
+    if name in keys:
+        return name
+    for key in keys:
+        if column_head(key) == name:
+            return key
+    return name
 
 
 def default_metric(result: Result) -> str | None:

@@ -11,7 +11,7 @@ from StaICC.benchmark_names import class_name
 from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
-from StaICC.comparing.setting_differences import Difference, shown_value
+from StaICC.comparing.setting_differences import Difference, field_in_words, shown_value
 from StaICC.comparing.verdicts import Correction, Tested, TestOutcome, Untested, p_text
 from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable
@@ -589,7 +589,7 @@ def _line_of_one_run(beginning: str, differences: Sequence[Difference]) -> Line:
     settings = []
     settings_of_caption = []
     for difference in differences:
-        setting = f"{difference.field}: {shown_value(difference.first or difference.second)}"
+        setting = f"{field_in_words(difference.field)}: {shown_value(difference.first or difference.second)}"
         settings.append(setting)
         if not difference.has_digest:
             settings_of_caption.append(setting)

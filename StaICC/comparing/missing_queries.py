@@ -23,6 +23,7 @@ from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import PairedDifference, mean_difference
 from StaICC.metrics.statistics import Mean, MeanOfUnknownRange, Statistic, ValueOnly
+from StaICC.results.score_names import column_head
 
 MEANING = "missing queries count at their worst for each direction of a claim"
 
@@ -113,24 +114,25 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
     untested always, because the test needs the range. A score that has a value only is untested for its own reason.
 
     Args:
-        metric: Name of the metric.
+        metric: Key of the metric.
         statistic: The definition of the metric. A :class:`~StaICC.metrics.statistics.Mean` is a mean over queries.
         missing: Number of queries of the run without a score.
         queries: Number of all queries of the run.
     """
+    name = column_head(metric)
     if isinstance(statistic, ValueOnly):
-        return f"{metric} has no test: {statistic.reason}"
+        return f"{name} has no test: {statistic.reason}"
     if isinstance(statistic, MeanOfUnknownRange):
         how = in_both_syntaxes("read_logs(..., value_range=(low, high))", "--range LOW HIGH")
-        return f"the range of {metric} is not known: state its lowest and highest value for a sample, with {how}"
+        return f"the range of {name} is not known: state its lowest and highest value for a sample, with {how}"
     if missing == 0:
         return None
     if isinstance(statistic, Mean):
         _, highest = statistic.range(2)
         if math.isinf(highest):
-            return f"{missing} of {queries} queries have no score, and {metric} has no largest value to count them at"
+            return f"{missing} of {queries} queries have no score, and {name} has no largest value to count them at"
         return None
-    return f"{missing} of {queries} queries have no score, and {metric} is no mean over queries"
+    return f"{missing} of {queries} queries have no score, and {name} is no mean over queries"
 
 
 def mean_of_differences(differences: Sequence[RunDifference]) -> RunDifference:

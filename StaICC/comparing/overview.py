@@ -12,7 +12,7 @@ from StaICC.benchmark_names import class_name
 from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.comparison_results import Comparison
-from StaICC.comparing.setting_differences import shown_value
+from StaICC.comparing.setting_differences import field_in_words, shown_value
 from StaICC.comparing.verdicts import Correction, Tested, Untested
 from StaICC.layout import Block, Line, TextTable
 from StaICC.results.score_names import name_of_mean
@@ -101,10 +101,10 @@ def _differences(pairs: Sequence[Comparison], runs: Sequence[str]) -> Iterator[s
         set_values = [value for value in runs_by_value if value is not None]
         if len(set_values) == 1:
             owners = tuple(runs_by_value[set_values[0]])
-            settings_by_owners.setdefault(owners, []).append(f"{field}: {shown_value(set_values[0])}")
+            settings_by_owners.setdefault(owners, []).append(f"{field_in_words(field)}: {shown_value(set_values[0])}")
         else:
             values = [f"{shown_value(value)} ({', '.join(owners)})" for value, owners in runs_by_value.items()]
-            yield f"they differ in {field}: {', '.join(values)}"
+            yield f"they differ in {field_in_words(field)}: {', '.join(values)}"
     for owners, settings in settings_by_owners.items():
         verb = "has" if len(owners) == 1 else "have"
         yield f"only {', '.join(owners)} {verb} {'; '.join(settings)}"

@@ -15,7 +15,7 @@ from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import is_same_value
 from StaICC.comparing.benchmark_comparison import BenchmarkComparison
 from StaICC.comparing.citing import Work, find_work
-from StaICC.comparing.comparable_scores import default_metric, metrics_of
+from StaICC.comparing.comparable_scores import default_metric, metric_key, metrics_of
 from StaICC.comparing.comparison import compare_runs
 from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.verdicts import Correction, Tested, Untested, p_text
@@ -499,7 +499,7 @@ _DIGESTS = ("prompts", "data")
 
 
 def _metric_of_paper(result: Result, metric: str | None) -> str:
-    """Return the metric of a paragraph: the given one, or the main one of a result.
+    """Return the key of the metric of a paragraph: the given one, or the main one of a result.
 
     Args:
         result: The result.
@@ -512,7 +512,7 @@ def _metric_of_paper(result: Result, metric: str | None) -> str:
     if chosen is None:  # an experiment has no default
         known = ", ".join(metrics_of(result))
         raise ArgumentError(f"an experiment has no mean over its conditions: choose a metric, one of {known}")
-    return chosen
+    return metric_key(result, chosen)
 
 
 def _mean_in_words(value: float | None) -> str:

@@ -48,6 +48,7 @@ from StaICC.errors import StaICCError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.results.result import Result
+from StaICC.results.score_names import name_of_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +197,10 @@ class Ranking(Displayed):
         """Return the title, the table, the meaning of its columns, and what is left out."""
         direction = "higher" if self.higher_is_better else "lower"
         datasets = "1 data set" if len(self.datasets) == 1 else f"{len(self.datasets)} data sets"
+        metric = name_of_mean(self.metric, self.benchmark)
         blocks: list[Block] = [
             Line(f"{class_name(self.benchmark)}: {len(self.runs)} runs", "title"),
-            Line(f"{self.metric} ({direction} is better), {datasets}, {self.rows} test rows"),
+            Line(f"{metric} ({direction} is better), {datasets}, {self.rows} test rows"),
         ]
         if self.other_metrics:
             blocks.append(Line(f"note: {first_score_note(self.other_metrics)}"))

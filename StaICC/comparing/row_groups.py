@@ -9,6 +9,7 @@ from StaICC.comparing.pairing import PairedScores
 from StaICC.comparing.run_records import NotComparableError
 from StaICC.datasets.subgroups import BY_LABEL
 from StaICC.metrics.statistics import Mean
+from StaICC.results.score_names import column_head
 
 Rows = Mapping[str, frozenset[int]]
 """Test rows by condition."""
@@ -88,8 +89,8 @@ def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:
         return "the texts have several labels each"
     if not isinstance(statistic, Mean):
         return (
-            f"{metric} is no mean over queries, and compares labels with each other: on rows of one label it has "
-            "another meaning. Use a mean over queries, such as accuracy"
+            f"{column_head(metric)} is no mean over queries, and compares labels with each other: on rows of one label "
+            "it has another meaning. Use a mean over queries, such as accuracy"
         )
     return None
 

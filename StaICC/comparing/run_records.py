@@ -24,6 +24,7 @@ from StaICC.results.details import (
     query_positions,
 )
 from StaICC.results.result import Result
+from StaICC.results.score_names import column_head
 
 _MOST_LABELS_OF_A_REPLY = 100.0
 """Labels that one reply can name, where the result does not say how many: the default limit of its tokens."""
@@ -154,7 +155,7 @@ def _reason_for_missing(details: DatasetDetails, metric: str) -> str:
             return details.missing[key]
     if details.notes and details.notes[0]:
         return details.notes[0]
-    return f"the run has no {metric} here"
+    return f"the run has no {column_head(metric)} here"
 
 
 # -- benchmarks of classification

@@ -26,6 +26,7 @@ from StaICC.metrics.statistics import (
     lacks_score,
 )
 from StaICC.results.details import QueryPosition
+from StaICC.results.score_names import column_head
 
 WeightedContributions = list[tuple[float, Contributions]]
 """A score as a weighted sum over conditions: of each condition the weight, and the contributions of the test rows to
@@ -170,7 +171,7 @@ class RunScore:
     def why_not_comparable(self) -> str | None:
         """Return the reason why clusters or missing queries make the run incomparable; ``None`` if it is comparable."""
         if self.cluster_shares is not None and not self.statistic.tested_over_clusters:
-            return f"{self.metric}: {NOT_OVER_CLUSTERS}"
+            return f"{column_head(self.metric)}: {NOT_OVER_CLUSTERS}"
         return why_not_comparable(self.metric, self.statistic, self.missing, self.queries)
 
     @cached_property

@@ -17,6 +17,24 @@ _SHORT_DIGEST = re.compile(r"\b(?=[a-f]*[0-9])[0-9a-f]{12}\b")
 _FIELDS_OF_NAMES = ("benchmark", "datasets", "model_name", "model", "function")
 """Fields whose values are names. A name that a user chose is no digest, even if it looks like one."""
 
+_FIELDS_IN_WORDS = {
+    "model_name": "name of the model",
+    "files": "digest of the model's files",
+    "source": "digest of the function's code",
+}
+"""What fields hold whose names do not say it."""
+
+
+def field_in_words(field: str) -> str:
+    """Return the name of a setting or a fact as users read it.
+
+    Example:
+        >>> field_in_words("model_name (2)"), field_in_words("k")
+        ('name of the model (2)', 'k')
+    """
+    name, bracket, number = field.partition(" (")  # facts about several models have numbers
+    return _FIELDS_IN_WORDS.get(name, name) + bracket + number
+
 
 class Difference(NamedTuple):
     """A setting, or a fact about the model, in which two runs differ."""
@@ -46,7 +64,7 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         """Return the setting with both values, such as ``k: 4 and 8``."""
-        return one_line(f"{self.field}: {shown_value(self.first)} and {shown_value(self.second)}")
+        return one_line(f"{field_in_words(self.field)}: {shown_value(self.first)} and {shown_value(self.second)}")
 
 
 def _is_part(name: str, value: str | None, whole: str | None) -> bool:

@@ -430,8 +430,8 @@ KernelFactory = Callable[..., Any]
 """Called with the text that names the kernel, and the options; returns the kernel."""
 
 _EXPECTED = (
-    "an inference function f(prompt, label_space), a class with from_spec(text, **options), or a function "
-    "(text, **options) that returns a kernel"
+    "an inference function f(prompt, label_space) whose parameters have these names, a class with "
+    "from_spec(text, **options), or a function (text, **options) that returns a kernel"
 )
 
 

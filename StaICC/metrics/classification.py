@@ -282,9 +282,9 @@ def _why_ambiguous(matrix: _Matrix, groups: _RowGroups) -> str:
     if not _has_negative_value(matrix.rows):
         first = min([*groups.within_0_and_1, *groups.others])
         return (
-            f"no value is negative, but row {first} sums to {matrix.totals[first]:.6g}: these are logits that happen "
-            "to be positive, or counts, percentages, votes, weights, negative log-likelihoods, or probabilities that "
-            f"were cut from a larger vocabulary; {_ADVICE}"
+            f"no value is negative, but row {first} sums to {matrix.totals[first]:.6g}. So the numbers "
+            "may be positive logits, counts, percentages, losses, or probabilities of some tokens of a vocabulary; "
+            f"{_ADVICE}"
         )
     return _why_mixture(matrix, groups)
 

@@ -117,7 +117,7 @@ _RECORDS = (
     ScoreRecord("accuracy", "accuracy", True, _ACCURACY, metric=classification.accuracy),
     ScoreRecord(
         "averaged_truelabel_likelihood",
-        "true-label likelihood",
+        "likelihood",
         True,
         Likelihood(),
         head="likelihood",
@@ -192,7 +192,7 @@ class Column(NamedTuple):
 COLUMNS = (
     Column(benchmark_names.NORMAL, "accuracy", "accuracy"),
     Column(benchmark_names.NORMAL, "macro_F1", "macro F1"),
-    Column(benchmark_names.NORMAL, "averaged_truelabel_likelihood", "true-label likelihood"),
+    Column(benchmark_names.NORMAL, "averaged_truelabel_likelihood", "likelihood"),
     Column(benchmark_names.NORMAL, "expected_calibration_error_1", "calibration error (ECE-1)"),
     Column(benchmark_names.CONTEXTUAL_BIAS, "contextual_bias", "contextual bias"),
     Column(benchmark_names.DOMAIN_BIAS, "domain_bias", "domain bias"),

@@ -330,7 +330,7 @@ def _disagreements(name: str, interval: Interval | None, verdicts: Verdicts) -> 
         is_below_interval = verdict.accuracy < interval.low
         if is_below_interval and verdict.is_tested and not verdict.beaten:
             sentences.append(
-                f"{name}: the interval of the accuracy is above {verdict.description}, but the test does not reject "
-                "that the run is not better. The test decides"
+                f"{name}: the interval of the accuracy is above {verdict.description}, but by the test the "
+                "run is not significantly better. The test decides"
             )
     return sentences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from StaICC.results.above_chance import (
     LEVEL,
@@ -84,12 +84,31 @@ def _dropped_demonstrations(details: DatasetDetails) -> str:
     )
 
 
+def _undefined_notes(reasons: Mapping[str, str], benchmark: str) -> list[str]:
+    """Return the notes about undefined scores; scores with the same reason are in one note.
+
+    Args:
+        reasons: The reason for each undefined score, by its key.
+        benchmark: The name of the benchmark in results.
+
+    Example:
+        >>> _undefined_notes({"averaged_truelabel_likelihood": "bare labels", "nll": "bare labels"}, "Normal")
+        ['likelihood, NLL are undefined: bare labels']
+    """
+    names_by_reason: dict[str, list[str]] = {}
+    for key, reason in reasons.items():
+        names_by_reason.setdefault(reason, []).append(name_in_notes(key, benchmark))
+    notes = []
+    for reason, names in names_by_reason.items():
+        verb = "is" if len(names) == 1 else "are"
+        notes.append(f"{', '.join(names)} {verb} undefined: {reason}")
+    return notes
+
+
 def _dataset_notes(result: ResultLike, dataset: str) -> list[str]:
     """Return the notes about one data set: undefined scores, shortened prompts, and what the checks found."""
     details = result.details[dataset]
-    notes = []
-    for key, reason in details.missing.items():
-        notes.append(f"{name_in_notes(key, result.benchmark)} is undefined: {reason}")
+    notes = _undefined_notes(details.missing, result.benchmark)
     if details.dropped:
         notes.append(_dropped_demonstrations(details))
     for note in details.notes:
@@ -97,6 +116,28 @@ def _dataset_notes(result: ResultLike, dataset: str) -> list[str]:
         if f"{dataset}: {note}" not in result.warnings:
             notes.append(note)
     return notes
+
+
+def _reason_of_mean(key: str, reason: str, result: ResultLike) -> str:
+    """Return the reason why a mean has no interval.
+
+    A result has the names of all data sets without an interval, with the reason of the first one. If others have other
+    reasons, the returned text has the names only: the note of each data set has its reason.
+
+    Args:
+        key: The key of the mean.
+        reason: The reason in the result.
+        result: The result.
+    """
+    reasons = []
+    for details in result.details.values():
+        for key_of_dataset in (f"interval of {key}", f"interval of sensitivity.{key}"):
+            if key_of_dataset in details.missing:
+                reasons.append(details.missing[key_of_dataset])
+    if len(set(reasons)) < 2:
+        return reason
+    names = reason.partition(": ")[0]
+    return f"{names}, each for its own reason"
 
 
 def _notes_by_dataset(result: ResultLike) -> list[str]:
@@ -111,7 +152,8 @@ def _notes_by_dataset(result: ResultLike) -> list[str]:
             datasets_by_note.setdefault(note, []).append(dataset)
     if len(result.details) > 1:
         for key, reason in result.means.missing.items():
-            note = f"interval of {name_in_notes(key, result.benchmark)} is undefined: {reason}"
+            name = name_in_notes(key, result.benchmark)
+            note = f"interval of {name} is undefined: {_reason_of_mean(key, reason, result)}"
             datasets_by_note.setdefault(note, []).append("mean")
     return [f"{_names_or_count(datasets)}: {note}" for note, datasets in datasets_by_note.items()]
 

@@ -42,10 +42,10 @@ def name_of_mean(metric: str, benchmark: str) -> str:
         benchmark: The name of the benchmark in results.
 
     Example:
-        >>> name_of_mean("accuracy", "Normal"), name_of_mean("accuracy", "GLER")
-        ('accuracy', 'slope of accuracy')
+        >>> name_of_mean("averaged_truelabel_likelihood", "Normal"), name_of_mean("accuracy", "GLER")
+        ('likelihood', 'slope of accuracy')
     """
-    return f"slope of {metric}" if benchmark == benchmark_names.GLER else metric
+    return slope_head(metric) if benchmark == benchmark_names.GLER else column_head(metric)
 
 
 def name_in_notes(key: str, benchmark: str) -> str:

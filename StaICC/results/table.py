@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
@@ -272,6 +273,10 @@ LOGGED_WARNING = "WARNING: "
 """The beginning of a line with a warning that the run also logged."""
 
 
+_COUNT = re.compile(r"(?P<count>\d+ of \d+) (?P<rest>predictions .+)", re.DOTALL)
+"""A warning that begins with a number of predictions, such as "5 of 1024 predictions have a tie ..."."""
+
+
 def result_blocks(result: ResultLike) -> list[Block]:
     """Return a result as a table with its remarks, its model, its signature and its warnings."""
     head, rows = experiment_rows(result)
@@ -291,24 +296,55 @@ def result_blocks(result: ResultLike) -> list[Block]:
 
 
 def _warning_lines(result: ResultLike) -> list[Block]:
-    """Return the warnings of a result as lines; a warning that several data sets have is one line with their names."""
+    """Return the warnings of a result as lines; a warning that several data sets have is one line with their names.
+
+    Warnings that differ in the number of predictions only are one line, too, which has the number of each data set.
+    """
     lines: list[Block] = []
-    datasets_by_text: dict[str, list[str]] = {}
+    counted_datasets_by_text: dict[str, list[_CountedDataset]] = {}
     for warning in result.warnings:
         dataset = _dataset_of(warning, result)
         if dataset is None:
             lines.append(Line(f"{LOGGED_WARNING}{warning}", "warning"))
-        else:
-            text = warning.removeprefix(f"{dataset}: ")
-            datasets_by_text.setdefault(text, []).append(dataset)
+            continue
+        text = warning.removeprefix(f"{dataset}: ")
+        count = ""
+        match = _COUNT.fullmatch(text)
+        if match is not None:
+            count = match["count"]
+            text = match["rest"]
+        counted_datasets_by_text.setdefault(text, []).append(_CountedDataset(dataset, count))
 
-    for text, datasets in datasets_by_text.items():
-        names = ", ".join(datasets)
-        is_of_all = len(datasets) == len(result.details)
-        if is_of_all and len(datasets) > 1:
-            names = f"all {len(datasets)} data sets"
-        lines.append(Line(f"{LOGGED_WARNING}{names}: {text}", "warning"))
+    for text, counted in counted_datasets_by_text.items():
+        lines.append(Line(f"{LOGGED_WARNING}{_with_datasets(text, counted, len(result.details))}", "warning"))
     return lines
+
+
+class _CountedDataset(NamedTuple):
+    """A data set that has a warning."""
+
+    name: str
+    concerned: str
+    """How many predictions the warning is about, such as "5 of 1024"; empty if the warning does not begin with it."""
+
+
+def _with_datasets(text: str, counted: Sequence[_CountedDataset], dataset_count: int) -> str:
+    """Return a warning with its data sets in front, and with the numbers of their predictions.
+
+    Args:
+        text: The warning, without the number of predictions that it begins with.
+        counted: The data sets that have it.
+        dataset_count: The number of all data sets of the result.
+    """
+    if len(counted) == 1:
+        name, concerned = counted[0]
+        return f"{name}: {concerned} {text}" if concerned else f"{name}: {text}"
+    if any(dataset.concerned for dataset in counted):
+        names = [f"{dataset.name} ({dataset.concerned})" for dataset in counted]
+        return f"{', '.join(names)}: {text}"
+    if len(counted) == dataset_count:
+        return f"all {dataset_count} data sets: {text}"
+    return f"{', '.join(dataset.name for dataset in counted)}: {text}"
 
 
 def _dataset_of(warning: str, result: ResultLike) -> str | None:

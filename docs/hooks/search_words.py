@@ -16,6 +16,12 @@ INTERNALS = ("api/", "changelog.md", "contributing.md", "architecture.md")
 PROGRAMS = ("examples/", "data_sets/")
 """Generated pages, which have the words of the guides."""
 
+FOR_REVIEWERS = ("error_rates.md", "mixed_models.md", "gallery.md")
+"""Pages that have the words of the guides, too, but not what a user needs first."""
+
+FOR_SOME_READERS = ("adding_", "extending.md", "migration.md", "long_icl.md", "published_figures.md")
+"""Guides that most readers do not look for."""
+
 KEYWORDS = {
     "index.md": "installation installing installed uninstall pip clone git github checkout virtualenv conda "
     "quickstart getting started beginners tutorials introduction overview purpose about licence license "
@@ -152,6 +158,10 @@ def boost(place: str) -> float:
         return 0.0002
     if place.startswith(PROGRAMS):
         return 0.3
+    if place.startswith(FOR_REVIEWERS):
+        return 0.4
+    if place.startswith(FOR_SOME_READERS):
+        return 0.6
     return 1.0
 
 

@@ -44,7 +44,7 @@ def predictions_by_id(benchmark: Any, hash_model: Model, field: str = "logits") 
 
     Args:
         benchmark: The benchmark.
-        stand_in: The model.
+        hash_model: The model.
         field: The form: ``logits``, ``index`` or ``label`` (the last two are those of the largest logit).
     """
     predictions = {}

@@ -614,9 +614,9 @@ def test_intervals_of_means_are_those_of_the_data_sets(
     assert result.means.intervals[score] == mean_interval(values, intervals, ranges)
 
 
-def test_the_mean_slope_of_opposite_predictions_has_the_opposite_interval(make_own: Callable[..., Dataset]) -> None:
+def test_the_mean_slope_of_opposite_predictions_has_the_opposite_interval() -> None:
     """With two labels, the other label is right where the first one is wrong, so that each slope has the other sign."""
-    datasets = [make_own(1, name=name) for name in ("first", "second", "third")]
+    datasets = [invented_dataset(columns=1, name=name) for name in ("first", "second", "third")]
 
     def random_label(prompt: str, label_space: list[str]) -> int:
         return random.Random(str(prompt)).randrange(2)

@@ -20,15 +20,17 @@ ROOT = Path(__file__).parents[2]
 def staicc(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """A function that runs a command in this process, and returns its status, stdout and stderr."""
 
-    def run(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
+    def run_command(*words: str) -> tuple[int, str, str]:
+        """Run a command in this process, and return its status, stdout and stderr."""
+        capsys.readouterr()  # forget what was printed before
         try:
             status = main(list(words))
-        except SystemExit as end:
-            status = int(end.code or 0)
-        return (status, *capsys.readouterr())
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        stdout, stderr = capsys.readouterr()
+        return status, stdout, stderr
 
-    return run
+    return run_command
 
 
 @pytest.fixture
@@ -43,14 +45,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def program() -> Callable[..., subprocess.CompletedProcess[str]]:
     """A function that runs a command in a process of its own, with the buffers of a user's Python."""
 
-    def run(*words: str, start: tuple[str, ...] = ("-m", "StaICC"), **settings: Any) -> Any:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", **settings.pop("env", {})}
+    def run_in_process(*words: str, start: tuple[str, ...] = ("-m", "StaICC"), **settings: Any) -> Any:
+        """Run Python with the words, by default as a command of StaICC.
+
+        Args:
+            words: The words of the command.
+            start: What Python runs instead of the package.
+            settings: Arguments of ``subprocess.run``; the variables ``env`` are added to those of this process.
+        """
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", **settings.pop("env", {})}
         if "stdout" not in settings:
             settings["capture_output"] = True
         command = [sys.executable, *start, *words]
-        return subprocess.run(command, env=environment, text=True, check=False, timeout=120, **settings)
+        return subprocess.run(command, env=variables, text=True, check=False, timeout=120, **settings)
 
-    return run
+    return run_in_process
 
 
 @pytest.fixture(autouse=True)

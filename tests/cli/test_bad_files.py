@@ -72,7 +72,7 @@ MAKES = ("run store", "store merge into")
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder_of_good_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a result, a store and prompts."""
     folder = tmp_path_factory.mktemp("good")
     StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0).save(folder / "good.json")
@@ -83,9 +83,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def folder(good: Path, tmp_path: Path) -> Path:
+def folder(folder_of_good_files: Path, tmp_path: Path) -> Path:
     """A copy of the folder of good files, which is the working folder."""
-    shutil.copytree(good, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(folder_of_good_files, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -100,9 +100,11 @@ def test_a_bad_file_is_refused_in_one_line_and_stays(folder: Path, staicc: Cli, 
     for content, data in TEXTS.items():
         if is_made_from_an_empty_file(command, content):
             continue
-        for name in ("bad", "bad.csv"):
-            (folder / name).write_bytes(data)
+        (folder / "bad").write_bytes(data)
+        (folder / "bad.csv").write_bytes(data)
+
         status, out, err = staicc(*words)
+
         assert (status, out) == (2, ""), f"{content}: {err}"
         assert err.startswith("staicc: "), f"{content}: {err}"
         assert err.count("\n") == 1, f"{content}: {err}"

@@ -212,13 +212,16 @@ def row_with(rows: list[dict[str, str]], names: dict[str, str]) -> dict[str, str
 )
 def test_a_table_of_published_figures_has_each_with_its_warnings(words: str) -> None:
     """The first table has the first benchmark of the document. Below it, each line begins with a mark, as "[1]"."""
-    shown = printed("published", *words.split())
-    table, *lines_below = shown.blocks
+    output = printed("published", *words.split())
+    table, *lines_below = output.blocks
     rows = [dict(zip(table.head, row, strict=True)) for row in table.rows]
-    mark_of = {text: mark for mark, _, text in (line.text.partition(" ") for line in lines_below)}
+    mark_of = {}
+    for line in lines_below:
+        mark, _, text = line.text.partition(" ")
+        mark_of[text] = mark
 
-    first_benchmark = shown.document[0]["benchmark"]
-    figures = [figure for figure in shown.document if figure["benchmark"] == first_benchmark]
+    first_benchmark = output.document[0]["benchmark"]
+    figures = [figure for figure in output.document if figure["benchmark"] == first_benchmark]
     if not words:  # without a choice, the table has the accuracy only
         figures = [figure for figure in figures if figure["metric"] == "accuracy"]
     name_columns = [name for name in ("model", "method", "dataset", "metric") if name in table.head]
@@ -229,9 +232,9 @@ def test_a_table_of_published_figures_has_each_with_its_warnings(words: str) -> 
         if figure["value"] is not None:
             assert mark_of[figure["source"]] == "source:", figure
 
-    for row in rows:  # each figure was taken out of its row
-        left = {name: cell for name, cell in row.items() if name not in name_columns and cell}
-        assert left == {}, "cells of no figure"
+    for row in rows:
+        cells_of_no_figure = {name: cell for name, cell in row.items() if name not in name_columns and cell}
+        assert cells_of_no_figure == {}, "each figure was taken out of its row"
 
 
 PLANS = pytest.mark.parametrize("aim", [("--half-width", "0.05"), ("--difference", "0.1")], ids=" ".join)
@@ -258,12 +261,11 @@ def test_a_plan_is_shown_with_a_row_for_each_design(aim: tuple[str, str]) -> Non
     table, _, _ = plan.blocks
     for row, design in zip(table.rows, plan.document["designs"], strict=True):
         queries = design["queries"]
-        expected_row = [str(design[size]) for size in ("datasets", "rows", "draws", "templates")]
-        expected_row += [f"{queries:,}", f"{(10 + 2) * queries:,}", f"{design['half_width']:.3f}"]
-        if "--difference" in aim:
-            expected_row.append(f"{design['power']:.2f}")
-        expected_row.append(f"{COST_OF_QUERY * queries:.2f}")
-        assert row == expected_row
+        tokens = (10 + 2) * queries
+        sizes = [str(design[size]) for size in ("datasets", "rows", "draws", "templates")]
+        power = [f"{design['power']:.2f}"] if "--difference" in aim else []
+        cost = f"{COST_OF_QUERY * queries:.2f}"
+        assert row == [*sizes, f"{queries:,}", f"{tokens:,}", f"{design['half_width']:.3f}", *power, cost]
 
 
 def test_a_plan_ends_with_the_command_of_its_best_design() -> None:
@@ -419,7 +421,7 @@ def store_command(*words: object) -> int:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def store_path(tmp_path: Path) -> Path:
     """A store with 50 predictions of model A and one of model B."""
     with PredictionStore(tmp_path / "run.sqlite") as store:
         store.put_many("model A", [(key, [0.25, 0.75]) for key in KEYS])
@@ -427,22 +429,22 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.sqlite"
 
 
-def test_store_info_counts_the_predictions_of_each_model(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert store_command("info", path) == 0
+def test_store_info_counts_the_predictions_of_each_model(store_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert store_command("info", store_path) == 0
     out = capsys.readouterr().out
     assert "51 answers" in out
     assert "        50  model A\n         1  model B\n" in out
 
 
-def test_store_info_has_the_same_counts_as_json(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert store_command("info", path, "--json") == 0
+def test_store_info_has_the_same_counts_as_json(store_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert store_command("info", store_path, "--json") == 0
     info = json.loads(capsys.readouterr().out)
     assert info["answers"] == 51
     assert info["models"] == {"model A": 50, "model B": 1}
 
 
-def test_store_export_prints_a_line_for_each_prediction(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert store_command("export", path) == 0
+def test_store_export_prints_a_line_for_each_prediction(store_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert store_command("export", store_path) == 0
     printed = capsys.readouterr()
     lines = [json.loads(line) for line in printed.out.splitlines()]
     assert len(lines) == 51
@@ -451,40 +453,42 @@ def test_store_export_prints_a_line_for_each_prediction(path: Path, capsys: pyte
 
 
 def test_store_export_writes_to_a_file_what_it_would_print(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store_command("export", path)
+    store_command("export", store_path)
     printed = capsys.readouterr().out
-    assert store_command("export", path, "--output", tmp_path / "out.jsonl", "--json") == 0
+    assert store_command("export", store_path, "--output", tmp_path / "out.jsonl", "--json") == 0
     assert (tmp_path / "out.jsonl").read_text() == printed
 
 
-def test_store_export_replaces_no_file(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_store_export_replaces_no_file(store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out.jsonl").write_text("of the user", "utf-8")
-    assert store_command("export", path, "--output", tmp_path / "out.jsonl") == 2
+    assert store_command("export", store_path, "--output", tmp_path / "out.jsonl") == 2
     assert str(tmp_path / "out.jsonl") in capsys.readouterr().err
     assert (tmp_path / "out.jsonl").read_text("utf-8") == "of the user"
 
 
-def test_store_merge_adds_each_prediction_once(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_store_merge_adds_each_prediction_once(
+    store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The same store is given twice: the second time, all of its predictions are there."""
-    assert store_command("merge", tmp_path / "all.sqlite", path, path, "--json") == 0
+    assert store_command("merge", tmp_path / "all.sqlite", store_path, store_path, "--json") == 0
     report = json.loads(capsys.readouterr().out)
-    assert report == {str(path): {"added": 0, "present": 51, "different": 0}}
+    assert report == {str(store_path): {"added": 0, "present": 51, "different": 0}}
 
 
 def test_store_merge_says_how_many_predictions_differ(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     merged = tmp_path / "all.sqlite"
-    store_command("merge", merged, path)
+    store_command("merge", merged, store_path)
     capsys.readouterr()
     key = query_key("further prompt", [])
-    for file, prediction in ((merged, 0), (path, 1)):
+    for file, prediction in ((merged, 0), (store_path, 1)):
         with PredictionStore(file) as store:
             store.put_many("model A", [(key, prediction)])
-    assert store_command("merge", merged, path) == 0
-    expected = f"{path}: 0 answers added, 51 were there, 1 differ from those there (not copied)\n"
+    assert store_command("merge", merged, store_path) == 0
+    expected = f"{store_path}: 0 answers added, 51 were there, 1 differ from those there (not copied)\n"
     assert capsys.readouterr().out == expected
 
 

@@ -52,10 +52,10 @@ def wait_for_calls(path: Path, number: int) -> None:
 
 def check_that_few_predictions_are_lost(store: Path, calls: Path, most_lost: int) -> None:
     """Check that a store has the prediction of each call but the last ones."""
-    asked = len(calls_of(calls))
-    stored = predictions_in(store)
-    assert stored > 0
-    assert asked - most_lost <= stored <= asked
+    number_of_calls = len(calls_of(calls))
+    stored_predictions = predictions_in(store)
+    assert stored_predictions > 0
+    assert number_of_calls - most_lost <= stored_predictions <= number_of_calls
 
 
 def predictions_in(path: Path) -> int:
@@ -118,31 +118,42 @@ def test_an_interrupt_ends_soon_and_keeps_what_is_done(way, tmp_path):
 def test_the_command_that_an_interrupt_says_completes_the_run(way, tmp_path):
     """It evaluates only what is not stored, and its result is that of a run without an interrupt."""
     model, options, _ = WAYS[way]
-    store, calls, result = tmp_path / "run.sqlite", tmp_path / "calls", tmp_path / "result.json"
+    store = tmp_path / "run.sqlite"
+    calls = tmp_path / "calls"
+    result = tmp_path / "result.json"
     arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--json", str(result), *options]
     process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
     wait_for_calls(calls, 40)
     interrupt(process, group=way == "one by one")
-    asked_before, stored = len(calls_of(calls)), predictions_in(store)
+    calls_before_the_interrupt = len(calls_of(calls))
+    stored_predictions = predictions_in(store)
 
     command = command_to_continue((tmp_path / "stderr").read_text(), store)
     command = in_this_process_without_waiting(command, model, calls)
     assert main([*command, "--no-recheck"]) == 0
 
-    asked = len(calls_of(calls)) - asked_before
-    assert asked == QUERIES - stored
-    uninterrupted = with_option(command, "--json", tmp_path / "whole.json")
+    calls_after_the_interrupt = len(calls_of(calls)) - calls_before_the_interrupt
+    assert calls_after_the_interrupt == QUERIES - stored_predictions
+
+    uninterrupted = with_option(command, "--json", tmp_path / "uninterrupted.json")
     uninterrupted = with_option(uninterrupted, "--store", tmp_path / "other.sqlite")
     assert main(uninterrupted) == 0
-    assert result_of(result) == result_of(tmp_path / "whole.json")
+    assert result_of(result) == result_of(tmp_path / "uninterrupted.json")
 
 
 @pytest.mark.posix
 def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
     """A worker imports the program. Here it sleeps then, so that the interrupt comes while it starts."""
-    program, worker_started = tmp_path / "program.py", tmp_path / "worker_started"
-    asleep = f"import pathlib, time; pathlib.Path({str(worker_started)!r}).touch(); time.sleep(9)"
-    program.write_text(f"import StaICC.cli\nif __name__ == '__main__': exit(StaICC.cli.main())\nelse: {asleep}\n")
+    program = tmp_path / "program.py"
+    worker_started = tmp_path / "worker_started"
+    program.write_text(
+        "import pathlib, time\n"
+        "import StaICC.cli\n"
+        "if __name__ == '__main__':\n"
+        "    exit(StaICC.cli.main())\n"
+        f"pathlib.Path({str(worker_started)!r}).touch()\n"
+        "time.sleep(9)\n"
+    )
     arguments = ["run", "normal", "--datasets", "mini", "--workers", "2", "--no-save"]
     process = start([sys.executable, str(program), *arguments], tmp_path)
     while not worker_started.exists():

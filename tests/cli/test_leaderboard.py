@@ -107,8 +107,8 @@ def test_a_copy_shares_the_place_of_its_original(folder: Path, capsys: pytest.Ca
     assert {"a", "crlf", "deep/b", "site/results/a"}.isdisjoint(names_in(board)), "a copy has a place of its own"
 
 
-def save_run(path: str, change: Any = lambda row: row, finished: str | None = None, **settings: Any) -> None:
-    """Save the run of one model.
+def save_run(path: str, change: Any = lambda scores: scores, finished: str | None = None, **settings: Any) -> None:
+    """Save the run of a model whose probability of the first of three labels depends on the length of the prompt.
 
     Args:
         path: The file.
@@ -119,8 +119,8 @@ def save_run(path: str, change: Any = lambda row: row, finished: str | None = No
 
     def model(prompt: str, label_space: list[str]) -> list[float]:
         first = (len(prompt) % 7 + 1) / 20
-        row = [first, *[(1 - first) / (len(label_space) - 1)] * (len(label_space) - 1)]
-        return list(change(row))
+        others = (1 - first) / 2
+        return list(change([first, others, others]))
 
     result = Normal(datasets=["mini"], limit=6, **settings)(model)
     assert isinstance(result, Result)

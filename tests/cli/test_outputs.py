@@ -23,7 +23,7 @@ pytestmark = pytest.mark.posix
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder_of_results_and_stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with saved results, predictions and a store."""
     folder = tmp_path_factory.mktemp("made")
     for name in ("tables", "models", "long_icl"):
@@ -45,9 +45,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(folder_of_results_and_stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of that folder with links, which is the working folder."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(folder_of_results_and_stores, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
     links = {"link.json": "r.json", "link2.json": "link.json", "link.sqlite": "run.sqlite", "link.dir": "dir"}
     for name, target in {**links, "here": str(tmp_path), "loop": "loop"}.items():

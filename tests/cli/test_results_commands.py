@@ -23,7 +23,7 @@ LIMITS = ["--datasets", "mini", "--limit", "10"]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder_of_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the results a and b of two models on 20 queries, a suite on fewer, and a file that is no JSON."""
     folder = tmp_path_factory.mktemp("results")
     for name, label in (("a", 0), ("b", 1)):
@@ -35,9 +35,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def folder(made: Path, tmp_path: Path) -> Path:
+def folder(folder_of_results: Path, tmp_path: Path) -> Path:
     """A copy of that folder, which is the working folder."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(folder_of_results, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

@@ -63,7 +63,7 @@ def write_run_file(text: str, name: str = "run.toml") -> dict[str, Any]:
     return tomllib.loads(textwrap.dedent(text))
 
 
-def saved(staicc: Run, name: str, *words: str) -> Any:
+def run_and_load(staicc: Run, name: str, *words: str) -> Any:
     """Run a command that saves its result, and return the result."""
     status, _, stderr = staicc("run", *words, "--json", name, "--quiet")
     assert status == 0, stderr
@@ -73,16 +73,16 @@ def saved(staicc: Run, name: str, *words: str) -> Any:
 @pytest.mark.parametrize("command", RUN_FILES)
 def test_a_run_file_is_its_command_line_and_its_result_repeats_it(staicc: Run, command: str) -> None:
     write_own_data()
-    of_command = saved(staicc, "command.json", *command.split())
+    of_command = run_and_load(staicc, "command.json", *command.split())
     values = write_run_file(RUN_FILES[command])
-    of_file = saved(staicc, "file.json", "--config", "run.toml")
+    of_file = run_and_load(staicc, "file.json", "--config", "run.toml")
     assert of_file == of_command
 
     status, shown, stderr = staicc("show", "run", "file.json")
     assert status == 0, stderr
     assert defaults_left_out(tomllib.loads(shown)) == values
     Path("again.toml").write_text(shown, "utf-8")
-    assert saved(staicc, "again.json", "--config", "again.toml") == of_file
+    assert run_and_load(staicc, "again.json", "--config", "again.toml") == of_file
     assert staicc("show", "run", "again.json")[1] == shown
 
 
@@ -180,7 +180,7 @@ def test_a_run_file_that_is_missing_or_a_folder_is_refused_in_one_line(staicc: R
 
 def test_a_run_file_of_a_windows_editor_is_read(staicc: Run) -> None:
     Path("run.toml").write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
-    assert len(saved(staicc, "r.json", "--config", "run.toml").queries()) == 4
+    assert len(run_and_load(staicc, "r.json", "--config", "run.toml").queries()) == 4
 
 
 def test_on_python_3_10_a_run_file_is_read_by_tomli(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,9 +206,9 @@ def test_without_a_reader_of_toml_the_error_says_what_to_install(staicc: Run, mo
 def test_the_command_line_replaces_values_of_the_file(staicc: Run) -> None:
     """Options of a model are replaced one by one: escape is as in the file."""
     Path("run.toml").write_text(SMALL + 'k = 2\n[model_option]\norder = 5\nescape = "D"\n', "utf-8")
-    of_both = saved(staicc, "both.json", "--k", "1", "--config", "run.toml", "--model-option", "order=3")
+    of_both = run_and_load(staicc, "both.json", "--k", "1", "--config", "run.toml", "--model-option", "order=3")
     words = "normal --datasets mini --limit 2 --k 1 --model-option order=3 --model-option escape=D"
-    assert of_both == saved(staicc, "words.json", *words.split())
+    assert of_both == run_and_load(staicc, "words.json", *words.split())
 
 
 def test_each_value_that_the_command_line_replaces_is_named(staicc: Run) -> None:
@@ -225,7 +225,7 @@ def test_each_value_that_the_command_line_replaces_is_named(staicc: Run) -> None
 def test_an_option_of_a_method_is_replaced_in_each_spelling(staicc: Run, in_file: str, given: str) -> None:
     Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n[method_option]\n{in_file} = 3\n', "utf-8")
     words = ["--method-option", f"{given}=5"]
-    result = saved(staicc, "r.json", "--config", "run.toml", *words)
+    result = run_and_load(staicc, "r.json", "--config", "run.toml", *words)
     assert "batch_size=5" in result.method
     status, _, stderr = staicc("run", "--config", "run.toml", *words, "--dry-run")
     assert status == 0
@@ -256,13 +256,13 @@ def test_options_of_a_model_are_left_out_if_another_model_is_given(staicc: Run) 
 def test_another_model_or_method_of_the_command_line_replaces_its_options_too(staicc: Run) -> None:
     options = 'method = "batch_calibration"\n[method_option]\nbatch_size = 4\n[model_option]\norder = 5\n'
     Path("run.toml").write_text(SMALL + options, "utf-8")
-    result = saved(staicc, "r.json", "--config", "run.toml", "--model", "ppm", "--method", "vanilla")
-    assert result == saved(staicc, "words.json", "normal", "--datasets", "mini", "--limit", "2")
+    result = run_and_load(staicc, "r.json", "--config", "run.toml", "--model", "ppm", "--method", "vanilla")
+    assert result == run_and_load(staicc, "words.json", "normal", "--datasets", "mini", "--limit", "2")
 
 
 def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL.replace('["mini"]', '["TREC", "SST2"]'), "utf-8")
-    assert list(saved(staicc, "r.json", "--config", "run.toml", "--datasets", "mini").details) == ["mini"]
+    assert list(run_and_load(staicc, "r.json", "--config", "run.toml", "--datasets", "mini").details) == ["mini"]
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_a_run_of_a_sweep_is_that_of_its_command_line(staicc: Run) -> None:
     Path("run.toml").write_text(SWEEP, "utf-8")
     assert staicc("run", "--config", "run.toml", "--json", "r.json")[0] == 0
     words = "normal --datasets mini --limit 2 --k 2 --model ppm;order=5"
-    of_command = saved(staicc, "command.json", *words.split())
+    of_command = run_and_load(staicc, "command.json", *words.split())
     assert load("r_k-2_datasets-mini_model_option-order-5.json") == of_command
 
 
@@ -376,20 +376,28 @@ def test_settings_whose_names_are_equal_have_results_of_their_own(staicc: Run) -
 
 
 def test_names_of_results_have_each_value_of_a_setting() -> None:
-    model_names = ["a long name of a model " * 5, "a long name of a model " * 6]
-    settings = [{"model_name": name, "datasets": ["mini"], "k": k} for name in model_names for k in range(1000)]
+    """Long names of models are cut, so that two of them have equal beginnings."""
+    settings = []
+    for model_name in ("a long name of a model " * 5, "a long name of a model " * 6):
+        settings += [{"model_name": model_name, "datasets": ["mini"], "k": k} for k in range(1000)]
+
     names = _distinct_names(settings)
-    assert len({name.casefold() for name in names}) == len(names) == 2000
-    assert max(map(len, names)) < 130
+
+    names_in_lower_case = {name.casefold() for name in names}
+    assert len(names_in_lower_case) == 2 * 1000
+    assert max(len(name) for name in names) < 130
     for setting, name in zip(settings, names, strict=True):
         assert f"_k-{setting['k']}" in name
 
 
 def test_thousands_of_settings_with_equal_names_get_numbers() -> None:
     """Names are cut, so that long values that begin alike have equal names."""
-    names = _distinct_names([{"model_name": "a" * 200, "k": "A" * length} for length in range(100, 4100)])
+    settings = [{"model_name": "a" * 200, "k": "A" * length} for length in range(100, 4100)]
+
+    names = _distinct_names(settings)
+
     assert names[1] == f"{names[0]}_2"
-    assert len(set(names)) == 4000
+    assert len(set(names)) == len(settings)
 
 
 @pytest.mark.parametrize(
@@ -472,7 +480,7 @@ def check_that_last_run_is_refused(staicc: Run, sweep: str, *further_lines: str)
 
 def test_an_option_of_the_command_line_ends_the_sweep_over_it(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + "[sweep]\nk = [0, 1]\n", "utf-8")
-    result = saved(staicc, "r.json", "--config", "run.toml", "--k", "2")
+    result = run_and_load(staicc, "r.json", "--config", "run.toml", "--k", "2")
     assert result.signature.fields["k"] == "2"
 
 
@@ -488,7 +496,7 @@ def test_a_result_from_python_is_repeated(staicc: Run) -> None:
     in_python = StaICC.GLER(2, datasets=["mini"], limit=2, interpolations=3)(load_kernel("ppm;order=4"))
     in_python.save("python.json")
     Path("run.toml").write_text(staicc("show", "run", "python.json")[1], "utf-8")
-    repeated = saved(staicc, "r.json", "--config", "run.toml")
+    repeated = run_and_load(staicc, "r.json", "--config", "run.toml")
     assert repeated.signature == in_python.signature
     assert repeated.divided == in_python.divided
     assert repeated.queries() == in_python.queries()
@@ -515,7 +523,7 @@ def test_the_run_file_of_a_function_repeats_its_result_when_it_is_filled_in(
     monkeypatch.syspath_prepend(".")
     shown = staicc("show", "run", "python.json")[1]
     Path("run.toml").write_text(shown.replace("FILL-IN", "lengths:length"), "utf-8")
-    assert saved(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
+    assert run_and_load(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
 
 
 def test_a_model_in_a_folder_that_is_to_be_filled_in_keeps_its_options(
@@ -525,11 +533,11 @@ def test_a_model_in_a_folder_that_is_to_be_filled_in_keeps_its_options(
     make_model("Llama", max_position_embeddings=4096).save_pretrained("tiny_llama")
     make_tokenizer().save_pretrained("tiny_llama")
     words = "normal --datasets mini --limit 4 --model tiny_llama --dtype bfloat16 --label-scoring first"
-    of_command = saved(staicc, "command.json", *words.split())
+    of_command = run_and_load(staicc, "command.json", *words.split())
     shown = staicc("show", "run", "command.json")[1]
     assert 'model = "FILL-IN"' in shown
     Path("run.toml").write_text(shown.replace("FILL-IN", "tiny_llama"), "utf-8")
-    assert saved(staicc, "file.json", "--config", "run.toml") == of_command
+    assert run_and_load(staicc, "file.json", "--config", "run.toml") == of_command
 
 
 def fails_at_some_lengths(prompt: str, label_space: list[str]) -> int:
@@ -565,12 +573,12 @@ def remarks_of(staicc: Run, result: Any) -> str:
 def test_a_file_of_data_has_a_remark_about_its_card_and_about_several_labels(staicc: Run) -> None:
     write_own_data()
     own = ["normal", "--data", "own.csv", "--text", "review", "--label", "mood", "--limit", "2"]
-    remarks = remarks_of(staicc, saved(staicc, "own.json", *own))
+    remarks = remarks_of(staicc, run_and_load(staicc, "own.json", *own))
     assert "Write the path of own.csv" in remarks
     assert "add card" in remarks
     assert "label_separator" not in remarks
     many = ["long-icl", "--data", "many.csv", "--text", "text", "--label", "label", "--rounds", "1", "--limit", "1"]
-    remarks = remarks_of(staicc, saved(staicc, "many.json", *many))
+    remarks = remarks_of(staicc, run_and_load(staicc, "many.json", *many))
     assert "If rows have several labels, add label_separator" in remarks
 
 
@@ -621,11 +629,11 @@ def test_an_option_of_a_method_that_looks_like_a_digest_is_repeated(
     staicc: Run, method: str, option: str, value: Any
 ) -> None:
     options = ["--method", method, "--method-option", f"{option}={value}"]
-    result = saved(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options)
+    result = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options)
     shown = staicc("show", "run", "a.json")[1]
     assert tomllib.loads(shown)["method_option"] == {option: value}
     Path("run.toml").write_text(shown, "utf-8")
-    assert saved(staicc, "b.json", "--config", "run.toml").signature == result.signature
+    assert run_and_load(staicc, "b.json", "--config", "run.toml").signature == result.signature
 
 
 def first_letters(texts: list[str]) -> list[list[float]]:
@@ -676,7 +684,7 @@ def test_a_method_of_the_user_is_to_be_filled_in_with_its_options(staicc: Run) -
 )
 def test_settings_of_a_method_that_contradict_its_text_are_refused(staicc: Run, field: str, value: Any) -> None:
     options = ["--method", "batch-calibration", "--method-option", "batch_size=4"]
-    document = saved(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options).to_dict()
+    document = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options).to_dict()
     assert StaICC.Result.from_dict(document).to_dict() == document
     document["provenance"]["method_settings"][field] = value
     with pytest.raises(SchemaError, match="method_settings has"):
@@ -700,7 +708,7 @@ def test_a_function_with_the_name_of_a_model_is_to_be_filled_in(staicc: Run, fun
 
 
 def test_the_environment_has_openai_only_if_a_server_predicted(staicc: Run) -> None:
-    result = saved(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", "--order", "4")
+    result = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", "--order", "4")
     assert "openai" not in result.environment
     pytest.importorskip("openai")
     server = dataclasses.replace(result.provenance.predictors[0], who={"kernel": "endpoint 4"})
@@ -709,9 +717,9 @@ def test_the_environment_has_openai_only_if_a_server_predicted(staicc: Run) -> N
 
 def test_the_name_of_another_model_does_not_replace_the_model(staicc: Run) -> None:
     named = ["--model", "ppm", "--model-name", "hf:gpt2"]
-    result = saved(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *named)
+    result = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *named)
     Path("run.toml").write_text(staicc("show", "run", "a.json")[1], "utf-8")
-    assert saved(staicc, "b.json", "--config", "run.toml").queries() == result.queries()
+    assert run_and_load(staicc, "b.json", "--config", "run.toml").queries() == result.queries()
 
 
 def refusal_of(staicc: Run, name: str) -> str:
@@ -759,7 +767,7 @@ def run_file_of_a_server(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     identity = identity_of(load_kernel(SERVER, scoring="text", temperature=0.5))
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
-    recorded_by("openai:my-model", identity.who, identity.settings, result).save("served.json")
+    with_recorded_model("openai:my-model", identity.who, identity.settings, result).save("served.json")
     return staicc("show", "run", "served.json")[1]
 
 
@@ -824,7 +832,7 @@ def test_the_command_that_the_page_calls_equal_is(staicc: Run) -> None:
     (command,) = blocks_of_page("console")
     Path("run.toml").write_text(blocks_of_page("toml")[0], "utf-8")
     words = command.removeprefix("python -m StaICC run ").split()
-    assert saved(staicc, "file.json", "--config", "run.toml") == saved(staicc, "words.json", *words)
+    assert run_and_load(staicc, "file.json", "--config", "run.toml") == run_and_load(staicc, "words.json", *words)
 
 
 def test_the_names_of_results_on_the_page_are_those_of_its_sweep(staicc: Run) -> None:
@@ -840,7 +848,7 @@ def test_the_keys_of_the_page_exist() -> None:
     assert set(shown) <= {*keys, "dtype", "knn_k", "key"}
 
 
-def recorded_by(name: str, who: Mapping[str, str], how: Mapping[str, str], result: Any) -> Any:
+def with_recorded_model(name: str, who: Mapping[str, str], how: Mapping[str, str], result: Any) -> Any:
     """Return a result as if a model had predicted it whose kernel records this about itself."""
     predictor = dataclasses.replace(result.provenance.predictors[0], name=name, who=who, how=how)
     result.provenance = dataclasses.replace(result.provenance, predictors=(predictor,))
@@ -851,7 +859,7 @@ def test_an_adapter_is_to_be_filled_in(staicc: Run) -> None:
     """Its record is a digest of its files, which is the name of no adapter."""
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     who = {"kernel": "CausalLMKernel", "adapter": "0c" * 32, "dtype": "bfloat16"}
-    recorded_by("hf:gpt2", who, {}, result).save("r.json")
+    with_recorded_model("hf:gpt2", who, {}, result).save("r.json")
     shown = staicc("show", "run", "r.json")[1]
     assert tomllib.loads(shown)["model_option"] == {"dtype": "bfloat16", "adapter": "FILL-IN"}
     assert "# Fill in the option adapter of the model: results have the digest of its files only" in shown
@@ -879,7 +887,7 @@ def test_texts_of_servers_are_repeated_as_they_were_given(
     given = {**options, "system": system}
     identity = identity_of(load_kernel(model, **given))
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
-    recorded_by(model, identity.who, identity.settings, result).save("r.json")
+    with_recorded_model(model, identity.who, identity.settings, result).save("r.json")
     assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
 
 
@@ -889,7 +897,7 @@ def test_texts_of_a_llama_model_are_repeated_as_they_were_given(staicc: Run, sys
     given: dict[str, Any] = {"prompt_format": "chat", "system": system}
     who = {"kernel": "LlamaKernel", "engine arguments": "{}"}
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
-    recorded_by("llama:m", who, KernelOptions(**given).settings(), result).save("r.json")
+    with_recorded_model("llama:m", who, KernelOptions(**given).settings(), result).save("r.json")
     assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
 
 
@@ -909,7 +917,7 @@ def test_a_setting_that_requests_leave_out_is_repeated(staicc: Run, model: str, 
     """``None`` is not recorded; without it, a repeated run would send the default."""
     identity = identity_of(load_kernel(model, **options))
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
-    recorded_by(model, identity.who, identity.settings, result).save("r.json")
+    with_recorded_model(model, identity.who, identity.settings, result).save("r.json")
     shown = tomllib.loads(staicc("show", "run", "r.json")[1])
     shown_options = ";".join(f"{name}={value}" for name, value in shown.get("model_option", {}).items())
     assert identity_of(load_kernel(f"{shown['model']};{shown_options}" if shown_options else model)) == identity
@@ -919,7 +927,7 @@ def test_arguments_of_an_engine_are_options_of_the_model(staicc: Run) -> None:
     arguments = {"rope_freq_base": 10.5, "offload_kqv": False, "kv_overrides": {"a": 1}}
     who = {"kernel": "LlamaKernel", "engine arguments": json.dumps(arguments)}
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
-    recorded_by("llama:m", who, {}, result).save("r.json")
+    with_recorded_model("llama:m", who, {}, result).save("r.json")
     shown = staicc("show", "run", "r.json")[1]
     expected = {"rope_freq_base": 10.5, "offload_kqv": False, "kv_overrides": "FILL-IN"}
     assert tomllib.loads(shown)["model_option"] == expected

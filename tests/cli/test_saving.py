@@ -39,7 +39,7 @@ def fails_once(prompt, label_space):
 """A module with a model that fails at its second call only."""
 
 
-def saved() -> list[Result | ResultGroup]:
+def results_in_default_folder() -> list[Result | ResultGroup]:
     """Return the results in the folder where runs are saved by default, which has nothing else."""
     if not FOLDER.is_dir():
         return []
@@ -47,13 +47,13 @@ def saved() -> list[Result | ResultGroup]:
 
 
 @pytest.fixture
-def other(staicc: Cli) -> bytes:
-    """Content of a file r.json with another run."""
+def bytes_of_result_with_k_2(staicc: Cli) -> bytes:
+    """The content of the file r.json, which has a result with k = 2."""
     assert staicc(*RUN, "--k", "2", "--json", "r.json")[0] == 0
     return Path("r.json").read_bytes()
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def let_disk_fail(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Let every writing to the disk fail with an error number."""
 
     def fsync(handle: int) -> None:
@@ -77,7 +77,7 @@ def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
         status, out, err = staicc(*RUN)
         assert status == 0
         assert out.startswith("Normal\n")
-        assert len(saved()) == count
+        assert len(results_in_default_folder()) == count
         (path,) = [word for word in err.split() if word.startswith(str(FOLDER))]
         assert Path(path).name.startswith("Normal_ppm_20"), "the benchmark, the model, and a year"
         assert str(StaICC.load(path)) == out.rstrip("\n")
@@ -86,7 +86,7 @@ def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
 def test_a_run_that_is_printed_as_json_is_saved_too(staicc: Cli) -> None:
     status, out, _ = staicc(*RUN, "--json")
     assert status == 0
-    (result,) = saved()
+    (result,) = results_in_default_folder()
     assert json.loads(out)["Averaged results"] == result["Averaged results"]
 
 
@@ -138,27 +138,27 @@ def test_nothing_is_saved_on_request(staicc: Cli) -> None:
     ids=["level", "model name", "model", "not to be saved"],
 )
 def test_another_run_does_not_replace_a_result_and_is_saved_in_the_folder(
-    options: list[str], staicc: Cli, other: bytes
+    options: list[str], staicc: Cli, bytes_of_result_with_k_2: bytes
 ) -> None:
     """The saved one has k = 2 and the other settings of RUN."""
     status, out, err = staicc(*RUN, "--json", "r.json", *options)
     assert status == 4
     assert out.startswith("Normal\n")
     assert "--overwrite" in err
-    assert Path("r.json").read_bytes() == other
-    assert len(saved()) == 1
+    assert Path("r.json").read_bytes() == bytes_of_result_with_k_2
+    assert len(results_in_default_folder()) == 1
 
 
-def test_another_run_replaces_a_result_on_request(staicc: Cli, other: bytes) -> None:
+def test_another_run_replaces_a_result_on_request(staicc: Cli, bytes_of_result_with_k_2: bytes) -> None:
     assert staicc(*RUN, "--json", "r.json", "--overwrite")[0] == 0
-    assert Path("r.json").read_bytes() != other
+    assert Path("r.json").read_bytes() != bytes_of_result_with_k_2
     assert staicc(*RUN)[0] == 0
-    assert saved() == [StaICC.load("r.json")]
+    assert results_in_default_folder() == [StaICC.load("r.json")]
 
 
-def test_the_same_run_is_replaced_with_a_message(staicc: Cli, other: bytes) -> None:
+def test_the_same_run_is_replaced_with_a_message(staicc: Cli, bytes_of_result_with_k_2: bytes) -> None:
     status, _, err = staicc(*RUN, "--k", "2", "--json", "r.json")
-    assert (status, saved()) == (0, [])
+    assert (status, results_in_default_folder()) == (0, [])
     assert "r.json was replaced" in err
 
 
@@ -184,7 +184,7 @@ def test_other_predictions_of_the_same_function_are_not_replaced(
     assert status == 4
     assert "has other predictions" in err
     assert Path("r.json").read_bytes() == content
-    assert len(saved()) == 1
+    assert len(results_in_default_folder()) == 1
     assert staicc(*line, "--overwrite")[0] == 0
 
 
@@ -198,7 +198,7 @@ def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch:
     sys.modules["mine_once"].calls = 0  # type: ignore[attr-defined]  # so that it fails again
     assert staicc(*line)[0] == 4
     assert Path("r.json").read_bytes() == complete
-    (partial,) = saved()
+    (partial,) = results_in_default_folder()
     assert not partial.complete
 
 
@@ -208,7 +208,7 @@ def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
     longer = Path("r.json").read_bytes()
     assert staicc(*line, "0,1")[0] == 4
     assert Path("r.json").read_bytes() == longer
-    (shorter,) = saved()
+    (shorter,) = results_in_default_folder()
     assert len(shorter) == 2
 
 
@@ -219,7 +219,7 @@ def test_a_longer_series_replaces_its_beginning_and_leaves_no_other_file(staicc:
     assert staicc(*line, "0,1,2,3", "--output", "so-far")[0] == 0
     assert len(StaICC.load("r.json")) == 4
     assert not Path("so-far").exists()
-    assert saved() == []
+    assert results_in_default_folder() == []
 
 
 # -- the disk fails
@@ -235,15 +235,15 @@ def test_a_longer_series_replaces_its_beginning_and_leaves_no_other_file(staicc:
     "number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES], ids=os.strerror
 )
 def test_a_disk_that_fails_costs_the_file_only(
-    number: int, options: str, staicc: Cli, other: bytes, monkeypatch: pytest.MonkeyPatch
+    number: int, options: str, staicc: Cli, bytes_of_result_with_k_2: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing(monkeypatch, number)
+    let_disk_fail(monkeypatch, number)
     status, out, err = staicc(*RUN, *options.split())
-    assert saved() == [], "a result was saved, although the disk fails"
+    assert results_in_default_folder() == [], "a result was saved, although the disk fails"
     assert status == 4, err
     assert "accuracy" in out, "the table is lost with the file"
     assert os.strerror(number) in err
-    assert Path("r.json").read_bytes() == other
+    assert Path("r.json").read_bytes() == bytes_of_result_with_k_2
     assert not Path("q.jsonl").exists()
 
 
@@ -257,7 +257,7 @@ def test_a_result_whose_file_cannot_be_written_is_saved_in_the_folder(outputs: s
     assert status == 4
     assert out.startswith("Normal\n")
     assert "/dev/full" in err
-    assert len(saved()) == 1
+    assert len(results_in_default_folder()) == 1
 
 
 @pytest.mark.posix
@@ -323,14 +323,14 @@ def test_a_full_stdout_is_status_2_and_the_result_is_saved(program: Any) -> None
     with open("/dev/full", "w", encoding="utf-8") as full:
         assert program(*RUN, stdout=full).returncode == 2
         assert program("show", "metrics", stdout=full).returncode == 2
-    assert len(saved()) == 1
+    assert len(results_in_default_folder()) == 1
 
 
 @pytest.mark.posix
 def test_a_stdout_that_nothing_reads_is_no_error_and_the_result_is_saved(program: Any, closed_pipe: TextIO) -> None:
     assert program(*RUN, stdout=closed_pipe).returncode == 0
     assert program("show", "metrics", stdout=closed_pipe).returncode == 0
-    assert len(saved()) == 1
+    assert len(results_in_default_folder()) == 1
 
 
 @pytest.mark.posix
@@ -339,7 +339,7 @@ def test_a_sweep_continues_if_nothing_reads_its_tables(program: Any, closed_pipe
         'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n[sweep]\nk = [0, 1, 2]\n', "utf-8"
     )
     assert program("run", "--config", "run.toml", stdout=closed_pipe).returncode == 0
-    assert len(saved()) == 3, "a result of each k"
+    assert len(results_in_default_folder()) == 3, "a result of each k"
 
 
 def constant_result(label: int = 0, limit: int = 2) -> Result:
@@ -391,7 +391,7 @@ def test_without_stdout_and_stderr_a_result_is_saved(options: list[str], monkeyp
     monkeypatch.setattr("sys.stdout", None)
     monkeypatch.setattr("sys.stderr", None)
     assert main([*RUN, *options]) == 0
-    assert len(saved()) == 1
+    assert len(results_in_default_folder()) == 1
 
 
 @pytest.mark.posix
@@ -406,7 +406,7 @@ def test_a_result_whose_saving_is_interrupted_once_is_saved(staicc: Cli, monkeyp
     status, out, _ = staicc(*RUN)
     assert status == 130
     assert out.startswith("Normal\n")
-    assert len(saved()) == 1
+    assert len(results_in_default_folder()) == 1
 
 
 def test_an_interrupt_between_runs_keeps_the_finished_ones(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,7 +422,7 @@ def test_an_interrupt_between_runs_keeps_the_finished_ones(staicc: Cli, monkeypa
     monkeypatch.setattr(Method, "_run", interrupted_after_one)
     status, _, err = staicc(*RUN, "--k", "0,4")
     assert status == 130
-    (group,) = saved()
+    (group,) = results_in_default_folder()
     assert list(group) == ["k=0"]
     (path,) = FOLDER.iterdir()
     assert str(path) in err
@@ -492,7 +492,7 @@ def test_results_that_are_saved_in_the_same_second_have_different_names(monkeypa
     for thread in threads:
         thread.join()
     assert len({saver.path for saver in savers}) == 8
-    assert saved() == [result] * 8
+    assert results_in_default_folder() == [result] * 8
 
 
 @pytest.mark.parametrize("hard_links", [True, False])
@@ -514,7 +514,7 @@ def test_a_file_that_another_run_saves_meanwhile_is_not_replaced(
         monkeypatch.setattr("os.link", lambda *_: os.stat("absent"))
     assert not second.save(second_result)
     assert StaICC.load("one.json") == first_result
-    assert saved() == [second_result]
+    assert results_in_default_folder() == [second_result]
 
 
 def test_saving_in_python_replaces_a_result_and_its_records(tmp_path: Path) -> None:
@@ -647,5 +647,5 @@ def test_a_ranking_without_any_benchmark_is_refused(staicc: Cli, runs_of_two_ben
 
 def test_a_file_of_another_format_is_refused_before_the_run(staicc: Cli) -> None:
     status, out, err = staicc(*RUN, "--json", "r.csv")
-    assert (status, out, saved()) == (2, "", [])
+    assert (status, out, results_in_default_folder()) == (2, "", [])
     assert "expected a name such as 'result.json'" in err

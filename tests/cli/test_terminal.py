@@ -77,20 +77,27 @@ COMMANDS = [
 def test_nothing_controls_the_terminal(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     try:
         status = main(arguments)
-    except SystemExit as end:
-        status = int(str(end.code))
+    except SystemExit as stop:
+        status = int(str(stop.code))
     out, err = capsys.readouterr()
 
     assert status in (0, 1, 2, 3)
     assert out + err != ""
     for character in HIDDEN:
         assert character not in out + err
-    if "--json" in arguments and status == 0:
-        documents = [out]
-        if arguments[0] == "export":
-            documents = out.splitlines()  # JSON Lines
-        for document in documents:
-            json.loads(document)
+
+
+COMMANDS_THAT_PRINT_JSON = [words for words in COMMANDS if words[-1] == "--json"]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS_THAT_PRINT_JSON, ids=lambda words: ascii(" ".join(words)))
+def test_json_with_escaped_characters_can_be_parsed(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    """The command ``export`` prints JSON Lines, the others print one document."""
+    assert main(arguments) in (0, 3), "3: the data of these results cannot be verified"
+    out = capsys.readouterr().out
+    documents = out.splitlines() if arguments[0] == "export" else [out]
+    for document in documents:
+        json.loads(document)
 
 
 def test_a_traceback_is_escaped_too(program: Any) -> None:
@@ -106,12 +113,22 @@ def test_a_traceback_is_escaped_too(program: Any) -> None:
     assert "\x1b" not in done.stderr
 
 
+def bytes_on_stdout(arguments: list[str], encoding: str, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """Return what a command writes to a standard output with this encoding."""
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding))
+    assert main(arguments) == 0
+    sys.stdout.flush()
+    return written.getvalue()
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_any_encoding_of_stdout(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for arguments in (["compare", "r0.json", "r1.json", "--json"], ["export", "scores", "r0.json"]):
-        shown = io.BytesIO()
-        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(shown, encoding=encoding))
-        assert main(arguments) == 0
-        sys.stdout.flush()
-        text = shown.getvalue().decode(encoding)
-        assert json.loads(text) if "--json" in arguments else text
+def test_json_is_printed_in_any_encoding_of_stdout(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = bytes_on_stdout(["compare", "r0.json", "r1.json", "--json"], encoding, monkeypatch)
+    json.loads(written.decode(encoding))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_csv_is_printed_in_any_encoding_of_stdout(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = bytes_on_stdout(["export", "scores", "r0.json"], encoding, monkeypatch)
+    assert written.decode(encoding) != ""

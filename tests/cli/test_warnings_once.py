@@ -24,14 +24,22 @@ class Stream(io.StringIO):
         return self.on_terminal
 
 
-@pytest.mark.parametrize(
-    ("table_on_terminal", "log_on_terminal", "lines"), [(True, True, 1), (False, True, 2), (True, False, 2)]
-)
-def test_the_table_leaves_out_what_the_same_screen_has(
-    table_on_terminal: bool, log_on_terminal: bool, lines: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def printed_blocks(table_on_terminal: bool, log_on_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> list[Block]:
+    """Return the blocks of :data:`TABLE` that are printed to stdout, while the log with its warning is on stderr."""
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", Stream(table_on_terminal))
         patched.setattr(sys, "stderr", Stream(log_on_terminal))
-        shown = list(_without_shown_warnings(TABLE))
-    assert shown == TABLE[:lines]
+        return list(_without_shown_warnings(TABLE))
+
+
+def test_a_warning_of_the_table_is_left_out_if_the_log_is_on_the_same_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = printed_blocks(table_on_terminal=True, log_on_terminal=True, monkeypatch=monkeypatch)
+    assert blocks == [Line("In brackets: 95 % intervals.")]
+
+
+def test_a_table_in_a_file_has_its_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert printed_blocks(table_on_terminal=False, log_on_terminal=True, monkeypatch=monkeypatch) == TABLE
+
+
+def test_a_table_on_a_terminal_has_its_warnings_if_the_log_is_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert printed_blocks(table_on_terminal=True, log_on_terminal=False, monkeypatch=monkeypatch) == TABLE

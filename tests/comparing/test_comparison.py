@@ -1054,7 +1054,17 @@ def test_the_better_of_two_runs_is_named(
     assert first_has_the_higher_value is (first_is_good is higher)
 
 
-@pytest.mark.parametrize(("metric", "direction"), [("accuracy", "higher"), ("expected_calibration_error_1", "lower")])
+@pytest.mark.parametrize(
+    ("metric", "key"),
+    [("accuracy", "accuracy"), ("ECE-1", "expected_calibration_error_1"), ("macro F1", "macro_F1")],
+)
+def test_a_metric_has_the_name_of_its_column_too(good_and_bad: dict[str, Result], metric: str, key: str) -> None:
+    """Tables say ECE-1, saved results expected_calibration_error_1."""
+    assert rank(good_and_bad, metric) == rank(good_and_bad, key)
+    assert rank(good_and_bad, metric).metric == key
+
+
+@pytest.mark.parametrize(("metric", "direction"), [("accuracy", "higher"), ("ECE-1", "lower")])
 def test_a_ranking_says_which_direction_is_better(good_and_bad: dict[str, Result], metric: str, direction: str) -> None:
     assert f"{metric} ({direction} is better)" in str(rank(good_and_bad, metric))
 
@@ -1431,7 +1441,7 @@ def test_the_caption_has_the_names_of_the_models_and_no_digest(with_digests: Wit
 
     assert "first: 0123456789ab; second: theirs; " in caption
     assert "they differ in k: 2 and 3" in caption
-    assert r"they differ in model\_name: 0123456789ab and theirs" in caption
+    assert r"they differ in name of the model: 0123456789ab and theirs" in caption
     for digest in [*with_digests.model_digests, *with_digests.prompt_digests]:
         assert digest not in caption
 

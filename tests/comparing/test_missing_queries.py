@@ -316,7 +316,7 @@ def test_a_metric_that_is_no_mean_over_queries_is_not_tested_if_a_query_is_missi
     assert pair.overall.values == pytest.approx(
         [run.averaged["macro_F1"] for run in runs_with_one_failed_query.values()]
     )
-    assert pair.overall.outcome == Untested("1 of 200 queries have no score, and macro_F1 is no mean over queries")
+    assert pair.overall.outcome == Untested("1 of 200 queries have no score, and macro F1 is no mean over queries")
     assert pair.overall.interval is None
     assert pair.overall.detectable is None
     assert [claim.p_value for claim in pair.non_inferiority] == [None, None]

@@ -233,8 +233,8 @@ def test_missing_queries_count_at_their_worst_and_nothing_adds_up() -> None:
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        ("macro_F1", "macro_F1 is no mean over queries"),
-        ("expected_calibration_error_1", "expected_calibration_error_1 is no mean over queries"),
+        ("macro_F1", "macro F1 is no mean over queries"),
+        ("expected_calibration_error_1", "ECE-1 is no mean over queries"),
     ],
 )
 def test_metrics_that_compare_labels_are_refused_by_label(runs: dict[str, Result], metric: str, message: str) -> None:

@@ -23,60 +23,78 @@ from pathlib import Path
 from typing import Any
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON: lists and tuples are distinguished, and so are texts, numbers and functions."""
+def as_json(value: Any) -> Any:
+    """Return a value as JSON, in which lists, tuples, arrays and dictionaries are distinguished.
+
+    A function becomes a text, and so does an infinite number; a class becomes the built-in class that it is derived
+    from.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
     if value is None or isinstance(value, (bool, int, float)):
-        return value if not isinstance(value, float) or math.isfinite(value) else repr(value)
+        return value
     if isinstance(value, str):
         return str(value)
-    if hasattr(value, "dtype") and hasattr(value, "tolist"):
-        return {"array": str(value.dtype), "shape": list(value.shape), "values": plain(value.tolist())}
+    is_array = hasattr(value, "dtype") and hasattr(value, "tolist")
+    if is_array:
+        return {"array": str(value.dtype), "shape": list(value.shape), "values": as_json(value.tolist())}
     if isinstance(value, tuple):
-        return {"tuple": [plain(item) for item in value]}
+        return {"tuple": [as_json(item) for item in value]}
     if isinstance(value, Mapping):
-        return {"dict": {str(key): plain(item) for key, item in value.items()}}
+        return {"dict": {str(key): as_json(item) for key, item in value.items()}}
     if isinstance(value, type):
-        return {"class": next(kind.__name__ for kind in value.__mro__ if kind.__module__ == "builtins")}
+        built_in_classes = [base.__name__ for base in value.__mro__ if base.__module__ == "builtins"]
+        return {"class": built_in_classes[0]}
     if callable(value):
         return "a function"
-    if (hasattr(value, "__len__") and hasattr(value, "__getitem__")) or hasattr(value, "__iter__"):
-        return [plain(item) for item in value]
+    is_sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    if is_sequence or hasattr(value, "__iter__"):
+        return [as_json(item) for item in value]
     return f"an object {type(value).__name__}"
 
 
 def sha(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:16]
+    """Return the first 16 hexadecimal digits of the SHA-256 of a value as JSON."""
+    text = json.dumps(value, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def printed(function: Any) -> str:
-    """What a function prints."""
+    """Return what a function prints."""
     with contextlib.redirect_stdout(io.StringIO()) as stream:
         function()
     return stream.getvalue()
 
 
 def probabilities(prompt: Any, label_space: list[str]) -> list[float]:
-    """Probabilities that depend on the prompt, and add up to exactly 1."""
-    last = len(label_space) - 1
-    row = [0.5 ** min(place + 1, last) for place in range(last + 1)]
-    turn = sum(map(ord, str(prompt)[-40:])) % (last + 1)
-    return row[turn:] + row[:turn]
+    """Return 1/2, 1/4, ..., in an order that depends on the prompt; the last two are equal, so that the sum is 1."""
+    n_labels = len(label_space)
+    row = [0.5 ** min(index + 1, n_labels - 1) for index in range(n_labels)]
+    first = sum(map(ord, str(prompt)[-40:])) % n_labels
+    return row[first:] + row[:first]
 
 
 def logits(prompt: Any, label_space: list[str]) -> list[float]:
-    return [sum(map(ord, f"{prompt}{label}"[-60:])) % 7 - 3.0 for label in label_space]
+    """Return a number from -3 to 3 for each label, which depends on the label and on the end of the prompt."""
+    row = []
+    for label in label_space:
+        last_characters = f"{prompt}{label}"[-60:]
+        row.append(sum(map(ord, last_characters)) % 7 - 3.0)
+    return row
 
 
 def last_label(prompt: Any, label_space: list[str]) -> int:
+    """Predict the last label."""
     return len(label_space) - 1
 
 
-def many(function: Any) -> Any:
-    return lambda prompt, label_space: [function(one, label_space) for one in prompt]
+def many(predict: Any) -> Any:
+    """Return the batched form of a function that predicts one prompt."""
+    return lambda prompts, label_space: [predict(prompt, label_space) for prompt in prompts]
 
 
 def use_small_data(release: bool) -> None:
-    """Benchmarks without the argument ``datasets`` use two small data sets, which saves minutes."""
+    """Let benchmarks without the argument ``datasets`` use two small data sets, which saves minutes."""
     if release:
         import StaICC.normal  # type: ignore[import-not-found,unused-ignore]
         from StaICC.util import hgf_dataset_loader as loaders
@@ -122,9 +140,10 @@ class FirstRows:
     """An experimentor with the first rows of its sets only: the nearest-neighbour example encodes every row."""
 
     def __init__(self, experimentor: Any, demonstrations: int, tests: int) -> None:
-        self.demonstrations = [experimentor.demonstration_set()[place] for place in range(demonstrations)]
-        self.tests = [experimentor.test_set()[place] for place in range(tests)]
+        self.demonstrations = [experimentor.demonstration_set()[row] for row in range(demonstrations)]
+        self.tests = [experimentor.test_set()[row] for row in range(tests)]
         self.given: Any = None
+        """The demonstration sampler that was set."""
 
     def demonstration_set(self) -> Any:
         return self.demonstrations
@@ -136,29 +155,41 @@ class FirstRows:
         self.given = sampler
 
 
-def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run one workflow."""
-    shown: dict[str, Any] = {}
+def describe_error(error: Exception) -> dict[str, Any]:
+    """Return the names of the classes of an error, its own first, and its message."""
+    return {"error": [base.__name__ for base in type(error).__mro__], "message": str(error)}
 
-    def raised(error: Exception) -> dict[str, Any]:
-        return {"error": [kind.__name__ for kind in type(error).__mro__], "message": str(error)}
 
-    def fails(key: str, function: Any) -> None:
+class Observations(dict[str, Any]):
+    """What a workflow shows, by its keys; its methods are called in the code of workflows."""
+
+    def show(self, key: str, value: Any) -> None:
+        self[key] = as_json(value)
+
+    def fails(self, key: str, function: Any) -> None:
+        """Call a function, and show its error; if it has none, its result."""
         try:
-            shown[key] = plain(function())
+            self.show(key, function())
         except Exception as error:
-            shown[key] = raised(error)
+            self[key] = describe_error(error)
 
-    names["show"] = lambda key, value: shown.__setitem__(key, plain(value))
-    names["fails"] = fails
-    quiet = io.StringIO()
-    with warnings.catch_warnings(), contextlib.redirect_stdout(quiet):
+
+def run_workflow(code: str, names: dict[str, Any]) -> Observations:
+    """Run the code of one workflow, and return what it shows: under "raises", the error that ends it."""
+    observations = Observations()
+    names = {**names, "show": observations.show, "fails": observations.fails}
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
             exec(code, names)
         except Exception as error:
-            shown["raises"] = raised(error)
-    return shown
+            observations["raises"] = describe_error(error)
+    return observations
+
+
+def smallest_index(values: list[Any]) -> int:
+    """Return the index of the smallest value, the first one of several."""
+    return values.index(min(values))
 
 
 def names_of_workflows(torch_is_needed: bool) -> dict[str, Any]:
@@ -167,7 +198,7 @@ def names_of_workflows(torch_is_needed: bool) -> dict[str, Any]:
     names: dict[str, Any] = {helper.__name__: helper for helper in helpers}
     names |= {"json": json, "math": math, "functools": functools}
     # The README's example uses ``StaICC.util.functional.argmin`` of the release without importing it.
-    names["functional"] = types.SimpleNamespace(argmin=lambda values: min(range(len(values)), key=values.__getitem__))
+    names["functional"] = types.SimpleNamespace(argmin=smallest_index)
     with contextlib.suppress(ImportError):
         import numpy
 
@@ -181,16 +212,16 @@ def names_of_workflows(torch_is_needed: bool) -> dict[str, Any]:
 
 
 def run_in_a_fork(code: str, names: dict[str, Any]) -> Any:
-    """Return what one workflow shows, or an error of its own where its process ends without a word."""
-    reading, writing = os.pipe()
+    """Return what one workflow shows, or an error of its own if its process ends without any output."""
+    reading_end, writing_end = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reading)
-        with os.fdopen(writing, "w") as stream:
-            json.dump(run(code, dict(names)), stream)
+        os.close(reading_end)
+        with os.fdopen(writing_end, "w") as stream:
+            json.dump(run_workflow(code, names), stream)
         os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as stream:
+    os.close(writing_end)
+    with os.fdopen(reading_end) as stream:
         text = stream.read()
     os.waitpid(child, 0)
     if text == "":
@@ -201,22 +232,22 @@ def run_in_a_fork(code: str, names: dict[str, Any]) -> Any:
 def main() -> None:
     """Read workflows from standard input, and print what they show."""
     sys.path.append(str(Path(__file__).parents[2]))
-    given = json.load(sys.stdin)
-    is_release = given["release"] is not None
+    job = json.load(sys.stdin)
+    is_release = job["release"] is not None
     if is_release:
-        sys.path.insert(0, given["release"])
-    names = names_of_workflows(given["torch"])
+        sys.path.insert(0, job["release"])
+    names = names_of_workflows(job["torch"])
     with contextlib.redirect_stdout(io.StringIO()):
         use_small_data(is_release)
 
-    names_after: dict[str, dict[str, Any]] = {"": names}  # by the code of a setup, which is run once
+    names_after_setup: dict[str, dict[str, Any]] = {"": names}  # each setup is run once
     shown = {}
-    for name, setup, code in given["workflows"]:
-        if setup not in names_after:
-            names_after[setup] = dict(names)
+    for name, setup, code in job["workflows"]:
+        if setup not in names_after_setup:
+            names_after_setup[setup] = dict(names)
             with contextlib.redirect_stdout(io.StringIO()):
-                exec(setup, names_after[setup])
-        shown[name] = run_in_a_fork(code, names_after[setup])
+                exec(setup, names_after_setup[setup])
+        shown[name] = run_in_a_fork(code, names_after_setup[setup])
     json.dump(shown, sys.stdout)
 
 

@@ -30,44 +30,62 @@ PAGE = ROOT / "docs" / "migration.md"
 BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->"
 
 GROUPS = {**workflows.GROUPS, **clients.GROUPS}
-ALL = [one for group in GROUPS.values() for one in group]
+ALL = [workflow for group in GROUPS.values() for workflow in group]
 TOLERANCE = 1e-6  # logits of our kernels may differ in the last digits of float32
 
 
-def same(released: Any, ours: Any) -> bool:
-    """Whether two observations are equal; our error may be of a class derived from the released one."""
+def is_same_error(released: Any, ours: Any) -> bool:
+    """Return whether our error has the released class, or one that is derived from it."""
+    released_class = released["error"][0]
+    return released_class in ours["error"]
+
+
+def is_close(released: float, ours: float) -> bool:
+    """Return whether two numbers are equal up to the rounding of logits in float32."""
+    return abs(released - ours) <= TOLERANCE * max(1, abs(released))
+
+
+def is_same(released: Any, ours: Any) -> bool:
+    """Return whether two observations are equal: JSON values, or errors."""
     if isinstance(released, dict) and isinstance(ours, dict):
         if "error" in released and "error" in ours:
-            return bool(released["error"][0] in ours["error"])
-        return released.keys() == ours.keys() and all(same(released[key], ours[key]) for key in released)
+            return is_same_error(released, ours)
+        return released.keys() == ours.keys() and all(is_same(released[key], ours[key]) for key in released)
     if isinstance(released, list) and isinstance(ours, list):
-        return len(released) == len(ours) and all(map(same, released, ours))
+        return len(released) == len(ours) and all(map(is_same, released, ours))
     if type(released) in (int, float) and type(ours) in (int, float):
-        return bool(abs(released - ours) <= TOLERANCE * max(1, abs(released)))
+        return is_close(released, ours)
     return type(released) is type(ours) and bool(released == ours)
 
 
 def observe(items: list[tuple[str, str, str]], release: Path | None, torch: bool) -> dict[str, Any]:
-    given = {"release": None if release is None else str(release), "torch": torch, "workflows": items}
+    """Run workflows, (name, setup, code), in another process, and return what each of them shows, by its name.
+
+    Args:
+        items: The workflows.
+        release: The folder of the release; ``None`` for this library.
+        torch: Whether they need a model.
+    """
+    job = {"release": None if release is None else str(release), "torch": torch, "workflows": items}
     done = subprocess.run(
         [sys.executable, str(HERE / "observe.py")],
-        input=json.dumps(given),
+        input=json.dumps(job),
         capture_output=True,
         text=True,
         encoding="utf-8",
         env={**os.environ, "PYTHONPATH": "" if release else str(ROOT), "PYTHONUTF8": "1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    observations: dict[str, Any] = json.loads(done.stdout)
+    return observations
 
 
 def table() -> str:
-    """The last table of the page: for each group of workflows how many are equal, and the differences of the others."""
+    """Return the last table of the page: for each group, how many workflows are equal, and the other differences."""
     lines = ["| group | compared | equal | differences |", "|---|---|---|---|"]
     for group, members in GROUPS.items():
         entries = dict.fromkeys(f"`{workflow.entry}`" for workflow in members if workflow.entry)
-        equal = sum(not workflow.entry for workflow in members)
+        equal = sum(workflow.entry == "" for workflow in members)
         lines.append(f"| {group} | {len(members)} | {equal} | {', '.join(entries)} |")
     return "\n".join(lines) + "\n"
 
@@ -80,11 +98,11 @@ def problem_of(
     Without an entry on the page, both are equal. With one, they differ; what was fixed works, and the error of what was
     removed names the page.
     """
-    if workflow.entry == "" and not same(released, ours):
+    if workflow.entry == "" and not is_same(released, ours):
         return f"{released} != {ours}"
-    if workflow.entry and same(released, ours):
+    if workflow.entry and is_same(released, ours):
         return "equal, but has an entry"
-    if with_new_call is not None and not same(released, with_new_call):
+    if with_new_call is not None and not is_same(released, with_new_call):
         return f"the new call: {released} != {with_new_call}"
     if workflow.entry in ("fixed", "readme") and "raises" in ours:
         return f"still fails: {ours}"
@@ -146,18 +164,30 @@ def test_every_public_member_is_there_or_on_the_page(release: Path, need: Any) -
 
 
 def test_every_difference_has_a_row_and_every_row_a_workflow() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert {one.entry for one in ALL} - {""} == set(rows)
+    rows_of_page = re.findall(r"^\| `([a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    entries = {workflow.entry for workflow in ALL if workflow.entry}
+
+    assert entries == set(rows_of_page)
+
+
+def test_every_workflow_has_a_name_of_its_own() -> None:
+    names = [workflow.name for workflow in ALL]
+
+    assert len(names) == len(set(names))
 
 
 def test_the_table_of_the_page_has_all_workflows() -> None:
-    names = [one.name for one in ALL]
-    assert len(names) == len(set(names))
-    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    made = head + BEGIN + table() + END + rest.split(END)[1]
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    _old_table, _, after = rest.partition(END)
+    page_with_new_table = before + BEGIN + table() + END + after
     if os.environ.get("STAICC_WRITE_TABLES") == "1":
-        PAGE.write_text(made, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == made, "the table is old: run this test with STAICC_WRITE_TABLES=1"
+        PAGE.write_text(page_with_new_table, encoding="utf-8")
+
+    assert PAGE.read_text(encoding="utf-8") == page_with_new_table, (
+        "the table is old: run this test with STAICC_WRITE_TABLES=1"
+    )
 
 
 HELPER_NAMES = """\
@@ -216,45 +246,61 @@ def test_every_use_of_a_name_that_is_gone_says_what_to_write(use: str) -> None:
 def test_a_name_that_is_gone_can_be_imported_printed_and_passed_around() -> None:
     from StaICC.util.configs import STRICT_MODE  # type: ignore[attr-defined]
 
+    (passed_around,) = [STRICT_MODE]
+
+    assert passed_around is STRICT_MODE
     assert "STRICT_MODE of StaICC 0.1.1" in repr(STRICT_MODE)
-    assert [STRICT_MODE][0] is STRICT_MODE
     assert not hasattr(STRICT_MODE, "__wrapped__")
 
 
 def test_the_page_begins_with_at_most_ten_lines_to_change() -> None:
+    """Each has a reason, the code of 0.1.1, and what to write now."""
     first_section = PAGE.read_text(encoding="utf-8").split("\n## ")[0]
-    rows = [line for line in first_section.splitlines() if line.startswith("|")][2:]
+    _heading, _line, *rows = [line for line in first_section.splitlines() if line.startswith("|")]
+
     assert 1 <= len(rows) <= 10
     for row in rows:
-        why, before, after = re.split(r" \| ", row.strip("| "))
-        assert why
-        assert "`" in before
-        assert "`" in after
+        reason, code_before, code_now = re.split(r" \| ", row.strip("| "))
+        assert reason != ""
+        assert "`" in code_before
+        assert "`" in code_now
 
 
-def test_a_cut_set_and_one_repeat_are_in_the_signature() -> None:
+def test_one_repeat_is_in_the_signature() -> None:
     experimentor = StaICC.Normal(datasets=["mini"])[0]
-    published = experimentor.settings_for_signature()
+    assert experimentor.settings_for_signature()["repeats"] == "2"
+
     experimentor._repeat_times = 1
+
+    assert experimentor.settings_for_signature()["repeats"] == "1"
+    assert experimentor.arguments()["changed"] == ["repeats"]
+
+
+def test_a_cut_set_is_in_the_signature() -> None:
+    experimentor = StaICC.Normal(datasets=["mini"])[0]
+    assert experimentor.settings_for_signature()["split"] is None
+
     experimentor.demonstration_set().cut_by_index(16)
-    changed = experimentor.settings_for_signature()
-    assert (published["repeats"], changed["repeats"]) == ("2", "1")
-    assert published["split"] is None
-    assert str(changed["split"]).endswith(f"+16+{len(experimentor.test_set())}")
-    assert experimentor.arguments()["changed"] == ["repeats", "split"]
+
+    split = str(experimentor.settings_for_signature()["split"])  # calibration+demonstration+test
+    assert split.endswith(f"+16+{len(experimentor.test_set())}")
+    assert experimentor.arguments()["changed"] == ["split"]
 
 
 def test_an_experimentor_with_other_sizes_says_so_in_the_signature() -> None:
-    made = StaICC.util.experimentor.single_experimentor(original_dataset="mini", dividing=[10, 20, 30])
-    assert made.settings_for_signature()["split"] == "10+20+30"
+    experimentor = StaICC.util.experimentor.single_experimentor(original_dataset="mini", dividing=[10, 20, 30])
+
+    assert experimentor.settings_for_signature()["split"] == "10+20+30"
 
 
 def test_metrics_of_the_release_are_marked_in_the_signature() -> None:
     metrics = {"accuracy": StaICC.util.functional.accuracy}
-    released, standard = (StaICC.Normal(datasets=["mini"], metrics=each) for each in (metrics, "accuracy"))
-    assert "|metrics:custom+accuracy@0.1.1+as released|" in str(released.signature())
-    assert released.arguments()["metrics"]["names"] == []  # the name alone would be the standard metric
-    assert "|metrics:accuracy|" in str(standard.signature())
+    with_released_metric = StaICC.Normal(datasets=["mini"], metrics=metrics)
+    with_standard_metric = StaICC.Normal(datasets=["mini"], metrics="accuracy")
+
+    assert "|metrics:custom+accuracy@0.1.1+as released|" in str(with_released_metric.signature())
+    assert "|metrics:accuracy|" in str(with_standard_metric.signature())
+    assert with_released_metric.arguments()["metrics"]["names"] == [], "the name alone would be the standard metric"
 
 
 def test_an_argument_under_both_names_is_refused() -> None:
@@ -267,34 +313,51 @@ def test_an_argument_under_both_names_is_refused() -> None:
 def test_assigned_pseudo_queries_are_refused_in_a_run() -> None:
     experimentor = StaICC.Normal(datasets=["mini"])[0]
     experimentor.prompt_former.pseudo_prompt = iter([["N/A"]])
+
     with pytest.raises(StaICC.ArgumentError, match="pseudo_prompt was assigned; the prompts of a run do not use it"):
         experimentor.prompt_set()
+
+
+def test_after_pseudo_queries_are_removed_there_are_prompts_again() -> None:
+    experimentor = StaICC.Normal(datasets=["mini"])[0]
+    experimentor.prompt_former.pseudo_prompt = iter([["N/A"]])
+
     experimentor.prompt_former.pseudo_prompt = None
-    assert experimentor.prompt_set()
+
+    assert len(experimentor.prompt_set()) > 0
 
 
-def test_a_replaced_data_set_of_a_benchmark_is_unchecked_and_not_contradicted(tmp_path: Path) -> None:
-    for sizes in ({"repeat_times": 1}, {"dividing": [10, 20, 30]}):
-        benchmark = StaICC.Normal(datasets=["mini"])
-        whole = benchmark[0].triplet_dataset.sizes
-        arguments = {"dividing": whole, "metrics": benchmark.metrics, **sizes}
-        benchmark.experimentor[0] = StaICC.util.experimentor.single_experimentor(None, "mini", **arguments)
-        benchmark(lambda prompt, label_space: 0).save(tmp_path / "result.json")
-        verification = StaICC.verify_file(tmp_path / "result.json")
-        assert isinstance(StaICC.status_of(verification), StaICC.Unchecked)
+@pytest.mark.parametrize(
+    "changes", [{"repeat_times": 1}, {"dividing": [10, 20, 30]}], ids=["one repeat", "another split"]
+)
+def test_a_replaced_data_set_of_a_benchmark_is_unchecked_and_not_contradicted(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    benchmark = StaICC.Normal(datasets=["mini"])
+    arguments = {"dividing": benchmark[0].triplet_dataset.sizes, "metrics": benchmark.metrics, **changes}
+    benchmark.experimentor[0] = StaICC.util.experimentor.single_experimentor(None, "mini", **arguments)
+    benchmark(lambda prompt, label_space: 0).save(tmp_path / "result.json")
+
+    verification = StaICC.verify_file(tmp_path / "result.json")
+
+    assert isinstance(StaICC.status_of(verification), StaICC.Unchecked)
 
 
 def test_data_sets_of_one_name_are_refused() -> None:
     benchmark = StaICC.Normal(datasets=["mini"])
     benchmark.experimentor.append(benchmark[0])
+
     with pytest.raises(StaICC.ArgumentError, match="has 2 data sets named 'mini'"):
         benchmark(lambda prompt, label_space: 0)
 
 
-def test_a_partial_that_binds_only_what_calls_override_is_the_function(tmp_path: Path) -> None:
+def test_a_partial_that_binds_only_the_label_space_is_identified_as_its_kernel(tmp_path: Path) -> None:
+    """Each call passes a label space, so that the bound one has no effect; a store needs an identified function."""
     kernel = StaICC.PPMKernel()
     benchmark = StaICC.Normal(datasets=["mini"], limit=2)
-    direct = benchmark(kernel)
-    bound = benchmark(functools.partial(kernel, label_space=["x"]), store=tmp_path / "store.db")
-    assert bound == direct
-    assert bound.signature == direct.signature
+
+    of_partial = benchmark(functools.partial(kernel, label_space=["x"]), store=tmp_path / "store.db")
+
+    of_kernel = benchmark(kernel)
+    assert of_partial == of_kernel
+    assert of_partial.signature == of_kernel.signature

@@ -33,15 +33,20 @@ prompt_former = experimentor.prompt_former
 
 
 def scripts(text: str, setup: str = SETUP, torch: bool = False) -> list[Workflow]:
-    """Read scripts; those that import from StaICC have no setup."""
-    found = []
-    for script in re.split(r"^#: ", text, flags=re.MULTILINE)[1:]:
-        head, _, rest = script.partition("\n")
-        code, _, new = rest.partition("#> now\n")
-        name, _, entry = head.removesuffix("]").partition(" [")
-        own = "" if re.search(r"^(from|import) StaICC", code, re.MULTILINE) else setup
-        found.append(Workflow(name, code, entry, new, torch, own))
-    return found
+    """Return the workflows of a text, in which each begins with a line ``#: name [entry]``.
+
+    A script that imports from StaICC has no setup.
+    """
+    workflows = []
+    _before_first, *parts = re.split(r"^#: ", text, flags=re.MULTILINE)
+    for part in parts:
+        title, _, script = part.partition("\n")
+        name, _, entry = title.removesuffix("]").partition(" [")
+        code, _, new_code = script.partition("#> now\n")
+        imports_library = re.search(r"^(from|import) StaICC", code, re.MULTILINE) is not None
+        setup_of_script = "" if imports_library else setup
+        workflows.append(Workflow(name, code, entry, new_code, torch, setup_of_script))
+    return workflows
 
 
 RUNS = scripts(r"""
@@ -319,40 +324,44 @@ KINDS = {
 }
 
 
-def _values(name: str, kind: Kind) -> list[Workflow]:
-    """The scores of a kind of predictions, its outputs, and those that are given instead of a function."""
-    scores = "show('scores', experimentor.auto_run(f)[0])"
-    outputs = (
+def _workflows_of_predictions(name: str, kind: Kind) -> list[Workflow]:
+    """Return three workflows of a kind of predictions: their scores, their outputs, and scores without a function.
+
+    In the last one, the predictions are passed instead of the function that makes them.
+    """
+    show_scores = "show('scores', experimentor.auto_run(f)[0])"
+    show_outputs = (
         "found = experimentor.auto_run(f, return_outputs=True)[2]\n"
         "show('outputs', [found[key] for key in ('groundtruth', 'predicted', 'prob.')])"
     )
-    given = (
+    pass_predictions = (
         "rows = [f(prompt, experimentor.get_label_space()) for prompt in experimentor.prompt_set()]\n"
         "show('scores', experimentor.auto_run(preentered_prediction=rows)[0])"
     )
-    entry_of_given = kind.scores if kind.given is None else kind.given
+    entry_of_passed = kind.scores if kind.given is None else kind.given
     return [
-        _with_predictions(kind, f"{name}: scores", scores, kind.scores),
-        _with_predictions(kind, f"{name}: outputs", outputs, kind.outputs),
-        _with_predictions(kind, f"{name}: given predictions", given, entry_of_given),
+        _with_predictions(kind, f"{name}: scores", show_scores, kind.scores),
+        _with_predictions(kind, f"{name}: outputs", show_outputs, kind.outputs),
+        _with_predictions(kind, f"{name}: given predictions", pass_predictions, entry_of_passed),
     ]
 
 
 def _with_predictions(kind: Kind, name: str, code: str, entry: str) -> Workflow:
-    """The workflow of code that calls ``f``, which returns this kind of predictions.
+    """Return the workflow of code that calls ``f``, which returns this kind of predictions.
 
-    What to write instead has the metrics of the release; there is nothing to write for what was mended.
+    What to write instead uses the metrics of the release. There is nothing to write where 0.1.1 had an error.
     """
     definition = f"def f(prompt, label_space):\n    n = len(label_space)\n    return {kind.code}\n"
-    with_metrics_of_release = SETUP.replace("Normal()", "Normal(metrics='0.1.1')")
-    new = with_metrics_of_release + definition + code
+    old_code = definition + code
     if entry in ("fixed", "errors", "number-types"):
-        new = ""
-    return Workflow(name, definition + code, entry, new, setup=SETUP)
+        new_code = ""
+    else:
+        new_code = SETUP.replace("Normal()", "Normal(metrics='0.1.1')") + old_code
+    return Workflow(name, old_code, entry, new_code, setup=SETUP)
 
 
 VALUES = [
-    *(workflow for name, kind in KINDS.items() for workflow in _values(name, kind)),
+    *(workflow for name, kind in KINDS.items() for workflow in _workflows_of_predictions(name, kind)),
     *(
         Workflow(
             f"{name}: outputs",
@@ -572,7 +581,7 @@ RELEASED = FEW.format(", metrics='0.1.1'")
 
 
 def notebook(name: str, code: str, entry: str = "", new: str = "") -> Workflow:
-    """A workflow with the calls of a notebook."""
+    """Return a workflow with the calls of a notebook, which need a model."""
     return Workflow(name, code, entry, new, torch=True, setup=NOTEBOOK)
 
 
@@ -609,11 +618,14 @@ show('rows', [inference(prompt=prompt, label_space=benchmark[1].get_label_space(
 """
 
 
-def _calibration(kind: str, hidden: bool, vocabulary: bool) -> Workflow:
-    spaces = "(benchmark.experimentor[i].get_label_space()"
-    old = CALIBRATION.format(hidden, vocabulary, f"{kind}{spaces})")
-    new = RELEASED + CALIBRATION.format(hidden, vocabulary, f"{kind}{spaces}, variant='0.1.1')")
-    return notebook(f"notebook on calibration: {kind}", old, "calibrations", new)
+def _calibration(function: str, hidden_state: bool, vocabulary: bool) -> Workflow:
+    """Return the workflow of the notebook on calibration with one of its functions, and the outputs that it needs."""
+    label_space = "benchmark.experimentor[i].get_label_space()"
+    old_call = f"{function}({label_space})"
+    new_call = f"{function}({label_space}, variant='0.1.1')"
+    old_code = CALIBRATION.format(hidden_state, vocabulary, old_call)
+    new_code = RELEASED + CALIBRATION.format(hidden_state, vocabulary, new_call)
+    return notebook(f"notebook on calibration: {function}", old_code, "calibrations", new_code)
 
 
 NOTEBOOKS = [
@@ -703,14 +715,17 @@ show('kinds', [isinstance(found[key], (int, float) if kind is float else kind) f
 
 
 def readme_blocks(metadata: str) -> list[Workflow]:
-    """The Python blocks of the README in a wheel's METADATA, each with what is put around it."""
-    found = []
-    for number, text in enumerate(re.findall(r"^``` ?python\n(.*?)^```", metadata, re.DOTALL | re.MULTILINE), 1):
-        block = next((block for block in BLOCKS if block.name in text), None)
-        if block is None:
+    """Return a workflow for each Python block of the README in a wheel's METADATA, with what is put around it."""
+    texts = re.findall(r"^``` ?python\n(.*?)^```", metadata, re.DOTALL | re.MULTILINE)
+    workflows = []
+    for number, text in enumerate(texts, 1):
+        matching = [block for block in BLOCKS if block.name in text]
+        if not matching:
             raise AssertionError(f"no test knows block {number} of the README: {text}")
-        code = block.code.replace("{block}\n", re.sub(r"^ *\.\.\.\n", "", text, flags=re.MULTILINE))
-        torch = block.name in ("AutoModelForCausalLM", "class SA_ICL")
+        around = matching[0]
+        without_ellipses = re.sub(r"^ *\.\.\.\n", "", text, flags=re.MULTILINE)
+        code = around.code.replace("{block}\n", without_ellipses)
+        needs_model = around.name in ("AutoModelForCausalLM", "class SA_ICL")
         setup = "" if "from StaICC import Normal" in code else SETUP
-        found.append(Workflow(f"block {number}: {block.name}", code, torch=torch, setup=setup))
-    return found
+        workflows.append(Workflow(f"block {number}: {around.name}", code, torch=needs_model, setup=setup))
+    return workflows

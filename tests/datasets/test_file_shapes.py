@@ -209,11 +209,13 @@ def test_a_list_that_has_no_rows_is_not_proposed(tmp_path: Path) -> None:
 def test_labels_that_are_numbers_or_booleans_have_one_name_in_every_format(
     tmp_path: Path, in_csv: list[str], in_json: list[Any], names: tuple[str, ...]
 ) -> None:
-    csv_lines, json_lines = ["text,label"], []
+    csv_lines = ["text,label"]
+    json_lines = []
     for number in range(30):
         text = f"a film of some words {number}"
-        csv_lines.append(f"{text},{in_csv[number % len(names)]}")
-        json_lines.append(json.dumps({"text": text, "label": in_json[number % len(names)]}))
+        label = number % len(names)
+        csv_lines.append(f"{text},{in_csv[label]}")
+        json_lines.append(json.dumps({"text": text, "label": in_json[label]}))
 
     from_csv = read(tmp_path / "data.csv", "\n".join(csv_lines))
     from_json = read(tmp_path / "data.jsonl", "\n".join(json_lines))

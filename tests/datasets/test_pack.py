@@ -362,7 +362,8 @@ def test_a_damaged_table_is_refused_whenever_it_is_loaded(small_pack: SmallPack,
     pack.install(small_pack.wheel)
     load_dataset(name)  # which finds it good in this process
     path = pack.table_path(name)
-    for number, data in enumerate(other_contents(path.read_bytes(), pack.table_path(other).read_bytes())):
+    contents = other_contents(path.read_bytes(), other_table=pack.table_path(other).read_bytes())
+    for number, data in enumerate(contents):
         path.write_bytes(data)
         os.utime(path, ns=(number, number))  # another time than that of the good file
 

@@ -112,24 +112,30 @@ def test_features_are_those_of_the_prompt_as_it_is_read(parts: Any, feature: str
     assert found == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_option_is_in_identities_and_signatures_unless_it_is_the_default(parts: Any) -> None:
-    default, same, other = (
-        CausalLMKernel(*parts),
-        CausalLMKernel(*parts, last_blank="prompt"),
-        CausalLMKernel(*parts, last_blank="label"),
-    )
+def test_the_option_is_in_the_identity_unless_it_is_the_default(parts: Any) -> None:
+    without_option = CausalLMKernel(*parts)
+    with_default = CausalLMKernel(*parts, last_blank="prompt")
+    with_other_value = CausalLMKernel(*parts, last_blank="label")
+
+    assert identity_of(with_default) == identity_of(without_option)
+    assert identity_of(with_other_value) != identity_of(without_option)
+
+
+def test_the_option_is_in_the_signature_unless_it_is_the_default(parts: Any) -> None:
     benchmark = Normal(0, datasets=["mini"], limit=3)
 
-    assert identity_of(same) == identity_of(default)
-    assert identity_of(other) != identity_of(default)
-    assert str(benchmark(same).signature) == str(benchmark(default).signature)
-    assert "last_blank" not in str(benchmark(default).signature)
-    assert "last_blank=label" in str(benchmark(other).signature)
+    with_default = str(benchmark(CausalLMKernel(*parts, last_blank="prompt")).signature)
+    with_other_value = str(benchmark(CausalLMKernel(*parts, last_blank="label")).signature)
+
+    assert with_default == str(benchmark(CausalLMKernel(*parts)).signature)
+    assert "last_blank" not in with_default
+    assert "last_blank=label" in with_other_value
 
 
-def test_a_store_does_not_mix_the_two(parts: Any, tmp_path: Any) -> None:
-    benchmark, store = Normal(0, datasets=["mini"], limit=3), tmp_path / "store.sqlite"
-    benchmark(CausalLMKernel(*parts), store=store)
+def test_a_store_does_not_mix_predictions_with_different_places_of_the_blank(parts: Any, tmp_path: Any) -> None:
+    benchmark = Normal(0, datasets=["mini"], limit=3)
+    store = tmp_path / "store.sqlite"
+    benchmark(CausalLMKernel(*parts, last_blank="prompt"), store=store)
     kernel = CausalLMKernel(*parts, last_blank="label")
 
     result = benchmark(kernel, store=store, recheck=False, return_outputs=True)

@@ -153,9 +153,13 @@ def test_files_of_other_models_in_the_folder_do_not_change_the_identity(
     assert digest_of_file(first) == before
 
 
-def difference(rows: Any, others: Any) -> float:
-    """Return the largest absolute difference between the numbers of two tables."""
-    return max(abs(a - b) for row, other in zip(rows, others, strict=True) for a, b in zip(row, other, strict=True))
+def difference(rows: Any, other_rows: Any) -> float:
+    """Return the largest absolute difference between the numbers of two tables with the same rows and columns."""
+    differences = []
+    for row, other_row in zip(rows, other_rows, strict=True):
+        for value, other_value in zip(row, other_row, strict=True):
+            differences.append(abs(value - other_value))
+    return max(differences)
 
 
 SCORING_OPTIONS = [

@@ -28,36 +28,55 @@ class Trie:
     """The textbook model: a table of every context of every order, updated after each character, in fractions."""
 
     def __init__(self, order: int, escape: str, alphabet: set[str]) -> None:
-        self.order, self.escape, self.alphabet = order, escape, alphabet
-        self.table: dict[str, Counter[str]] = defaultdict(Counter)
+        self.order = order
+        self.escape = escape
+        self.alphabet = alphabet
         self.text = ""
+        """What was read."""
+        self.followers: dict[str, Counter[str]] = defaultdict(Counter)
+        """For each context, how often each character followed it."""
 
     def read(self, text: str) -> Trie:
+        """Count each character of a text as a follower of its contexts, from the empty one to the longest one."""
         for character in text:
-            for length in range(min(self.order, len(self.text)) + 1):
-                self.table[self.text[len(self.text) - length :]][character] += 1
+            for context in self.contexts():
+                self.followers[context][character] += 1
             self.text += character
         return self
 
+    def contexts(self) -> list[str]:
+        """Return the ends of the text that was read, from the empty one to the one of the model's order."""
+        longest = min(self.order, len(self.text))
+        return [self.text[len(self.text) - length :] for length in range(longest + 1)]
+
     def distribution(self) -> dict[str, Fraction]:
-        """Probabilities of the next character, from the longest context down to order -1."""
+        """Return the probabilities of the next character, from the longest context down to order -1.
+
+        A context predicts the characters that no longer context has predicted. A character that followed it n times has
+        the weight n (method D: 2n - 1). The escape to shorter contexts has the number of different followers as its
+        weight (method A: 1), or 0 if no character is left. Order -1 shares the rest among the unseen characters.
+        """
         probabilities: dict[str, Fraction] = {}
-        remaining = Fraction(1)
-        for length in range(min(self.order, len(self.text)), -1, -1):
-            context = self.text[len(self.text) - length :]
-            followers = self.table.get(context, Counter())
+        escaped = Fraction(1)
+        for context in reversed(self.contexts()):
+            followers = self.followers.get(context, Counter())
             if not followers or probabilities.keys() == self.alphabet:
                 continue
-            new = {c: count for c, count in followers.items() if c not in probabilities}
-            weights = {c: Fraction(2 * count - 1 if self.escape == "D" else count) for c, count in new.items()}
-            escape = Fraction(1 if self.escape == "A" else len(followers))
-            if probabilities.keys() | new.keys() == self.alphabet:
-                escape = Fraction(0)
-            total = sum(weights.values()) + escape
-            probabilities |= {c: remaining * weight / total for c, weight in weights.items()}
-            remaining = remaining * escape / total
+            weights = {}
+            for character, count in followers.items():
+                if character not in probabilities:
+                    weights[character] = Fraction(2 * count - 1 if self.escape == "D" else count)
+            escape_weight = Fraction(1 if self.escape == "A" else len(followers))
+            if probabilities.keys() | weights.keys() == self.alphabet:
+                escape_weight = Fraction(0)
+
+            total = sum(weights.values()) + escape_weight
+            for character, weight in weights.items():
+                probabilities[character] = escaped * weight / total
+            escaped = escaped * escape_weight / total
+
         unseen = self.alphabet - probabilities.keys()
-        return probabilities | {c: remaining / len(unseen) for c in unseen}
+        return probabilities | {character: escaped / len(unseen) for character in unseen}
 
     def probability(self, text: str) -> Fraction:
         """P(text | what was read), learning along the way."""
@@ -113,10 +132,11 @@ def test_method_c_on_abracadabra_by_hand(character, expected):
 @given(texts | any_texts, texts | any_texts, orders, escapes)
 @settings(max_examples=150, deadline=None)
 def test_log_probability_is_that_of_the_plain_trie(history, text, order, escape):
-    alphabet = set(history + text + "abcz")
-    expected = Trie(order, escape, alphabet).read(history).probability(text)
+    """The alphabet is that of both texts and of the given characters."""
     log_probability = PPMKernel(order, escape).log_probability(text, history, "abcz")
-    assert log_probability == pytest.approx(math.log(expected), rel=1e-9, abs=1e-12)
+
+    trie = Trie(order, escape, alphabet=set(history + text + "abcz")).read(history)
+    assert log_probability == pytest.approx(math.log(trie.probability(text)), rel=1e-9, abs=1e-12)
 
 
 @given(texts, orders, escapes, st.sampled_from(["", "xyz", "é😀"]))
@@ -141,12 +161,12 @@ def expected_row(prompt: str, labels: list[str], order: int, escape: str) -> lis
     begin with it, without those that begin with a longer label. Equal labels share theirs.
     """
     alphabet = set(prompt).union(*labels)
-    begins_with = {label: Trie(order, escape, alphabet).read(prompt).probability(label) for label in labels}
-    alone: dict[str, Fraction] = {}
-    for label in sorted(begins_with, key=len, reverse=True):
-        longer = [other for other in alone if other.startswith(label)]
-        alone[label] = begins_with[label] - sum(alone[other] for other in longer)
-    shares = [alone[label] / labels.count(label) for label in labels]
+    longest_beginning: dict[str, Fraction] = {}
+    for label in sorted(set(labels), key=len, reverse=True):
+        begins_with_label = Trie(order, escape, alphabet).read(prompt).probability(label)
+        longer_labels = [other for other in longest_beginning if other.startswith(label)]
+        longest_beginning[label] = begins_with_label - sum(longest_beginning[other] for other in longer_labels)
+    shares = [longest_beginning[label] / labels.count(label) for label in labels]
     return [float(share / sum(shares)) for share in shares]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import pickle
 import sys
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -95,20 +96,26 @@ def test_a_failure_of_the_second_request_is_the_outcome() -> None:
     ],
 )
 def test_a_thought_that_was_cut_gets_the_room_that_the_model_has(limit: int | None, tokens: int) -> None:
-    """The first request allows 100 tokens, which is not enough unless the model has no more room."""
+    """A model of one token per character, whose thought is cut in the first request, which allows 100 tokens.
 
-    def generate(prompts: list[str], max_new_tokens: int, **more: Any) -> list[Text]:
-        is_enough = max_new_tokens > 100 or limit == 120
-        reply = Text(f"</think>{max_new_tokens}", "stop") if is_enough else CUT
-        return [reply] * len(prompts)
+    The reply names the tokens that its request allowed. A model with a limit of 120 tokens has no more room for the
+    second request.
+    """
 
-    def forecast(prompts: list[str], labels: Any, new_tokens: int, **more: Any) -> Forecast:
-        longest_prompt = max(map(len, prompts))
-        return Forecast(limit=limit, longest_prompt=longest_prompt + new_tokens)
+    class ThinkingModel:
+        def generate(self, prompts: list[str], max_new_tokens: int, **options: Any) -> list[Text]:
+            is_cut = max_new_tokens == 100 and limit != 120
+            reply = CUT if is_cut else Text(f"</think>{max_new_tokens}", "stop")
+            return [reply] * len(prompts)
 
-    function = text_inference(types.SimpleNamespace(generate=generate, forecast_prompts=forecast))
-    prompts = ["a" * 40, "b"]
-    assert function.batch(prompts) == [f"</think>{tokens}"] * 2
+        def forecast_prompts(self, prompts: list[str], labels: Any, new_tokens: int, **options: Any) -> Forecast:
+            longest_prompt = max(len(prompt) for prompt in prompts)
+            return Forecast(limit=limit, longest_prompt=longest_prompt + new_tokens)
+
+    prompt_of_forty_tokens = "a" * 40
+    replies = text_inference(ThinkingModel()).batch([prompt_of_forty_tokens, "b"])
+
+    assert replies == [f"</think>{tokens}", f"</think>{tokens}"]
 
 
 SERVED = "openai:http://localhost:1/v1#m"
@@ -178,20 +185,26 @@ INCOMPLETE = ["error", "abort", "load", "insufficient_system_resource", "tool_ca
 
 
 def litellm_ending(reason: Any) -> dict[str, Any]:
-    """Return how litellm states a finish reason: one of a provider that it does not know, next to "stop"."""
-    if isinstance(reason, str) and reason in INCOMPLETE and reason:
+    """Return how litellm states a finish reason.
+
+    It replaces a reason that it does not know by "stop", and states the provider's own next to it.
+    """
+    is_unknown = reason in INCOMPLETE and isinstance(reason, str) and reason != ""
+    if is_unknown:
         return {"finish_reason": "stop", "provider_specific_fields": {"native_finish_reason": reason}}
     return {"finish_reason": reason}
 
 
 @pytest.fixture
 def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a module whose completions are those of its list ``replies``, (text, finish reason), then "food"."""
+    """A module in the place of litellm: it replies with its list ``replies`` of (text, finish reason), then "food"."""
     module: Any = types.ModuleType("litellm")
     module.replies = []
 
     def completion(*_: Any, **__: Any) -> Any:
-        text, reason = module.replies.pop(0) if module.replies else ("food", "stop")
+        text, reason = ("food", "stop")
+        if module.replies:
+            text, reason = module.replies.pop(0)
         body = {"choices": [{"message": {"content": text}, **litellm_ending(reason)}]}
         return types.SimpleNamespace(model_dump=lambda: body)
 
@@ -200,56 +213,69 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def served_reply(server: endpoint_server.Server, api: Any, reason: Any) -> tuple[Any, int]:
-    """Return the outcome of a query whose first reply is "foo" with this ending, and the number of retries."""
+class QueryOutcome(NamedTuple):
+    """The outcome of a query, and how often it was requested again."""
+
+    outcome: Any
+    retries: int
+
+
+def outcome_of_server(server: endpoint_server.Server, api: Any, reason: Any) -> QueryOutcome:
+    """Return the outcome of a query whose first reply from a server is "foo" with this ending, then "food"."""
     pytest.importorskip("openai")
-    server.wrong = [endpoint_server.answering(lambda body: "foo", reason)]
-    server.always = endpoint_server.answering(lambda body: "food")
+    server.next_answers = [endpoint_server.reply_with(lambda body: "foo", reason)]
+    server.usual_answer = endpoint_server.reply_with(lambda body: "food")
     kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api=api, backoff=0.01)
     (outcome,) = kernel.batch(["a"], ["food"])
-    return outcome, kernel.usage.retries
+    return QueryOutcome(outcome, kernel.usage.retries)
+
+
+def outcome_of_litellm(litellm: Any, reason: Any) -> QueryOutcome:
+    """Return the outcome of a query whose first reply through litellm is "foo" with this ending, then "food"."""
+    litellm.replies = [("foo", reason), ("food", "stop")]
+    (outcome,) = LiteLLMKernel("a/b").batch(["a"], ["food"])
+    replies_used = 2 - len(litellm.replies)
+    return QueryOutcome(outcome, retries=replies_used - 1)
 
 
 @pytest.fixture(params=["completions", "chat", "litellm"])
-def outcome_of(request: pytest.FixtureRequest, server: endpoint_server.Server, litellm: Any) -> Any:
-    """A function that returns the outcome of a query whose first reply is "foo" with an ending, and the retries."""
-
-    def outcome(reason: Any) -> tuple[Any, int]:
-        if request.param != "litellm":
-            return served_reply(server, request.param, reason)
-        litellm.replies = [("foo", reason), ("food", "stop")]
-        (reply,) = LiteLLMKernel("a/b").batch(["a"], ["food"])
-        return reply, 1 - len(litellm.replies)
-
-    return outcome
+def outcome_of_foo(request: pytest.FixtureRequest, server: endpoint_server.Server, litellm: Any) -> Any:
+    """A function that returns the outcome of a query whose first reply is "foo" with a finish reason, then "food"."""
+    if request.param == "litellm":
+        return functools.partial(outcome_of_litellm, litellm)
+    return functools.partial(outcome_of_server, server, request.param)
 
 
 @pytest.mark.parametrize("reason", ENDED)
-def test_a_reply_that_ended_is_complete(outcome_of: Any, reason: Any) -> None:
-    reply, retries = outcome_of(reason)
+def test_a_reply_that_ended_is_complete(outcome_of_foo: Any, reason: Any) -> None:
+    reply, retries = outcome_of_foo(reason)
+
     assert reply == "foo"
     assert reply.finish_reason == "stop"
     assert retries == 0
 
 
 @pytest.mark.parametrize("reason", CUT_OFF)
-def test_a_reply_that_was_cut_off_is_marked(outcome_of: Any, reason: Any) -> None:
-    reply, retries = outcome_of(reason)
+def test_a_reply_that_was_cut_off_is_marked(outcome_of_foo: Any, reason: Any) -> None:
+    reply, retries = outcome_of_foo(reason)
+
     assert reply == "foo"
     assert reply.finish_reason == "length"
     assert retries == 0
 
 
 @pytest.mark.parametrize("reason", WITHHELD)
-def test_a_reply_that_was_withheld_is_an_error(outcome_of: Any, reason: Any) -> None:
-    error, retries = outcome_of(reason)
+def test_a_reply_that_was_withheld_is_an_error(outcome_of_foo: Any, reason: Any) -> None:
+    error, retries = outcome_of_foo(reason)
+
     assert isinstance(error, WithheldReplyError)
     assert retries == 0
 
 
 @pytest.mark.parametrize("reason", INCOMPLETE)
-def test_a_reply_that_is_incomplete_is_requested_again(outcome_of: Any, reason: Any) -> None:
-    reply, retries = outcome_of(reason)
+def test_a_reply_that_is_incomplete_is_requested_again(outcome_of_foo: Any, reason: Any) -> None:
+    reply, retries = outcome_of_foo(reason)
+
     assert reply == "food"
     assert reply.finish_reason == "stop"
     assert retries == 1
@@ -262,7 +288,7 @@ def never_ending(request: pytest.FixtureRequest, server: endpoint_server.Server,
         litellm.replies = [("food", "error")] * 1000
         return LiteLLMKernel("a/b", retries=1)
     pytest.importorskip("openai")
-    server.always = endpoint_server.answering(lambda body: "food", "error")
+    server.usual_answer = endpoint_server.reply_with(lambda body: "food", "error")
     return EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01, retries=1)
 
 
@@ -446,7 +472,9 @@ def test_a_single_call_of_litellm_raises_its_failure(prompts_sent: list[str]) ->
 def requests(server: endpoint_server.Server, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The requests to a server whose reply depends on their seed, in order."""
     pytest.importorskip("litellm")
-    server.always = endpoint_server.answering(lambda body: ("food", "service", "ambience")[body.get("seed", 0) % 3])
+    server.usual_answer = endpoint_server.reply_with(
+        lambda body: ("food", "service", "ambience")[body.get("seed", 0) % 3]
+    )
     monkeypatch.setenv("OPENAI_API_BASE", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing-of-value")
     return server.requests

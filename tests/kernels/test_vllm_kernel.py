@@ -10,7 +10,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -93,14 +93,16 @@ class FakeLLM:
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def generate(self, prompts: list[dict[str, Any]], settings: list[SamplingParams], use_tqdm: bool) -> list[Any]:
+        """Answer each request; requests of one call share the width of their lists, as in vLLM."""
         assert not use_tqdm
-        width = max(len(each.logprob_token_ids or ()) for each in settings)
+        width = max(len(setting.logprob_token_ids or ()) for setting in settings)
         assert width <= 128
-        return [
-            self._one(prompt["prompt_token_ids"], each, width) for prompt, each in zip(prompts, settings, strict=True)
-        ]
+        answers = []
+        for prompt, setting in zip(prompts, settings, strict=True):
+            answers.append(self._answer(prompt["prompt_token_ids"], setting, width))
+        return answers
 
-    def _one(self, ids: list[int], settings: SamplingParams, width: int) -> Any:
+    def _answer(self, ids: list[int], settings: SamplingParams, width: int) -> Any:
         """Answer one request as vLLM does: log-probabilities of the prompt and of the next token, and a generated text.
 
         Args:
@@ -250,7 +252,7 @@ def test_texts_equal_those_of_the_torch_kernel(both_kernels: tuple[Any, Any], st
 @pytest.fixture
 def end_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
     """Return a function that lets the engine end all texts with a finish reason."""
-    answer = FakeLLM._one
+    answer = FakeLLM._answer
 
     def set_reason(reason: str | None) -> None:
         def ended(self: FakeLLM, *arguments: Any) -> Any:
@@ -258,7 +260,7 @@ def end_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
             result.outputs[0].finish_reason = reason
             return result
 
-        monkeypatch.setattr(FakeLLM, "_one", ended)
+        monkeypatch.setattr(FakeLLM, "_answer", ended)
 
     return set_reason
 
@@ -401,24 +403,36 @@ needs_vllm = pytest.mark.skipif(
 )
 
 
+class TokenCounts(NamedTuple):
+    """The tokens that vLLM read in all requests, those that it generated, and the tokens of the longest request."""
+
+    read: int
+    generated: int
+    longest_request: int
+
+
 class Recorder:
-    """Notes the outputs of all requests of an engine."""
+    """Records the outputs of all requests of an engine."""
 
     def __init__(self, kernel: Any) -> None:
         self.outputs: list[Any] = []
         self._generate = kernel.engine.generate
         kernel.engine.generate = self
 
-    def __call__(self, *arguments: Any, **more: Any) -> Any:
-        outputs = self._generate(*arguments, **more)
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        outputs = self._generate(*arguments, **options)
         self.outputs += outputs
         return outputs
 
-    def tokens(self) -> tuple[int, int, int]:
-        """Return the tokens that vLLM read, those that it generated, and the tokens of the longest request."""
-        read = [len(output.prompt_token_ids) for output in self.outputs]
-        made = [len(output.outputs[0].token_ids) for output in self.outputs]
-        return sum(read), sum(made), max(a + b for a, b in zip(read, made, strict=True))
+    def tokens(self) -> TokenCounts:
+        """Return the counts of the requests so far."""
+        counts = TokenCounts(0, 0, 0)
+        for output in self.outputs:
+            read = len(output.prompt_token_ids)
+            generated = len(output.outputs[0].token_ids)
+            longest_request = max(counts.longest_request, read + generated)
+            counts = TokenCounts(counts.read + read, counts.generated + generated, longest_request)
+        return counts
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def sha(text: str) -> str:
 
 
 def patch(version: str) -> int:
-    """The last number of a version of lm_eval 0.4."""
+    """Return the last number of a version of lm_eval 0.4."""
     return int(version.rpartition(".")[2])
 
 
@@ -182,12 +183,29 @@ def write_evaluation(
 
 
 def samples_file(folder: Path) -> Path:
-    """The only file of samples of a folder."""
+    """Return the only file of samples of a folder."""
     (file,) = folder.glob("samples_*.jsonl")
     return file
 
 
 def results_file(folder: Path) -> Path:
-    """The only file of results of a folder."""
+    """Return the only file of results of a folder."""
     (file,) = folder.glob("results_*.json")
     return file
+
+
+@contextlib.contextmanager
+def edited_json(file: Path) -> Iterator[Any]:
+    """Yield the content of a JSON file, and write it again with the changes that were made to it."""
+    content = json.loads(file.read_text("utf-8"))
+    yield content
+    file.write_text(json.dumps(content), "utf-8")
+
+
+@contextlib.contextmanager
+def edited_samples(folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """Yield the samples of the only task of a folder, and write them again with the changes that were made to them."""
+    file = samples_file(folder)
+    samples = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    yield samples
+    file.write_text("".join(json.dumps(sample) + "\n" for sample in samples), "utf-8")

@@ -19,18 +19,22 @@ from StaICC.logs.reading import read_logs
 from StaICC.logs.result_of_scores import StatedMetrics, with_stated_metrics
 from StaICC.results.result import Result
 from tests.logs.made_logs import write_evaluation
+from tests.result_edits import edited, value_at
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Logs of three models on two tasks."""
+    """The working folder, with logs of three models on two tasks in the folder ``out``.
+
+    The metric points has values from 0 to 10.
+    """
     monkeypatch.setattr(verdict_cache, "data_home", lambda: tmp_path / "home")
     monkeypatch.chdir(tmp_path)
-    for number, model in enumerate(("org/small", "org/middle", "org/large")):
-        generator = random.Random(number)
-        values = [float(generator.random() < 0.3 + 0.3 * number) for _ in range(100)]
+    for seed, (model, p) in enumerate([("org/small", 0.3), ("org/middle", 0.6), ("org/large", 0.9)]):
+        generator = random.Random(seed)
+        correct = [float(generator.random() < p) for _ in range(100)]
         points = [generator.randrange(11) for _ in range(100)]
-        tasks = {"sums": {"acc": values, "points": points}, "kinds": {"acc": values[::-1], "points": points}}
+        tasks = {"sums": {"acc": correct, "points": points}, "kinds": {"acc": correct[::-1], "points": points}}
         write_evaluation(tmp_path / "out", tasks, model=model)
     return tmp_path
 
@@ -68,15 +72,14 @@ def test_a_range_is_stated_for_saved_results_too(folder: Path, capsys: pytest.Ca
 
 def test_a_stated_range_gives_a_saved_result_its_intervals(folder: Path) -> None:
     stated = {"points": (0.0, 10.0)}
-    again = with_stated_metrics(one(folder), StatedMetrics(ranges=stated, directions={}))
+    again = with_stated_metrics(read_small_model(folder), StatedMetrics(ranges=stated, directions={}))
     assert again == read_logs("out/org__small", value_range=stated)["org/small"]
     assert "points" in again.details["sums"].intervals
 
 
 def test_a_margin_is_less_than_the_width_of_the_range(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["compare", "out/org__small", "out/org__large", "--metric", "points", "--range", "0", "10"]
-    with pytest.raises(SystemExit):
-        raise SystemExit(main([*command, "--margin", "10"]))
+    options = ["--metric", "points", "--range", "0", "10", "--margin", "10"]
+    assert main(["compare", "out/org__small", "out/org__large", *options]) == 2
     assert "expected a number between 0 and 10" in capsys.readouterr().err
 
 
@@ -117,31 +120,36 @@ def test_a_name_of_a_model_does_not_lead_out_of_the_site(folder: Path) -> None:
     assert [path.name for path in folder.rglob("*evil*")] == ["log_.._.._.._evil.json"]
 
 
-def one(folder: Path) -> Result:
+def read_small_model(folder: Path) -> Result:
+    """Return the result of one of the models."""
     return read_logs(folder / "out" / "org__small")["org/small"]
 
 
 def test_scores_of_a_saved_log_are_unchecked_because_only_the_harness_can_compute_them(folder: Path) -> None:
-    one(folder).save("saved.json")
+    read_small_model(folder).save("saved.json")
     assert status_of(verify_file("saved.json")) == Unchecked(ONLY_THE_HARNESS_KNOWS)
 
 
-@pytest.mark.parametrize("key", ["divided", "averaged", "intervals", "failed"])
-def test_a_changed_score_is_contradicted(key: str, folder: Path) -> None:
-    values = one(folder).to_dict()
-    if key == "divided":
-        values["Divided results"]["sums"]["acc"] += 0.1
-    elif key == "averaged":
-        values["Averaged results"]["acc"] += 0.1
-    elif key == "intervals":
-        values["details"]["sums"]["intervals"]["acc"]["low"] -= 0.1
-    else:
-        values["details"]["sums"]["failed"] = 3
-    assert isinstance(status_of(verify(Result.from_dict(values))), Contradicted)
+@pytest.mark.parametrize(
+    "path_of_number",
+    [
+        ("Divided results", "sums", "acc"),
+        ("Averaged results", "acc"),
+        ("details", "sums", "intervals", "acc", "low"),
+        ("details", "sums", "failed"),
+    ],
+    ids=["score", "mean", "interval", "number of failures"],
+)
+def test_a_changed_number_is_contradicted(path_of_number: tuple[str, ...], folder: Path) -> None:
+    saved = read_small_model(folder).to_dict()
+    number = value_at(saved, path_of_number)
+    changed = edited(saved, path_of_number, 3 if isinstance(number, int) else number - 0.1)
+
+    assert isinstance(status_of(verify(Result.from_dict(changed))), Contradicted)
 
 
 def test_a_repeated_sample_is_refused(folder: Path) -> None:
-    values = one(folder).to_dict()
+    values = read_small_model(folder).to_dict()
     documents = list(values["samples"]["sums"]["documents"])
     documents[1] = documents[0]
     values["samples"]["sums"]["documents"] = documents
@@ -161,7 +169,7 @@ def test_logs_and_runs_of_this_library_are_not_compared(folder: Path) -> None:
 
     run = StaICC.Normal(datasets=["mini"], limit=5)(lambda prompt, label_space: 0)
     with pytest.raises(ArgumentError):
-        StaICC.compare(run, one(folder))
+        StaICC.compare(run, read_small_model(folder))
 
 
 def test_a_metric_may_be_named_as_the_file_of_results_has_it(

@@ -34,12 +34,18 @@ def write_grades(path: Path, model: str, grades: str, **of_spec: Any) -> Path:
     return write_archive(path, samples, head)
 
 
-def random_grades(seed: int, share: float, count: int = 60) -> str:
+N_ROWS = 60
+"""The number of rows of most logs here."""
+
+
+def random_grades(seed: int, p: float, count: int = N_ROWS) -> str:
+    """Return a letter for each row: C for correct with probability p, otherwise I for incorrect."""
     generator = random.Random(seed)
-    return "".join("C" if generator.random() < share else "I" for _ in range(count))
+    return "".join("C" if generator.random() < p else "I" for _ in range(count))
 
 
-def as_numbers(grades: str) -> list[float]:
+def scores_of_grades(grades: str) -> list[float]:
+    """Return 1 for each correct row and 0 for each other one."""
     return [float(grade == "C") for grade in grades]
 
 
@@ -47,48 +53,56 @@ def as_numbers(grades: str) -> list[float]:
 
 
 def test_the_p_value_of_grades_is_that_of_mcnemar(tmp_path: Path) -> None:
-    first, second = random_grades(1, 0.8), random_grades(2, 0.5)
-    paths = [write_grades(tmp_path / f"{n}.eval", MODELS[n], grades) for n, grades in enumerate((first, second))]
-    (line,) = compare(*read_logs(*paths).values()).datasets
-    assert (line.dataset, line.rows) == ("capitals", 60)
-    assert line.p_value == pytest.approx(mcnemar(as_numbers(first), as_numbers(second)), rel=1e-9)
+    first = random_grades(seed=1, p=0.8)
+    second = random_grades(seed=2, p=0.5)
+    results = read_logs(
+        write_grades(tmp_path / "first.eval", MODELS[0], first),
+        write_grades(tmp_path / "second.eval", MODELS[1], second),
+    )
+
+    (capitals,) = compare(*results.values()).datasets
+
+    assert (capitals.dataset, capitals.rows) == ("capitals", N_ROWS)
+    expected = mcnemar(scores_of_grades(first), scores_of_grades(second))
+    assert capitals.p_value == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_unit_of_the_test_is_the_row_with_all_its_epochs(tmp_path: Path) -> None:
-    """Of 16 rows with a graded score in three epochs, the sums are compared, which differ by at most 3."""
-    draw = random.Random(3)
-    grades_of_large = [[draw.randint(0, 100) / 100 for _ in range(3)] for _ in range(16)]
-    grades_of_small = [[draw.randint(0, 40) / 100 for _ in range(3)] for _ in range(16)]
-    large = write_epochs(tmp_path / "0.json", MODELS[0], grades_of_large)
-    small = write_epochs(tmp_path / "1.json", MODELS[1], grades_of_small)
+    """The sums of three scores from 0 to 1 are compared. They differ by at most 3."""
+    generator = random.Random(3)
+    scores_of_large = [[generator.randint(0, 100) / 100 for _ in range(3)] for _ in range(16)]
+    scores_of_small = [[generator.randint(0, 40) / 100 for _ in range(3)] for _ in range(16)]
+    large = write_epochs(tmp_path / "large.json", MODELS[0], scores_of_large)
+    small = write_epochs(tmp_path / "small.json", MODELS[1], scores_of_small)
     results = read_logs(large, small, value_range=(0, 1), higher_is_better=True)
 
-    (line,) = compare(*results.values()).datasets
-    assert (line.rows, line.queries) == (16, (48, 48))
-    sums_of_large = [round(sum(grades), 2) for grades in grades_of_large]
-    sums_of_small = [round(sum(grades), 2) for grades in grades_of_small]
-    differences = {round(one - other, 2) for one, other in zip(sums_of_large, sums_of_small, strict=True)}
-    assert len(differences) == 16, "no two rows have the same difference"
-    assert line.p_value == pytest.approx(two_sided_gaffke(sums_of_large, sums_of_small, width=3), rel=1e-9)
+    (capitals,) = compare(*results.values()).datasets
+
+    assert capitals.rows == 16
+    assert capitals.queries == (16 * 3, 16 * 3)
+    sums_of_large = [round(sum(scores), 2) for scores in scores_of_large]
+    sums_of_small = [round(sum(scores), 2) for scores in scores_of_small]
+    expected = two_sided_gaffke(sums_of_large, sums_of_small, width=3)  # which needs different differences
+    assert capitals.p_value == pytest.approx(expected, rel=1e-9)
 
 
-def write_epochs(path: Path, model: str, grades: list[list[float]]) -> Path:
-    """Write a log of a model with the grades of each row in each epoch."""
+def write_epochs(path: Path, model: str, scores: list[list[float]]) -> Path:
+    """Write a log of a model with the scores of each row in each epoch."""
     samples = []
-    for row, grades_of_row in enumerate(grades):
-        for epoch, grade in enumerate(grades_of_row, start=1):
-            samples.append(sample(row, grade, epoch, scorer="closeness"))
-    return write_json(path, samples, inspect_header(model, len(grades), epochs=len(grades[0])))
+    for row, scores_of_row in enumerate(scores):
+        for epoch, score in enumerate(scores_of_row, start=1):
+            samples.append(sample(row, score, epoch, scorer="closeness"))
+    return write_json(path, samples, inspect_header(model, len(scores), epochs=len(scores[0])))
 
 
 @pytest.fixture
 def logs_of_points(tmp_path: Path) -> list[str]:
-    """Return logs of two models with points from 0 to 3, whose range and direction a log does not say."""
-    paths = []
-    for model, levels in zip(MODELS, (3, 4), strict=True):
-        samples = [sample(row, float(row % levels), scorer="points") for row in range(30)]
-        paths.append(str(write_json(tmp_path / f"{levels}.json", samples, inspect_header(model, 30))))
-    return paths
+    """Logs of two models with points from 0 to 2 and from 0 to 3, whose range and direction a log does not say."""
+    samples_of_first = [sample(row, float(row % 3), scorer="points") for row in range(30)]
+    samples_of_second = [sample(row, float(row % 4), scorer="points") for row in range(30)]
+    first = write_json(tmp_path / "3.json", samples_of_first, inspect_header(MODELS[0], 30))
+    second = write_json(tmp_path / "4.json", samples_of_second, inspect_header(MODELS[1], 30))
+    return [str(first), str(second)]
 
 
 RANGE_ADVICE = "with read_logs(..., value_range=(low, high)) (--range LOW HIGH)"
@@ -126,24 +140,41 @@ def test_a_score_with_stated_range_and_direction_has_a_p_value(logs_of_points: l
     assert compare(*results.values()).datasets[0].p_value is not None
 
 
-def test_a_failed_run_in_a_folder_is_left_out_and_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    for number, model in enumerate(MODELS):
-        folder = tmp_path / str(number)
+@pytest.fixture
+def folders_with_failed_runs(tmp_path: Path) -> list[Path]:
+    """A folder for each of two models, with a run ``complete.eval`` and a run without scores ``failed.eval``."""
+    folders = []
+    for seed, model in enumerate(MODELS):
+        folder = tmp_path / str(seed)
         folder.mkdir()
-        write_grades(folder / "a.eval", model, random_grades(number, 0.5))
-        failed = inspect_header(model, 4)
-        failed["status"] = "error"
-        write_archive(folder / "b.eval", [sample(0, "C", scores={}, error={"message": "no key"})], failed)
-    folders = [str(tmp_path / "0"), str(tmp_path / "1")]
-    assert main(["compare", *folders]) == 0
-    assert "capitals" in capsys.readouterr().out
-    assert caplog.text.count("b.eval: no sample has a score") == 2
+        write_grades(folder / "complete.eval", model, random_grades(seed=seed, p=0.5))
+        header_of_failed = inspect_header(model, 4)
+        header_of_failed["status"] = "error"
+        failed_sample = sample(0, "C", scores={}, error={"message": "no key"})
+        write_archive(folder / "failed.eval", [failed_sample], header_of_failed)
+        folders.append(folder)
+    return folders
 
-    # A log that is named must be usable.
-    assert main(["compare", f"{folders[0]}/b.eval", f"{folders[1]}/a.eval"]) == 2
-    assert "b.eval: no sample has a score" in capsys.readouterr().err
+
+def test_a_failed_run_in_a_folder_is_left_out_and_named(
+    folders_with_failed_runs: list[Path], capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = folders_with_failed_runs
+
+    assert main(["compare", str(first), str(second)]) == 0
+
+    assert "capitals" in capsys.readouterr().out
+    assert caplog.text.count("failed.eval: no sample has a score") == 2
+
+
+def test_a_failed_run_that_is_named_is_refused(
+    folders_with_failed_runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = folders_with_failed_runs
+
+    assert main(["compare", str(first / "failed.eval"), str(second / "complete.eval")]) == 2
+
+    assert "failed.eval: no sample has a score" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -156,7 +187,7 @@ def test_a_failed_run_in_a_folder_is_left_out_and_named(
 def test_another_task_is_not_compared(
     change: dict[str, Any], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    grades = random_grades(1, 0.5)
+    grades = random_grades(seed=1, p=0.5)
     first = write_grades(tmp_path / "a.eval", MODELS[0], grades)
     second = write_grades(tmp_path / "b.eval", MODELS[1], grades, **change)
     assert main(["compare", str(first), str(second)]) == 2
@@ -164,7 +195,7 @@ def test_another_task_is_not_compared(
 
 
 def test_other_rows_of_the_same_ids_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = write_grades(tmp_path / "a.eval", MODELS[0], random_grades(1, 0.5))
+    first = write_grades(tmp_path / "a.eval", MODELS[0], random_grades(seed=1, p=0.5))
     samples = [sample(row, "C", input="another question") for row in range(60)]
     second = write_archive(tmp_path / "b.eval", samples, inspect_header(MODELS[1], 60))
     assert main(["compare", str(first), str(second)]) == 2
@@ -173,49 +204,65 @@ def test_other_rows_of_the_same_ids_are_not_compared(tmp_path: Path, capsys: pyt
 
 def test_a_task_without_the_metric_says_so(tmp_path: Path) -> None:
     """The reason is about the metric that is compared, not a note about another one."""
-    for number, model in enumerate(MODELS):
-        folder = tmp_path / str(number)
+    points_of_rivers = [sample(row, row / 7, scorer="points") for row in range(30)]
+    for folder, model in ((tmp_path / "0", MODELS[0]), (tmp_path / "1", MODELS[1])):
         folder.mkdir()
-        write_grades(folder / "a.eval", model, random_grades(number, 0.5))
-        samples = [sample(row, row / 7, scorer="points") for row in range(30)]
-        write_json(folder / "b.json", samples, inspect_header(model, 30, task="rivers"))
+        write_grades(folder / "capitals.eval", model, random_grades(seed=1, p=0.5))
+        write_json(folder / "rivers.json", points_of_rivers, inspect_header(model, 30, task="rivers"))
     results = read_logs(tmp_path / "0", tmp_path / "1", higher_is_better=True)
+
     comparison = compare(*results.values(), metric="match")
-    assert any("rivers" in line and "the task has no match" in line for line in comparison.left_out), (
-        f"got {comparison.left_out}"
-    )
+
+    (line_of_rivers,) = [line for line in comparison.left_out if "rivers" in line]
+    assert "the task has no match" in line_of_rivers
 
 
 def test_epochs_that_a_cancelled_run_lacks_count_at_their_worst(tmp_path: Path) -> None:
     """The first run was cancelled after one of two epochs, in which it was always right."""
-    complete = [sample(row, "I", epoch) for row in range(20) for epoch in (1, 2)]
-    half = [sample(row, "C", 1) for row in range(20)]
-    cancelled = inspect_header(MODELS[0], 20, epochs=2)
-    cancelled["status"] = "cancelled"
-    first = write_archive(tmp_path / "a.eval", half, cancelled)
-    second = write_archive(tmp_path / "b.eval", complete, inspect_header(MODELS[1], 20, epochs=2))
-    (line,) = compare(*read_logs(first, second).values()).datasets
-    assert (line.rows, line.queries, line.missing) == (20, (40, 40), (20, 0))
-    assert line.ends == (0.5, 1.0)  # the missing epochs are all wrong, or all right
+    samples_of_first_epoch = [sample(row, "C", epoch=1) for row in range(20)]
+    samples_of_both_epochs = [sample(row, "I", epoch) for row in range(20) for epoch in (1, 2)]
+    header_of_cancelled = inspect_header(MODELS[0], 20, epochs=2)
+    header_of_cancelled["status"] = "cancelled"
+    first = write_archive(tmp_path / "a.eval", samples_of_first_epoch, header_of_cancelled)
+    second = write_archive(tmp_path / "b.eval", samples_of_both_epochs, inspect_header(MODELS[1], 20, epochs=2))
+
+    (capitals,) = compare(*read_logs(first, second).values()).datasets
+
+    assert capitals.rows == 20
+    assert capitals.queries == (20 * 2, 20 * 2)
+    assert capitals.missing == (20, 0)
+    assert capitals.ends == (0.5, 1.0), "the missing epochs are all wrong, or all right"
 
 
-def test_rank_and_report_take_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number, share in enumerate((0.9, 0.5, 0.45)):
-        write_grades(tmp_path / f"{number}.eval", f"model {number}", random_grades(number, share, 200))
-    assert main(["rank", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert any("model 0" in line and "best" in line for line in lines), f"got {lines}"
-    page = tmp_path / "report.html"
-    assert main(["report", str(tmp_path), "-o", str(page)]) == 0
-    text = page.read_text("utf-8")
-    for words in ("model 0", "capitals", "match"):
-        assert words in text
+@pytest.fixture
+def folder_of_three_models(tmp_path: Path) -> Path:
+    """Logs of three models, of which the first is right on about 90 % of 200 rows, the others on about half."""
+    for seed, p in enumerate((0.9, 0.5, 0.45)):
+        grades = random_grades(seed=seed, p=p, count=200)
+        write_grades(tmp_path / f"{seed}.eval", f"model {seed}", grades)
+    return tmp_path
+
+
+def test_the_command_rank_takes_logs(folder_of_three_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rank", str(folder_of_three_models)]) == 0
+    (line_of_best,) = [line for line in capsys.readouterr().out.splitlines() if "best" in line.split()]
+    assert "model 0" in line_of_best
+
+
+def test_the_command_report_takes_logs(folder_of_three_models: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    assert main(["report", str(folder_of_three_models), "-o", str(report)]) == 0
+    page = report.read_text("utf-8")
+    assert "model 0" in page
+    assert "capitals" in page
+    assert "match" in page
 
 
 # -- HELM
 
 
 def write_helm(folder: Path, model: str, scores: list[float]) -> Path:
+    """Write a run of HELM with the score of each instance and their mean."""
     items = [instance_stats(f"id{row}", stat("exact_match", score)) for row, score in enumerate(scores)]
     requests = [request_state(f"id{row}") for row in range(len(scores))]
     stats = [stat("exact_match", sum(scores) / len(scores))]
@@ -223,14 +270,17 @@ def write_helm(folder: Path, model: str, scores: list[float]) -> Path:
 
 
 def test_runs_of_helm_are_compared_and_ranked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scores = [as_numbers(random_grades(seed, share)) for seed, share in ((1, 0.8), (2, 0.5))]
-    for number, model in enumerate(MODELS):
-        write_helm(tmp_path / f"mmlu:subject=anatomy,model={number}", model, scores[number])
-    (line,) = compare(*read_logs(tmp_path).values()).datasets
-    assert line.p_value == pytest.approx(mcnemar(*scores), rel=1e-9)
+    first = scores_of_grades(random_grades(seed=1, p=0.8))
+    second = scores_of_grades(random_grades(seed=2, p=0.5))
+    write_helm(tmp_path / "mmlu:subject=anatomy,model=0", MODELS[0], first)
+    write_helm(tmp_path / "mmlu:subject=anatomy,model=1", MODELS[1], second)
+
+    (anatomy,) = compare(*read_logs(tmp_path).values()).datasets
+    assert anatomy.p_value == pytest.approx(mcnemar(first, second), rel=1e-9)
+
     assert main(["rank", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert any(MODELS[0] in line and "best" in line for line in lines), f"got {lines}"
+    (line_of_best,) = [line for line in capsys.readouterr().out.splitlines() if "best" in line.split()]
+    assert MODELS[0] in line_of_best
 
 
 def test_one_model_on_several_scenarios_of_helm_is_one_result(tmp_path: Path) -> None:

@@ -6,16 +6,15 @@ import json
 from pathlib import Path
 
 from StaICC.logs.reading import read_logs
-from tests.logs.made_logs import DATE, results_file, write_evaluation
+from tests.logs.made_logs import DATE, edited_json, results_file, write_evaluation
 
 SECOND_DATE = "2026-02-03T00-00-00.000000"
 
 
 def set_shots(folder: Path, shots: dict[str, int]) -> None:
-    file = results_file(folder)
-    values = json.loads(file.read_text("utf-8"))
-    values["n-shot"] = shots
-    file.write_text(json.dumps(values), "utf-8")
+    """Set the number of demonstrations of each task."""
+    with edited_json(results_file(folder)) as results:
+        results["n-shot"] = shots
 
 
 def test_the_tasks_of_one_evaluation_stay_together(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from pathlib import Path
@@ -17,27 +16,34 @@ from StaICC.logs.reported_means import SampleGroup, can_be_mean
 from StaICC.logs.samples import LoggedRun
 from tests.logs.helm_logs import instance_stats, request_state, stat, write_run
 from tests.logs.inspect_logs import header, result_of_scorer, sample, write_json
-from tests.logs.made_logs import results_file, samples_file, write_evaluation
+from tests.logs.made_logs import edited_json, edited_samples, results_file, write_evaluation
 
 
-def lm_eval_run(folder: Path, values: list[float], reported: float, **changes: float) -> Path:
-    """The results of a run of the task "sums" that reports another mean than that of the values."""
-    write_evaluation(folder, {"sums": {"acc": values}}, model="a")
+def write_run_that_reports(
+    reported: float, folder: Path, scores: list[float], standard_error: float | None = None
+) -> Path:
+    """Write a run of lm_eval that reports this accuracy, whatever the scores of its samples are.
+
+    Returns:
+        The path of its file of results.
+    """
+    write_evaluation(folder, {"sums": {"acc": scores}}, model="a")
     file = results_file(folder / "a")
-    results = json.loads(file.read_text("utf-8"))
-    results["results"]["sums"].update({"acc,none": reported, **changes})
-    file.write_text(json.dumps(results), "utf-8")
+    with edited_json(file) as results:
+        results["results"]["sums"]["acc,none"] = reported
+        if standard_error is not None:
+            results["results"]["sums"]["acc_stderr,none"] = standard_error
     return file
 
 
-def lose_samples(results: Path, count: int) -> None:
-    """Remove the last lines of the file of samples."""
-    file = samples_file(results.parent)
-    lines = file.read_text("utf-8").splitlines(keepends=True)
-    file.write_text("".join(lines[:-count]), "utf-8")
+def remove_last_samples(results: Path, count: int) -> None:
+    """Remove the last lines of the file of samples next to a file of results."""
+    with edited_samples(results.parent) as samples:
+        del samples[-count:]
 
 
 def read_lm_eval(results: Path) -> LoggedRun:
+    """Return the only run of a file of results."""
     (run,) = read_results(results).runs
     return run
 
@@ -46,42 +52,44 @@ def read_lm_eval(results: Path) -> LoggedRun:
 
 
 def test_one_sample_without_a_score_does_not_hide_that_the_samples_are_of_another_run(tmp_path: Path) -> None:
+    results = write_run_that_reports(0.1, tmp_path, scores=[math.nan] + [1.0] * 59)
     with pytest.raises(SchemaError, match="samples of another run"):
-        read_lm_eval(lm_eval_run(tmp_path, [math.nan, *[1.0] * 59], reported=0.1))
+        read_lm_eval(results)
 
 
 def test_one_missing_line_does_not_hide_that_the_samples_are_of_another_run(tmp_path: Path) -> None:
-    results = lm_eval_run(tmp_path, [1.0] * 60, reported=0.1)
-    lose_samples(results, 1)
+    results = write_run_that_reports(0.1, tmp_path, scores=[1.0] * 60)
+    remove_last_samples(results, 1)
     with pytest.raises(SchemaError, match="samples of another run"):
         read_lm_eval(results)
 
 
 def test_lost_samples_may_have_any_value_of_the_range(tmp_path: Path) -> None:
     """Of 60 samples, 40 are correct. Without ten of them, the mean of the others is another one."""
-    results = lm_eval_run(tmp_path, [0.0] * 20 + [1.0] * 40, reported=40 / 60)
-    lose_samples(results, 10)
+    results = write_run_that_reports(40 / 60, tmp_path, scores=[0.0] * 20 + [1.0] * 40)
+    remove_last_samples(results, 10)
     run = read_lm_eval(results)
     assert len(run.samples) == 60
     assert run.notes == ("the log has 50 of 60 documents: the others are missing",)
 
 
-def selected_evaluation(folder: Path, expected: int) -> Path:
-    """A run of every seventh document, whose file of results states the number of all documents."""
+def write_run_of_every_seventh_document(folder: Path, expected: int) -> Path:
+    """Write a run of 143 of 1,001 documents that states another number of documents, and return its file of results."""
+    every_seventh = range(0, 1001, 7)
+    n = len(every_seventh)
     generator = random.Random(1)
-    values = [float(generator.random() < 0.6) for _ in range(143)]
-    write_evaluation(folder, {"sums": {"acc": values}}, model="a", documents=range(0, 1001, 7))
+    scores = [float(generator.random() < 0.6) for _ in every_seventh]
+    write_evaluation(folder, {"sums": {"acc": scores}}, model="a", documents=every_seventh)
+    accuracy = sum(scores) / n
     file = results_file(folder / "a")
-    results = json.loads(file.read_text("utf-8"))
-    share = sum(values) / 143
-    results["results"]["sums"]["acc_stderr,none"] = math.sqrt(share * (1 - share) / 142)
-    results["n-samples"]["sums"]["effective"] = expected
-    file.write_text(json.dumps(results), "utf-8")
+    with edited_json(file) as results:
+        results["results"]["sums"]["acc_stderr,none"] = math.sqrt(accuracy * (1 - accuracy) / (n - 1))
+        results["n-samples"]["sums"]["effective"] = expected
     return file
 
 
 def test_selected_documents_are_not_missing(tmp_path: Path) -> None:
-    run = read_lm_eval(selected_evaluation(tmp_path, expected=1000))
+    run = read_lm_eval(write_run_of_every_seventh_document(tmp_path, expected=1000))
     assert len(run.samples) == 143
     assert run.expected == 143
     assert "they were selected (--samples)" in run.notes[0]
@@ -89,9 +97,9 @@ def test_selected_documents_are_not_missing(tmp_path: Path) -> None:
 
 def test_a_log_that_lost_samples_by_chance_without_a_change_of_the_mean_is_no_selection(tmp_path: Path) -> None:
     """The standard error is that of 60 samples, so that ten are missing."""
-    error = math.sqrt(0.25 / 59)
-    results = lm_eval_run(tmp_path, [0.0, 1.0] * 30, reported=0.5, **{"acc_stderr,none": error})
-    lose_samples(results, 10)
+    standard_error_of_60 = math.sqrt(0.5 * 0.5 / (60 - 1))
+    results = write_run_that_reports(0.5, tmp_path, scores=[0.0, 1.0] * 30, standard_error=standard_error_of_60)
+    remove_last_samples(results, 10)
     assert len(read_lm_eval(results).samples) == 60
 
 

@@ -13,7 +13,7 @@ from StaICC.logs.inspect_ai import read_json_log
 from StaICC.logs.reading import read_logs
 from StaICC.logs.shown_settings import shown_options, shown_setting
 from tests.logs.inspect_logs import header, sample, write_json
-from tests.logs.made_logs import results_file, write_evaluation
+from tests.logs.made_logs import edited_json, results_file, write_evaluation
 
 SECRETS = ("hunter2", "sk-")
 """Parts of the secrets in these tests."""
@@ -32,30 +32,45 @@ MODEL_ARGS: dict[str, Any] = {
 }
 
 
-def evaluation(folder: Path, model: str, model_args: Any) -> Path:
-    """A run of lm_eval with the arguments of the model, which are the options of decoding, too."""
+def write_run_with_arguments(folder: Path, model: str, model_args: Any) -> Path:
+    """Write a run of lm_eval with these arguments of the model, which are the options of decoding, too."""
     folder = write_evaluation(folder, {"sums": {"acc": [1.0, 0.0] * 5}}, model=model)
-    file = results_file(folder)
-    values = json.loads(file.read_text("utf-8"))
-    values["config"]["model_args"] = model_args
-    values["config"]["gen_kwargs"] = model_args
-    file.write_text(json.dumps(values), "utf-8")
+    with edited_json(results_file(folder)) as results:
+        results["config"]["model_args"] = model_args
+        results["config"]["gen_kwargs"] = model_args
     return folder
 
 
-@pytest.mark.parametrize("case", MODEL_ARGS)
-def test_secrets_are_neither_in_output_nor_in_results_nor_on_a_site(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def assert_no_secret(text: str) -> None:
+    for secret in SECRETS:
+        assert secret not in text
+
+
+@pytest.mark.parametrize("model_args", MODEL_ARGS.values(), ids=MODEL_ARGS)
+def test_secrets_are_not_in_results(model_args: Any, tmp_path: Path) -> None:
+    folder = write_run_with_arguments(tmp_path, "a", model_args)
+
+    (result,) = read_logs(folder).values()
+
+    assert_no_secret(json.dumps(result.to_dict()))
+
+
+@pytest.mark.parametrize("model_args", MODEL_ARGS.values(), ids=MODEL_ARGS)
+def test_secrets_are_neither_in_the_output_of_commands_nor_on_a_site(
+    model_args: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folders = [evaluation(tmp_path / "a", "a", MODEL_ARGS[case]), evaluation(tmp_path / "b", "b", "dtype=float16")]
-    site = tmp_path / "site"
-    assert main(["compare", *map(str, folders)]) == 0
-    assert main(["leaderboard", *map(str, folders), "-o", str(site)]) == 0
-    output = capsys.readouterr()
-    texts = [output.out, output.err, *(json.dumps(result.to_dict()) for result in read_logs(*folders).values())]
-    texts += [file.read_text("utf-8") for file in site.rglob("*") if file.is_file()]
-    found = [secret for secret in SECRETS for text in texts if secret in text]
-    assert found == []
+    first = str(write_run_with_arguments(tmp_path / "a", "a", model_args))
+    second = str(write_run_with_arguments(tmp_path / "b", "b", "dtype=float16"))
+
+    assert main(["compare", first, second]) == 0
+    assert main(["leaderboard", first, second, "-o", str(tmp_path / "site")]) == 0
+
+    out, err = capsys.readouterr()
+    assert_no_secret(out)
+    assert_no_secret(err)
+    for file in (tmp_path / "site").rglob("*"):
+        if file.is_file():
+            assert_no_secret(file.read_text("utf-8"))
 
 
 @pytest.mark.parametrize("case", [case for case, arguments in MODEL_ARGS.items() if isinstance(arguments, dict)])
@@ -74,7 +89,7 @@ def test_runs_that_differ_in_tokens_of_the_prompt_are_seen_to_differ(
 ) -> None:
     folders = []
     for value in ("True", "False"):
-        folders.append(str(evaluation(tmp_path / value, "a", f"pretrained=a,add_bos_token={value}")))
+        folders.append(str(write_run_with_arguments(tmp_path / value, "a", f"pretrained=a,add_bos_token={value}")))
     assert main(["compare", *folders]) == 0
     assert (
         "they differ in model_args: pretrained=a,add_bos_token=True and pretrained=a,add_bos_token=False"

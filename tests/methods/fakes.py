@@ -17,14 +17,23 @@ from StaICC.methods.run import Method
 
 
 @functools.cache
-def _logits(prompt: str) -> Any:
-    made = numpy.random.default_rng([ord(character) for character in prompt][-400:]).normal(0, 2, 12)
-    made.flags.writeable = False  # it is shared
-    return made
+def logits_of_text(text: str) -> Any:
+    """Return twelve random logits that depend on the last 400 characters of a text alone."""
+    seed = [ord(character) for character in text][-400:]
+    logits = numpy.random.default_rng(seed).normal(0, 2, 12)
+    logits.flags.writeable = False  # all callers share the array
+    return logits
+
+
+def softmax(scores: Any) -> list[float]:
+    """Return exp(s) / sum of exp(s) over all scores."""
+    powers = numpy.exp(scores)
+    probabilities: list[float] = (powers / powers.sum()).tolist()
+    return probabilities
 
 
 class Kernel:
-    """Logits depend on the text alone.
+    """A model whose logits depend on the text of the prompt alone.
 
     Args:
         noise: Standard deviation of what is added to the logits of each run.
@@ -38,28 +47,36 @@ class Kernel:
     def __init__(
         self, noise: float = 0.0, fails: Callable[[str, str], Exception | None] = lambda feature, prompt: None
     ) -> None:
+        self.noise = noise
+        self.fails = fails
         self.ran: list[str] = []
-        self.noise, self.fails = noise, fails
+        """The prompts of all computations, in order."""
 
     def identity(self) -> Identity:
         return Identity({"model": self.name})
 
     def logits(self, prompt: str, *features: str) -> Any:
+        """Record that a prompt runs for some features, and return its logits, or raise the error of one of them."""
         self.ran.append(prompt)
-        for error in (self.fails(feature, prompt) for feature in features):
+        for feature in features:
+            error = self.fails(feature, prompt)
             if error is not None:
                 raise error
-        made = _logits(prompt)
-        return made + self.noise * numpy.random.default_rng(len(self.ran)).normal(0, 1, 12) if self.noise else made
+        if self.noise == 0.0:
+            return logits_of_text(prompt)
+        noise_of_run = numpy.random.default_rng(len(self.ran)).normal(0, 1, 12)
+        return logits_of_text(prompt) + self.noise * noise_of_run
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
+        """Return the rows of each wanted feature; the first tokens of the model are the labels."""
         rows: dict[str, Any] = {name: [] for name in wanted}
         for prompt in prompts:
             logits = self.logits(prompt, *wanted)
-            logs = (logits - numpy.log(numpy.exp(logits).sum()))[: len(label_space)]
+            log_probabilities = logits - numpy.log(numpy.exp(logits).sum())
+            of_labels = log_probabilities[: len(label_space)]
             values = {
-                "log_probabilities": logs.tolist(),
-                "probabilities": (numpy.exp(logs) / numpy.exp(logs).sum()).tolist(),
+                "log_probabilities": of_labels.tolist(),
+                "probabilities": softmax(of_labels),
                 "vocabulary": logits.astype("float32"),
                 "hidden": logits[::-1].astype("float32"),
             }
@@ -78,25 +95,34 @@ class Kernel:
         return numpy.array(self.features(prompts, [], ["hidden"])["hidden"])
 
     def layer_states(self, prompts: Sequence[str]) -> Any:
+        """Return the states of three layers: once, twice and three times the logits; array (prompts, 3, 12)."""
         return numpy.array([numpy.outer([1, 2, 3], self.logits(prompt, "layers")) for prompt in prompts])
 
     def patched(self, prompts: Sequence[str], label_space: Sequence[str], layer: int, state: Sequence[float]) -> Any:
-        patch = numpy.resize(state, len(label_space)) * layer
-        texts = [f"{prompt}{layer}" for prompt in prompts]
-        logits = [self.logits(text, "patched")[: len(label_space)] + patch for text in texts]
-        return [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in logits]
+        """Return probabilities that depend on the prompt, on the layer, and on the state that is put there."""
+        shift = numpy.resize(state, len(label_space)) * layer
+        rows = []
+        for prompt in prompts:
+            logits = self.logits(f"{prompt}{layer}", "patched")[: len(label_space)]
+            rows.append(softmax(logits + shift))
+        return rows
 
     def steered(
         self, prompts: Sequence[str], label_space: Sequence[str], vectors: Sequence[Sequence[float]], strength: float
     ) -> Any:
-        shift = strength * numpy.resize(numpy.sum(vectors, 0), len(label_space))
-        logits = [self.logits(f"{prompt} steered", "steered")[: len(label_space)] + shift for prompt in prompts]
-        return [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in logits]
+        """Return probabilities that depend on the prompt, on the vectors of all layers, and on the strength."""
+        shift = strength * numpy.resize(numpy.sum(vectors, axis=0), len(label_space))
+        rows = []
+        for prompt in prompts:
+            logits = self.logits(f"{prompt} steered", "steered")[: len(label_space)]
+            rows.append(softmax(logits + shift))
+        return rows
 
     def full_vocabulary_logits(self, prompts: Sequence[str]) -> Any:
         return numpy.array(self.features(prompts, [], ["vocabulary"])["vocabulary"])
 
     def losses(self, texts: Sequence[str]) -> list[float]:
+        """Return the size of the first logit of each text as its loss."""
         return [float(abs(self.logits(text, "losses")[0])) for text in texts]
 
     def noisy_channel(self, prompts: Any, label_space: Sequence[str], variant: Any = None) -> Any:
@@ -104,9 +130,16 @@ class Kernel:
             self.ran += texts[1:]  # batch counts one text for each prompt
         return self.batch(prompts, label_space)
 
-    def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), **how: Any) -> list[str]:
+    def generate(
+        self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), **options: Any
+    ) -> list[str]:
+        """Write one of the labels of mini for each prompt, as if at random."""
         labels = benchmark_on_mini()[0].get_label_space()
-        return [labels[int(100 * abs(self.logits(prompt, "text")[0])) % len(labels)] for prompt in prompts]
+        texts = []
+        for prompt in prompts:
+            hundredths = int(100 * abs(self.logits(prompt, "text")[0]))
+            texts.append(labels[hundredths % len(labels)])
+        return texts
 
 
 def is_in_release(name: str) -> bool:

@@ -26,34 +26,52 @@ from StaICC.methods.forecast import forecast_method
 from StaICC.methods.requests import Request, prompt_keys
 from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, benchmark_on_mini, data_for_a_method, predictions_of
 
+PLAIN_TYPES = (types.ModuleType, types.CodeType, type, str, bytes, int, float)
+"""Types of objects whose attributes lead to nothing of a run."""
+ATTRIBUTES_WITH_OBJECTS = {
+    *("__dict__", "__closure__", "cell_contents", "__self__", "__func__", "__defaults__", "__wrapped__"),
+    *("func", "args", "keywords", "gi_frame", "f_locals"),
+}
+"""Attributes of functions, bound methods, partials, generators and frames by which code can reach other objects."""
 
-def reached(start: Any) -> list[Any]:
-    """All that can be reached from an object by attributes, items, closures, frames and what methods are bound to."""
-    seen: dict[int, Any] = {}
-    ahead = [start]
-    while ahead:
-        value = ahead.pop()
-        if id(value) in seen or isinstance(value, (types.ModuleType, type, str, bytes, int, float, types.CodeType)):
-            continue
-        seen[id(value)] = value
-        names = {name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())}
-        names |= {"__dict__", "__closure__", "cell_contents", "__self__", "__func__", "__defaults__", "__wrapped__"}
-        names |= {"func", "args", "keywords", "gi_frame", "f_locals"}
-        if type(value).__module__.startswith("StaICC"):
-            names |= {name for name in dir(value) if not name.startswith("__")}
-        for name in names:
-            try:
-                ahead.append(getattr(value, name))
-            except Exception:
-                continue
-        if isinstance(value, dict):
-            ahead += [*value.keys(), *value.values()]
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            ahead += value
-    return list(seen.values())
+
+def attribute_names(value: Any) -> set[str]:
+    """Return the names of the attributes of an object that may hold other objects."""
+    names = set(ATTRIBUTES_WITH_OBJECTS)
+    for base in type(value).__mro__:
+        names.update(getattr(base, "__slots__", ()))
+    if type(value).__module__.startswith("StaICC"):
+        names.update(name for name in dir(value) if not name.startswith("__"))
+    return names
+
+
+def neighbours(value: Any) -> list[Any]:
+    """Return the objects that an object holds as attributes or items."""
+    objects = []
+    for name in attribute_names(value):
+        with contextlib.suppress(Exception):  # an attribute may refuse to be read
+            objects.append(getattr(value, name))
+    if isinstance(value, dict):
+        objects += [*value.keys(), *value.values()]
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        objects += value
+    return objects
+
+
+def reachable_objects(start: Any) -> list[Any]:
+    """Return all objects that can be reached from one by attributes and items, in any number of steps."""
+    objects_by_id: dict[int, Any] = {}
+    to_visit = [start]
+    while to_visit:
+        value = to_visit.pop()
+        if id(value) not in objects_by_id and not isinstance(value, PLAIN_TYPES):
+            objects_by_id[id(value)] = value
+            to_visit += neighbours(value)
+    return list(objects_by_id.values())
 
 
 SECRET_ROWS = [(f"secret {number} {number * 7 % 3}", number * 7 % 3) for number in range(60)]
+"""Rows of three labels (0, 1 and 2)."""
 SECRET_DATA = Dataset.from_rows(
     SECRET_ROWS,
     name="own",
@@ -89,26 +107,41 @@ SECRET_BENCHMARKS = pytest.mark.parametrize(
 )
 
 
-@SECRET_BENCHMARKS
-def test_a_method_reaches_no_label_of_a_test_row_and_no_kernel(make_benchmark: Any) -> None:
-    """A spy collects all objects that it can reach, before and after its requests."""
-    benchmark, kernel = make_benchmark(), Kernel()
+def objects_reached_by_a_spy(benchmark: Any, kernel: Any) -> list[Any]:
+    """Run a method that collects all objects that it can reach, before and after its request, and return them."""
     objects: list[Any] = []
 
     def spy(data: Any) -> Any:
-        objects.extend(reached(data))
+        objects.extend(reachable_objects(data))
         rows = yield [data.ask()]
-        objects.extend(reached(rows))
+        objects.extend(reachable_objects(rows))
         return rows[0]
 
     ms.Method(MethodSpec("spy", "Spy", spy), kernel).run(benchmark)
+    assert len(objects) > 300, "the spy hardly reaches anything"
+    return objects
+
+
+@SECRET_BENCHMARKS
+def test_a_method_reaches_the_texts_of_test_rows_with_the_first_label_in_the_place_of_all(make_benchmark: Any) -> None:
+    benchmark = make_benchmark()
+
+    objects = objects_reached_by_a_spy(benchmark, Kernel())
 
     test_set = benchmark[0].test_set()
     test_texts = {test_set.texts(row) for row in range(10)}
     test_rows = [value for value in objects if isinstance(value, Row) and value.texts in test_texts]
-    assert len(objects) > 300
-    assert {row.texts for row in test_rows} == test_texts  # it reaches the texts
-    assert {row.label for row in test_rows} == {0}, "a true label, not the first one in the place of all"
+    assert {row.texts for row in test_rows} == test_texts
+    assert {row.label for row in test_rows} == {0}, "a true label"
+
+
+@SECRET_BENCHMARKS
+def test_a_method_reaches_neither_kernel_nor_data_set_nor_experimentor(make_benchmark: Any) -> None:
+    benchmark = make_benchmark()
+    kernel = Kernel()
+
+    objects = objects_reached_by_a_spy(benchmark, kernel)
+
     for value in objects:
         assert value is not kernel
         assert value is not SECRET_DATA
@@ -132,19 +165,21 @@ def test_predictions_of_a_method_are_scored_with_the_true_labels(make_benchmark:
     assert dict(of_method) == dict(of_kernel)
 
 
-class Counting(Kernel):
+class CountingKernel(Kernel):
     """A kernel that counts tokens: a token for each character that it reads, and a generated one for each prompt."""
 
     @property
     def tokens_used(self) -> tuple[int, int]:
-        return sum(map(len, self.ran)), len(self.ran)
+        """The tokens that were read, and those that were generated."""
+        characters = sum(len(prompt) for prompt in self.ran)
+        return characters, len(self.ran)
 
 
 @pytest.mark.parametrize(("name", "variant"), METHODS_WITH_VARIANTS)
 def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> None:
     """Not what a method says of itself: every prompt of training and test, samples and reasoning included."""
     options: dict[str, Any] = {"samples": 3, "reasoning": True} if name == "generate" else {}
-    kernel = Counting()
+    kernel = CountingKernel()
 
     timing = ms.Method(name, kernel, variant, 12, **options).run(benchmark_on_mini()).timing
 
@@ -179,78 +214,79 @@ def test_vocabulary_rows_beyond_the_memory_are_computed_again(monkeypatch: pytes
     assert kernel.ran == ["a", "b", "b"]
 
 
-def in_a_thread(call: Callable[[], Any]) -> None:
+def call_in_a_thread(kernel: Any, use: Callable[[Any], Any]) -> None:
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(call).exception()
+        pool.submit(use, kernel).exception()
 
 
-def with_caught_errors(call: Callable[[], Any]) -> None:
+def call_twice_and_catch_errors(kernel: Any, use: Callable[[Any], Any]) -> None:
     for _ in range(2):
         with contextlib.suppress(ArgumentError):
-            call()
+            use(kernel)
 
 
-def directly(call: Callable[[], Any]) -> None:
-    call()
+def call_directly(kernel: Any, use: Callable[[Any], Any]) -> None:
+    use(kernel)
 
 
-def call_once(kernel: Kernel) -> Any:
+def predict_a_prompt(kernel: Any) -> Any:
     return kernel(prompt="behind the harness", label_space=["a", "b"])
 
 
-def call_batch(kernel: Kernel) -> Any:
+def predict_a_batch(kernel: Any) -> Any:
     return kernel.batch(["behind the harness"], ["a", "b"])
 
 
-CALLS = pytest.mark.parametrize("call_kernel", [call_once, call_batch])
-WAYS = pytest.mark.parametrize("way", [directly, with_caught_errors, in_a_thread])
+USES = pytest.mark.parametrize("use", [predict_a_prompt, predict_a_batch])
+WAYS = pytest.mark.parametrize("call", [call_directly, call_twice_and_catch_errors, call_in_a_thread])
 
 
-@CALLS
+@USES
 @WAYS
-def test_a_method_that_calls_the_kernel_before_its_first_request_is_refused(way: Any, call_kernel: Any) -> None:
-    kernel = Counting()
+def test_a_method_that_calls_the_kernel_before_its_first_request_is_refused(call: Any, use: Any) -> None:
+    kernel = CountingKernel()
 
-    def method(data: Any) -> Any:
-        way(lambda: call_kernel(kernel))
+    def calls_first(data: Any) -> Any:
+        call(kernel, use)
         (rows,) = yield [data.ask()]
         return rows
 
     with pytest.raises(ArgumentError, match=r"Mine.* calls the kernel by itself"):
-        ms.Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
+        ms.Method(MethodSpec("mine", "Mine", calls_first), kernel).run(benchmark_on_mini())
 
 
-@CALLS
+@USES
 @WAYS
-def test_a_method_that_calls_the_kernel_after_its_first_request_is_refused(way: Any, call_kernel: Any) -> None:
-    kernel = Counting()
+def test_a_method_that_calls_the_kernel_after_its_first_request_is_refused(call: Any, use: Any) -> None:
+    kernel = CountingKernel()
 
-    def method(data: Any) -> Any:
+    def calls_later(data: Any) -> Any:
         (rows,) = yield [data.ask()]
-        way(lambda: call_kernel(kernel))
+        call(kernel, use)
         return rows
 
     with pytest.raises(ArgumentError, match=r"Mine.* calls the kernel by itself"):
-        ms.Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
+        ms.Method(MethodSpec("mine", "Mine", calls_later), kernel).run(benchmark_on_mini())
 
 
-@CALLS
+@USES
 @WAYS
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the first request", "after it"])
 def test_a_kernel_that_a_method_called_by_itself_can_be_used_by_other_methods(
-    is_before: bool, way: Any, call_kernel: Any
+    is_before: bool, call: Any, use: Any
 ) -> None:
-    kernel = Counting()
+    kernel = CountingKernel()
 
-    def method(data: Any) -> Any:
+    def calls_the_kernel(data: Any) -> Any:
         if is_before:
-            way(lambda: call_kernel(kernel))
+            call(kernel, use)
         (rows,) = yield [data.ask()]
-        way(lambda: call_kernel(kernel))
+        call(kernel, use)
         return rows
 
     with pytest.raises(ArgumentError):
-        ms.Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
+        ms.Method(MethodSpec("mine", "Mine", calls_the_kernel), kernel).run(benchmark_on_mini())
+
     assert ms.Method("vanilla", kernel).run(benchmark_on_mini()).complete
 
 

@@ -45,30 +45,31 @@ class Judge(Kernel):
 
 
 def test_rows_whose_texts_are_read_need_no_label() -> None:
-    def by_texts(data: Any) -> Any:
-        texts = [data.calibration_set[position].texts for position in range(3)]
-        texts += [row.texts for row in data.demonstration_set]
-        yield [data.ask("hidden", [" ".join(columns) for columns in texts], role="train")]
+    def encodes_texts(data: Any) -> Any:
+        calibration_texts = [data.calibration_set[position].texts for position in (0, 1, 2)]
+        pool_texts = [row.texts for row in data.demonstration_set]
+        prompts = [" ".join(columns) for columns in calibration_texts + pool_texts]
+        yield [data.ask("hidden", prompts, role="train")]
         (rows,) = yield [data.ask()]
         return rows
 
-    assert run(by_texts).timing["labelled_in_training"] == 0
+    assert run(encodes_texts).timing["labelled_in_training"] == 0
 
 
 def test_each_row_whose_label_is_read_counts_once() -> None:
-    """Three rows: of the calibration set 0 and 1, which is read again as a pair of texts and label; one of the pool."""
+    """Three rows: 0 and 1 of the calibration set, of which 1 is read twice, and one of the demonstration set."""
 
-    def by_labels(data: Any) -> Any:
+    def reads_labels(data: Any) -> Any:
         assert data.calibration_set[0].label in (0, 1, 2)
-        index = data.calibration_set[1].label
-        _texts, name = data.calibration_set[1]
-        assert name == data.label_space[index]
-        _texts, name = data.demonstration_set[5]
-        assert name in data.label_space
+        label_index = data.calibration_set[1].label
+        _texts, label_name = data.calibration_set[1]
+        assert label_name == data.label_space[label_index]
+        _texts, label_name = data.demonstration_set[5]
+        assert label_name in data.label_space
         (rows,) = yield [data.ask()]
         return rows
 
-    assert run(by_labels).timing["labelled_in_training"] == 3
+    assert run(reads_labels).timing["labelled_in_training"] == 3
 
 
 def test_demonstrations_of_a_training_prompt_count_as_labelled() -> None:
@@ -86,13 +87,18 @@ def test_demonstrations_of_a_training_prompt_count_as_labelled() -> None:
 
 
 @pytest.mark.parametrize("k", [0, 1, 3])
+def test_a_query_with_one_prompt_uses_k_labelled_rows(k: int) -> None:
+    result = Method("vanilla", Kernel()).run(benchmark_on_mini(k=k))
+
+    assert result.timing["labelled_per_query"] == k
+
+
+@pytest.mark.parametrize("k", [1, 3])
 def test_a_query_uses_the_demonstrations_of_all_its_prompts(k: int) -> None:
-    plain = Method("vanilla", Kernel()).run(benchmark_on_mini(k=k))
-    assert plain.timing["labelled_per_query"] == k
-    if k:
-        ensemble = Method("ensemble", Kernel(), sets=3).run(benchmark_on_mini(k=k))
-        lists = ensemble.timing["labelled_per_query"]
-        assert 2 * k < lists <= 3 * k  # three lists for each query, which may share a row
+    """The ensemble has three lists of demonstrations for each query; some lists have a row in common."""
+    result = Method("ensemble", Kernel(), sets=3).run(benchmark_on_mini(k=k))
+
+    assert 2 * k < result.timing["labelled_per_query"] <= 3 * k
 
 
 @pytest.mark.parametrize("kind", [TemplateSensitivity, DemonstrationSensitivity, GLER])
@@ -105,19 +111,25 @@ def test_a_demonstration_with_several_templates_is_one_row() -> None:
     assert several.timing["labelled_per_query"] == 2
 
 
-@pytest.mark.parametrize("by_queries", [False, True], ids=["all queries of a view", "queries passed as prompts"])
-def test_a_query_uses_the_demonstrations_of_two_views(by_queries: bool) -> None:
+def request_all_queries(view: Any) -> Any:
+    return view.ask()
+
+
+def request_queries_as_prompts(view: Any) -> Any:
+    return view.ask(prompts=view.queries)
+
+
+@pytest.mark.parametrize("request_of", [request_all_queries, request_queries_as_prompts])
+def test_a_query_uses_the_demonstrations_of_two_views(request_of: Any) -> None:
     """The demonstrations 0 and 1 in one view, 7 and 8 in the other."""
 
-    def two_views(data: Any) -> Any:
-        first, second = data.on(demonstrations=[[0, 1]] * 4), data.on(demonstrations=[[7, 8]] * 4)
-        if by_queries:
-            rows, _ = yield [first.ask(prompts=first.queries), second.ask(prompts=second.queries)]
-        else:
-            rows, _ = yield [first.ask(), second.ask()]
+    def predicts_with_two_views(data: Any) -> Any:
+        first = data.on(demonstrations=[[0, 1], [0, 1], [0, 1], [0, 1]])
+        second = data.on(demonstrations=[[7, 8], [7, 8], [7, 8], [7, 8]])
+        rows, _ = yield [request_of(first), request_of(second)]
         return first.predictions(rows)
 
-    assert run(two_views).timing["labelled_per_query"] == 4
+    assert run(predicts_with_two_views).timing["labelled_per_query"] == 4
 
 
 def test_a_data_set_that_fails_has_the_costs_of_what_was_asked() -> None:
@@ -287,14 +299,14 @@ def test_a_further_model_has_its_own_predictions_in_a_store(tmp_path: Path) -> N
 
 
 def digest_of_requests(prompt: str, feature: str = "probabilities", role: str = "train") -> Any:
-    """Return the digest in the provenance of a run that requests a feature of a prompt, and the queries."""
+    """Return the digest of requests in the provenance of a run whose method requests a feature of one prompt."""
 
-    def method(data: Any) -> Any:
+    def requests_one_feature(data: Any) -> Any:
         yield [data.ask(feature, [prompt], role=role)]
         (rows,) = yield [data.ask()]
         return rows
 
-    return run(method).provenance.asked
+    return run(requests_one_feature).provenance.asked
 
 
 def test_equal_requests_have_the_same_digest_in_the_provenance() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from StaICC import Normal
 from StaICC.methods.run import Method, run_all
+from tests.methods.fakes import predictions_of
 
 torch = pytest.importorskip("torch")
 
@@ -81,25 +82,42 @@ def test_a_feature_is_the_same_alone_and_with_the_others(kernel: Any, feature: s
     assert numpy.allclose(alone, with_others, atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "options", [{}, {"label_scoring": "full"}, {"label_scoring": "full", "label_normalisation": "mean"}]
+FIVE_METHODS = ["vanilla", "contextual_calibration", "knn_prompt", "hidden_calibration", "linear_calibration"]
+EVERY_LABEL_SCORE = pytest.mark.parametrize(
+    "options",
+    [{}, {"label_scoring": "full"}, {"label_scoring": "full", "label_normalisation": "mean"}],
+    ids=["last token", "sum of all tokens", "mean of all tokens"],
 )
-def test_together_as_alone(parts: tuple[Any, Any], options: dict[str, Any], tmp_path: Path) -> None:
-    """Features of one run for all methods change results by rounding only; token budgets repeat nothing."""
+
+
+@pytest.mark.slow
+@EVERY_LABEL_SCORE
+def test_features_computed_for_several_methods_change_predictions_by_rounding_only(
+    parts: tuple[Any, Any], options: dict[str, Any]
+) -> None:
     benchmark = Normal(k=1, datasets=["mini"], limit=2)
-    methods = ["vanilla", "contextual_calibration", "knn_prompt", "hidden_calibration", "linear_calibration"]
-    store = tmp_path / "store.sqlite"
+
     table = run_all(
-        kernel_of(parts, **options), benchmark, calibration_number=9, methods=methods, store=store, return_outputs=True
+        kernel_of(parts, **options), benchmark, calibration_number=9, methods=FIVE_METHODS, return_outputs=True
     )
+
     for name, result in table.items():
         alone = Method(name, kernel_of(parts, **options), calibration_number=9).run(benchmark, return_outputs=True)
-        rows = [[record["predicted_probabilities"] for record in run.outputs["mini"]] for run in (result, alone)]
-        assert numpy.allclose(*rows, atol=1e-5), name
-    again = kernel_of(parts, token_budget=64, **options)
-    second = run_all(again, benchmark, calibration_number=9, methods=methods, store=store)
-    assert dict(second) == dict(table)
-    for name, result in second.items():
-        computed_counts = [entry.computed for entry in result.provenance.predictors]
-        assert set(computed_counts) <= {0}, f"{name}: {computed_counts}"
+        assert numpy.allclose(predictions_of(result), predictions_of(alone), atol=1e-5), name
+
+
+@pytest.mark.slow
+@EVERY_LABEL_SCORE
+def test_a_kernel_with_another_token_budget_computes_no_stored_feature_again(
+    parts: tuple[Any, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    benchmark = Normal(k=1, datasets=["mini"], limit=2)
+    settings = {"calibration_number": 9, "methods": FIVE_METHODS, "store": tmp_path / "store.sqlite"}
+    table = run_all(kernel_of(parts, **options), benchmark, **settings)
+
+    second_table = run_all(kernel_of(parts, token_budget=64, **options), benchmark, **settings)
+
+    assert dict(second_table) == dict(table)
+    for name, result in second_table.items():
+        computed = sum(entry.computed for entry in result.provenance.predictors)
+        assert computed == 0, name

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from itertools import permutations
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pytest
@@ -23,56 +24,63 @@ from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
 from tests.methods.fakes import benchmark_on_mini as bench
 
 TEXTS = ("N/A", "[MASK]", "")
+"""The content-free texts of contextual calibration."""
 
 
 def demonstrations_of_queries(experimentor: Any) -> list[Any]:
-    """The demonstrations of each query, as rows; the lists of all test rows come twice, for the two repeats."""
-    lists = experimentor.demonstration_lists()
+    """Return the demonstrations of each query, as rows.
+
+    There are lists for all test rows, first for all queries of one repeat, then for those of the other one.
+    """
     pool = experimentor.demonstration_set()
     test_rows = len(experimentor.test_set())
+    first_repeat = experimentor.demonstration_lists()[:test_rows]
+    second_repeat = experimentor.demonstration_lists()[test_rows:]
     evaluated_rows = experimentor.limit or test_rows
+
     demonstrations = []
-    for repeat in range(2):
-        first = repeat * test_rows
-        for positions in lists[first : first + evaluated_rows]:
-            demonstrations.append([pool[position] for position in positions])
+    for positions in [*first_repeat[:evaluated_rows], *second_repeat[:evaluated_rows]]:
+        demonstrations.append([pool[position] for position in positions])
     return demonstrations
 
 
 def authors_prior(kernel: Any, prompts: list[str], labels: list[str]) -> Any:
-    """get_p_content_free of Zhao et al.: mean of the raw probabilities of the label tokens, then divided by the sum."""
-    raw = numpy.array(
-        [
-            numpy.exp(kernel.features([prompt], labels, ["log_probabilities"])["log_probabilities"][0])
-            for prompt in prompts
-        ]
-    )
-    mean = raw.mean(axis=0)
+    """Return the prior of ``get_p_content_free`` of Zhao et al.
+
+    It is the mean of the raw probabilities of the label tokens, divided by its sum.
+    """
+    log_probabilities = kernel.features(prompts, labels, ["log_probabilities"])["log_probabilities"]
+    mean = numpy.exp(log_probabilities).mean(axis=0)
     return mean / mean.sum()
+
+
+def run_paper(name: str, benchmark: Any, **options: Any) -> list[Any]:
+    """Return the probabilities that a method predicts for all queries of a benchmark on mini."""
+    return predictions_of(Method(name, Kernel(), **options).run(benchmark, return_outputs=True))
 
 
 @pytest.mark.parametrize("k", [0, 2])
 def test_contextual_calibration_is_the_authors(k: int) -> None:
-    """Their equation: softmax of the probabilities times the inverse of the diagonal matrix of the prior."""
-    kernel, experimentor = Kernel(), bench(6, k)[0]
+    """Their equation: softmax(W p), where W is the inverse of the diagonal matrix of the prior."""
+    experimentor = bench(6, k)[0]
     labels = experimentor.get_label_space()
-    write = experimentor.prompt_former.write_prompt_from_dataline
-    plain = predictions_of(bench(6, k)(kernel, return_outputs=True))
+    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
 
-    calibrated = predictions_of(ms.Method("contextual_calibration", kernel).run(bench(6, k), return_outputs=True))
+    calibrated = run_paper("contextual_calibration", bench(6, k))
 
-    assert len(calibrated) == 6 * 2  # rows and repeats
-    changed_predictions = 0
-    for plain_row, row, demonstrations in zip(plain, calibrated, demonstrations_of_queries(experimentor), strict=True):
-        prior = authors_prior(Kernel(), [write(demonstrations, [text]) for text in TEXTS], labels)
-        weights = numpy.linalg.inv(numpy.identity(len(labels)) * prior)
-        probabilities = numpy.array(plain_row) / numpy.sum(plain_row)
-        scores = numpy.matmul(weights, numpy.expand_dims(probabilities, -1))[:, 0]
-        exponentials = numpy.exp(scores - scores.max())
-        assert row == pytest.approx((exponentials / exponentials.sum()).tolist(), abs=1e-9)
-        assert row.index(max(row)) == int(numpy.argmax(scores))
-        changed_predictions += plain_row.index(max(plain_row)) != row.index(max(row))
-    assert changed_predictions > 0
+    plain = predictions_of(bench(6, k)(Kernel(), return_outputs=True))
+    assert len(calibrated) == 6 * 2  # rows, repeats
+    for query, demonstrations in enumerate(demonstrations_of_queries(experimentor)):
+        content_free_prompts = [write_prompt(demonstrations, [text]) for text in TEXTS]
+        prior = authors_prior(Kernel(), content_free_prompts, labels)
+        weights = numpy.linalg.inv(numpy.diag(prior))
+        probabilities = numpy.array(plain[query]) / numpy.sum(plain[query])
+        scores = weights @ probabilities
+        expected = numpy.exp(scores) / numpy.exp(scores).sum()
+        assert calibrated[query] == pytest.approx(expected.tolist(), abs=1e-9), f"query {query}"
+        assert numpy.argmax(calibrated[query]) == numpy.argmax(scores), f"query {query}"
+    changed = numpy.argmax(plain, axis=1) != numpy.argmax(calibrated, axis=1)
+    assert changed.any(), "the calibration changes no predicted label"
 
 
 def test_texts_of_the_domain_are_random_words_of_the_mean_length() -> None:
@@ -92,35 +100,37 @@ def test_texts_of_the_domain_are_random_words_of_the_mean_length() -> None:
 
 def test_domain_calibration_is_the_authors() -> None:
     """Their equation: the probabilities divided by the mean probabilities of random texts of the domain."""
-    kernel, experimentor = Kernel(), bench(6)[0]
-    labels = experimentor.get_label_space()
-    write = experimentor.prompt_former.write_prompt_from_dataline
+    experimentor = bench(6)[0]
+    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
     texts = domain_texts(experimentor.calibration_set(), 20)
-    plain = predictions_of(bench(6)(kernel, return_outputs=True))
 
-    calibrated = predictions_of(ms.Method("domain_calibration", kernel).run(bench(6), return_outputs=True))
+    calibrated = run_paper("domain_calibration", bench(6))
 
-    for plain_row, row, demonstrations in zip(plain, calibrated, demonstrations_of_queries(experimentor), strict=True):
-        prior = authors_prior(Kernel(), [write(demonstrations, list(text)) for text in texts], labels)
-        ratio = numpy.array(plain_row) / prior
-        assert row == pytest.approx((ratio / ratio.sum()).tolist(), abs=1e-9)
+    plain = predictions_of(bench(6)(Kernel(), return_outputs=True))
+    assert len(calibrated) == 6 * 2  # rows, repeats
+    for query, demonstrations in enumerate(demonstrations_of_queries(experimentor)):
+        prompts_of_domain = [write_prompt(demonstrations, list(text)) for text in texts]
+        prior = authors_prior(Kernel(), prompts_of_domain, experimentor.get_label_space())
+        ratios = numpy.array(plain[query]) / prior
+        expected = ratios / ratios.sum()
+        assert calibrated[query] == pytest.approx(expected.tolist(), abs=1e-9), f"query {query}"
 
 
 @pytest.mark.parametrize("kind", [TemplateSensitivity, GLER])
 def test_content_free_prompts_are_those_of_queries_with_another_text(kind: Any) -> None:
     """They have the template of the query (template sensitivity), and its wrong labels (GLER)."""
     kernel = Kernel()
-    experimentor = bench(2, kind=kind)[0]
 
-    result = ms.Method("contextual_calibration", kernel).run(bench(2, kind=kind))
+    result = Method("contextual_calibration", kernel).run(bench(2, kind=kind))
 
     assert result.complete
+    experimentor = bench(2, kind=kind)[0]
     for query in experimentor.all_queries():
-        (text,) = experimentor.test_set().texts(query.row)[:1]
-        before, found, after = query.prompt.rpartition(text)
-        assert found == text
-        content_free_prompts = {before + content_free + after for content_free in TEXTS}
-        assert content_free_prompts <= set(kernel.ran), query.prompt
+        (query_text, *_) = experimentor.test_set().texts(query.row)
+        before, text, after = query.prompt.rpartition(query_text)
+        assert text == query_text, query.prompt
+        for content_free_text in ("N/A", "[MASK]", ""):
+            assert before + content_free_text + after in kernel.ran, query.prompt
 
 
 def test_training_prompts_are_sixteen_of_each_label_or_all() -> None:
@@ -158,20 +168,23 @@ def test_training_rows_cover_the_labels_as_far_as_their_number_allows(number: in
 
 def test_hidden_calibration_is_the_authors() -> None:
     """Their prediction: the label whose centroid of hidden states is the nearest one."""
-    kernel, experimentor = Kernel(), bench(6)[0]
-    labels = experimentor.get_label_space()
-    write = experimentor.prompt_former.write_prompt_from_dataline
-    source = GivenSource(write, experimentor.calibration_set(), labels, 1, 2)
-    prompts, drawn = labelled_prompts(source, per_label=16)
+    kernel = Kernel()
+    experimentor = bench(6)[0]
+    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
+    source = GivenSource(write_prompt, experimentor.calibration_set(), experimentor.get_label_space(), 1, 2)
+    training_prompts, training_labels = labelled_prompts(source, per_label=16)
 
-    predicted = predictions_of(ms.Method("hidden_calibration", kernel).run(bench(6), return_outputs=True))
+    predicted = run_paper("hidden_calibration", bench(6))
 
-    states = kernel.hidden_states(prompts).astype(float)
-    centroids = [states[numpy.array(drawn) == label].mean(axis=0) for label in range(len(labels))]
+    states = kernel.hidden_states(training_prompts).astype(float)
+    centroids = []
+    for label in (0, 1, 2):
+        has_label = numpy.array(training_labels) == label
+        centroids.append(states[has_label].mean(axis=0))
     for prompt, row in zip(experimentor.prompt_set(), predicted, strict=True):
-        state = kernel.hidden_states([prompt])[0].astype(float)
+        (state,) = kernel.hidden_states([prompt]).astype(float)
         distances = [numpy.linalg.norm(state - centroid) for centroid in centroids]
-        assert row.index(max(row)) == int(numpy.argmin(distances))
+        assert numpy.argmax(row) == numpy.argmin(distances), prompt
 
 
 def test_k_nn_has_equally_many_anchors_of_each_label() -> None:
@@ -216,22 +229,25 @@ def test_k_nn_by_default_has_the_demonstrations_of_each_query() -> None:
 
 def test_k_nn_has_the_distance_and_the_vote_of_the_authors() -> None:
     """The three anchors with the smallest divergence of the query's next-token distribution from theirs vote."""
-    kernel, experimentor = Kernel(), bench(6)[0]
-    labels = experimentor.get_label_space()
-    write = experimentor.prompt_former.write_prompt_from_dataline
-    prompts, drawn = labelled_prompts(GivenSource(write, experimentor.calibration_set(), labels, 1, 2), per_label=5)
+    kernel = Kernel()
+    experimentor = bench(6)[0]
+    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
+    source = GivenSource(write_prompt, experimentor.calibration_set(), experimentor.get_label_space(), 1, 2)
+    anchor_prompts, anchor_labels = labelled_prompts(source, per_label=5)
 
-    predicted = predictions_of(ms.Method("knn_prompt", kernel, samples_per_label=5).run(bench(6), return_outputs=True))
+    predicted = run_paper("knn_prompt", bench(6), samples_per_label=5)
 
-    def distribution(prompt: str) -> Any:
-        logits = kernel.full_vocabulary_logits([prompt])[0].astype(float)
-        return numpy.exp(logits) / numpy.exp(logits).sum()
+    def distributions(prompts: list[Any]) -> Any:
+        powers = numpy.exp(kernel.full_vocabulary_logits(prompts).astype(float))
+        return powers / powers.sum(axis=1, keepdims=True)
 
-    anchors = numpy.array([distribution(prompt) for prompt in prompts])
+    anchors = distributions(anchor_prompts)
     for prompt, row in zip(experimentor.prompt_set(), predicted, strict=True):
-        divergences = (anchors * (numpy.log(anchors) - numpy.log(distribution(prompt)))).mean(axis=1)
-        votes = [drawn[anchor] for anchor in numpy.argsort(divergences)[:3]]
-        assert row == pytest.approx([votes.count(label) / 3 for label in range(3)])
+        log_ratios = numpy.log(anchors) - numpy.log(distributions([prompt]))
+        divergences = (anchors * log_ratios).mean(axis=1)
+        votes = [anchor_labels[anchor] for anchor in numpy.argsort(divergences)[:3]]
+        shares_of_votes = [votes.count(label) / 3 for label in (0, 1, 2)]
+        assert row == pytest.approx(shares_of_votes), prompt
 
 
 def sa_icl_orders(queries: int) -> list[list[tuple[int, ...]]]:
@@ -303,18 +319,21 @@ def test_a_calibration_of_the_release_is_trained_once_for_all_templates() -> Non
 
 
 def test_the_ensemble_over_all_orders_is_the_mean_over_all_permutations() -> None:
-    benchmark, kernel = benchmark_on_mini(k=3), Kernel()
+    """Of three demonstrations there are six orders."""
+    benchmark = benchmark_on_mini(k=3)
     experimentor = benchmark[0]
-    pool, labels = experimentor.demonstration_set(), experimentor.get_label_space()
-    write = experimentor.prompt_former.write_prompt_from_dataline
+    pool = experimentor.demonstration_set()
 
-    result: Any = Method("permutation_ensemble", kernel, orders=6).run(benchmark, return_outputs=True)
+    predicted = run_paper("permutation_ensemble", benchmark, orders=6)
 
-    for number, row in enumerate(predictions_of(result)):
-        texts = experimentor.test_set().get_input_text(number)
-        demonstrations = [pool[position] for position in experimentor.demonstration_lists()[number]]
-        prompts = [write(list(order), texts) for order in permutations(demonstrations)]
-        assert row == pytest.approx(numpy.mean(kernel.batch(prompts, labels), 0).tolist()), f"query {number}"
+    for row, probabilities in enumerate(predicted):
+        texts = experimentor.test_set().get_input_text(row)
+        demonstrations = [pool[position] for position in experimentor.demonstration_lists()[row]]
+        prompts = []
+        for order in permutations(demonstrations):
+            prompts.append(experimentor.prompt_former.write_prompt_from_dataline(list(order), texts))
+        members = Kernel().batch(prompts, experimentor.get_label_space())
+        assert probabilities == pytest.approx(numpy.mean(members, axis=0).tolist()), f"test row {row}"
 
 
 def test_the_cost_of_the_ensemble_is_proportional_to_its_orders() -> None:
@@ -331,35 +350,46 @@ def test_an_ensemble_over_orders_needs_two_demonstrations() -> None:
 
 
 class Writer(Kernel):
-    """Writes one of the first two labels, the first one mostly, or nothing that is a label."""
+    """Writes the first label in about 70 % of replies and the second one in the others.
+
+    Prompts whose length is a multiple of five get "nothing", which is no label.
+    """
 
     name = "writer"
 
-    def generate(self, prompts: Any, max_new_tokens: int, stop: Any = (), **how: Any) -> list[str]:
-        labels, texts = benchmark_on_mini()[0].get_label_space(), []
+    def generate(self, prompts: Any, max_new_tokens: int, stop: Any = (), **options: Any) -> list[str]:
+        first_label, second_label, _ = benchmark_on_mini()[0].get_label_space()
+        replies = []
         for prompt in prompts:
-            draw = numpy.random.default_rng([how["seed"], *map(ord, prompt)]).random()
-            texts.append("nothing" if len(prompt) % 5 == 0 else labels[int(draw > 0.7)])
-        return texts
+            random_number = random.Random(f"{options['seed']} {prompt}").random()
+            if len(prompt) % 5 == 0:
+                replies.append("nothing")
+            elif random_number < 0.7:
+                replies.append(first_label)
+            else:
+                replies.append(second_label)
+        return replies
 
 
 def test_calibrated_replies_are_frequencies_over_their_mean() -> None:
+    """Frequencies of the labels in seven replies; a label that no reply has stays at zero."""
     benchmark = benchmark_on_mini(limit=8, k=1, unparsed="wrong")
+
     plain = predictions_of(Method("generate", Writer(), samples=7).run(benchmark, return_outputs=True))
+    method = Method("generation_calibration", Writer(), samples=7)
+    calibrated = predictions_of(method.run(benchmark, return_outputs=True))
 
-    calibrated = predictions_of(
-        Method("generation_calibration", Writer(), samples=7).run(benchmark, return_outputs=True)
-    )
-
-    with_label = [number for number, row in enumerate(plain) if row is not None]
-    assert 8 < len(with_label) < 16  # some queries have no reply with a label
-    frequencies = numpy.array([plain[number] for number in with_label])
-    means = frequencies.mean(0)
-    ratios = numpy.divide(frequencies, means, out=numpy.zeros_like(frequencies), where=means > 0)
-    expected = ratios / ratios.sum(1, keepdims=True)
-    for number, row in zip(with_label, expected.tolist(), strict=True):
-        assert calibrated[number] == pytest.approx(row, abs=1e-9), f"query {number}"
-    assert (expected.argmax(1) != frequencies.argmax(1)).any(), "the calibration changes some predictions"
+    with_label = [query for query, row in enumerate(plain) if row is not None]
+    assert 8 < len(with_label) < 16, "some of the 16 queries have no reply with a label"
+    frequencies = numpy.array([plain[query] for query in with_label])
+    means = frequencies.mean(axis=0)
+    assert means[2] == 0, "the writer never writes the third label"
+    ratios = frequencies[:, :2] / means[:2]
+    first_two_labels = ratios / ratios.sum(axis=1, keepdims=True)
+    for query, expected in zip(with_label, first_two_labels.tolist(), strict=True):
+        assert calibrated[query] == pytest.approx([*expected, 0.0], abs=1e-9), f"query {query}"
+    changed = first_two_labels.argmax(axis=1) != frequencies.argmax(axis=1)
+    assert changed.any(), "the calibration changes no predicted label"
 
 
 def test_calibrated_replies_have_the_unparsed_replies_and_the_signature_of_their_samples() -> None:
@@ -379,27 +409,37 @@ def test_calibrated_replies_need_two_samples() -> None:
 # -- task vectors
 
 
-def passed(model: Any, ids: list[int], layer: int | None = None, vector: Any = None) -> tuple[list[Any], Any]:
-    """Call the layers of a Llama one by one: the last position's state of each layer, and its logits."""
+class LlamaPass(NamedTuple):
+    """What a Llama computes of a text: the last position's state after each layer, and its logits."""
+
+    states: list[Any]
+    logits: Any
+
+
+def pass_through_layers(model: Any, ids: list[int], replaced_layer: int | None = None, vector: Any = None) -> LlamaPass:
+    """Call the layers of a Llama one by one, and replace the last position's state after one of them by a vector."""
     import torch
 
-    inputs, places, size = torch.tensor([ids]), torch.arange(len(ids))[None], len(ids)
+    size = len(ids)
+    positions = torch.arange(size)[None]
+    later_positions = torch.full((size, size), -torch.inf).triu(1)[None, None]
     states = []
     with torch.no_grad():
-        state = model.model.embed_tokens(inputs)
-        turns = model.model.rotary_emb(state, places)
-        mask = torch.full((size, size), -torch.inf).triu(1)[None, None]
-        for number, block in enumerate(model.model.layers):
-            state = block(state, attention_mask=mask, position_ids=places, position_embeddings=turns)
-            state = state[0] if isinstance(state, tuple) else state
-            if number == layer:
+        state = model.model.embed_tokens(torch.tensor([ids]))
+        rotations = model.model.rotary_emb(state, positions)
+        for number, layer in enumerate(model.model.layers):
+            output = layer(state, attention_mask=later_positions, position_ids=positions, position_embeddings=rotations)
+            state = output[0] if isinstance(output, tuple) else output
+            if number == replaced_layer:
                 state[0, -1] = torch.as_tensor(vector)
             states.append(state[0, -1].double().numpy().copy())
-        return states, model.lm_head(model.model.norm(state))[0, -1].double().numpy()
+        logits = model.lm_head(model.model.norm(state))[0, -1].double().numpy()
+    return LlamaPass(states, logits)
 
 
 @pytest.fixture(scope="module")
 def parts(make_model: Any, make_tokenizer: Any) -> tuple[Any, Any]:
+    """A tiny random Llama with three layers, and its tokenizer."""
     pytest.importorskip("torch")
     return make_model("Llama", max_position_embeddings=1024, num_hidden_layers=3), make_tokenizer()
 
@@ -419,15 +459,20 @@ class TaskVectors:
         self.model, self.tokenizer = parts
         experimentor = task_vector_benchmark()[0]
         labels = experimentor.get_label_space()
-        write = experimentor.prompt_former.write_prompt_from_dataline
         self.label_tokens = [self.tokens(label)[-1] for label in labels]
-        source = GivenSource(write, experimentor.calibration_set(), labels, TASK_VECTOR_PROMPTS, 2)
+
+        write_prompt = experimentor.prompt_former.write_prompt_from_dataline
+        source = GivenSource(write_prompt, experimentor.calibration_set(), labels, TASK_VECTOR_PROMPTS, 2)
         prompts, true_labels = labelled_prompts(source)
+        bare_prompts, _ = labelled_prompts(SameDemonstrations(source, []))
         self.prompts_of_vectors = prompts[:4]
-        self.prompts_of_choice = labelled_prompts(SameDemonstrations(source, [])).prompts[4:]
+        self.prompts_of_choice = bare_prompts[4:]
         self.labels_of_choice = true_labels[4:]
-        self.test_prompts = [write([], experimentor.test_set().get_input_text(row)) for row in range(TEST_ROWS)]
-        states = [passed(self.model, self.tokens(prompt))[0] for prompt in self.prompts_of_vectors]
+
+        test_texts = [experimentor.test_set().get_input_text(row) for row in range(TEST_ROWS)]
+        self.test_prompts = [write_prompt([], texts) for texts in test_texts]
+
+        states = [pass_through_layers(self.model, self.tokens(prompt)).states for prompt in self.prompts_of_vectors]
         self.vectors = numpy.mean(states, axis=0)
 
     def tokens(self, text: str) -> Any:
@@ -437,17 +482,20 @@ class TaskVectors:
         return sum(len(self.tokens(prompt)) for prompt in prompts)
 
     def probabilities(self, prompt: Any, layer: int) -> Any:
-        """The label probabilities of a prompt with the vector of a layer in the place of its state."""
-        _, logits = passed(self.model, self.tokens(prompt), layer, self.vectors[layer])
-        scores = logits[self.label_tokens]
-        exponentials = numpy.exp(scores - scores.max())
-        return exponentials / exponentials.sum()
+        """Return the label probabilities of a prompt, with the vector of a layer as its last state after this layer."""
+        result = pass_through_layers(self.model, self.tokens(prompt), layer, self.vectors[layer])
+        scores = result.logits[self.label_tokens]
+        powers = numpy.exp(scores - scores.max())
+        return powers / powers.sum()
 
     def best_layer(self) -> int:
+        """Return the first layer with the most correct predictions."""
         correct = [0, 0, 0]
-        for layer in range(3):
-            for prompt, label in zip(self.prompts_of_choice, self.labels_of_choice, strict=True):
-                correct[layer] += self.probabilities(prompt, layer).argmax() == label
+        for layer in (0, 1, 2):
+            for prompt, true_label in zip(self.prompts_of_choice, self.labels_of_choice, strict=True):
+                predicted = self.probabilities(prompt, layer).argmax()
+                if predicted == true_label:
+                    correct[layer] += 1
         return correct.index(max(correct))
 
 

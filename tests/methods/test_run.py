@@ -300,45 +300,50 @@ NAMES = sorted(METHODS)
 OPTIONS = [(name, fact) for name in NAMES for fact in options_of(METHODS[name].options)]
 
 
-def two_other_values(method: str, fact: OptionFact) -> list[Any]:
-    """Return two values of an option that are not its default; of a truth value, both."""
-    hint = str(get_type_hints(METHODS[method].options)[fact.name])
-    if "bool" in hint:
-        return [not fact.default, fact.default]
-    if "Literal" in hint:
-        return ["diverse", "balanced"]
-    if "int" in hint:
-        return [7, 8]
-    if "float" in hint:
-        return [0.25, 0.5]
-    if "Sequence" not in hint:
-        return ["One.", "Two."]
-    assert "str" in hint, f"add values of {hint} for the option {fact.name} of {method}"
-    return [["One.", "Two."], ["Two.", "One."]]
+def two_other_values(method: str, fact: OptionFact) -> tuple[Any, Any]:
+    """Return two values of an option that are not its default; of a truth value, the other one and the default."""
+    type_name = str(get_type_hints(METHODS[method].options)[fact.name])
+    if "bool" in type_name:
+        return not fact.default, fact.default
+    if "Literal" in type_name:
+        return "diverse", "balanced"  # the rules of selection
+    if "int" in type_name:
+        return 7, 8
+    if "float" in type_name:
+        return 0.25, 0.5
+    if "Sequence[str]" in type_name:
+        return ["One.", "Two."], ["Two.", "One."]
+    assert "str" in type_name, f"add values of {type_name} for the option {fact.name} of {method}"
+    return "One.", "Two."
 
 
 def method_in_signature(name: str, calibration_number: int = 128, **settings: Any) -> str:
     """Return how a signature names a method with its settings."""
     method = Method(name, Kernel(), calibration_number=calibration_number, **settings)
-    is_number_read = False
+    signed_number = None
     with contextlib.suppress(StaICCError):  # some values of options fit no data set
-        is_number_read = method.started(benchmark_on_mini()[0]).data.record.calibration_number_read
-    return method_field(method.spec, method.variant, method.options, calibration_number if is_number_read else None)
+        if method.started(benchmark_on_mini()[0]).data.record.calibration_number_read:
+            signed_number = calibration_number
+    return method_field(method.spec, method.variant, method.options, signed_number)
 
 
 @pytest.mark.parametrize(("name", "fact"), OPTIONS, ids=lambda value: getattr(value, "name", value))
 def test_an_option_is_in_the_signature_if_it_is_not_the_default(name: str, fact: OptionFact) -> None:
+    default = method_in_signature(name)
     first_value, second_value = two_other_values(name, fact)
 
-    default = method_in_signature(name)
-    first = method_in_signature(name, **{fact.name: first_value})
-    second = method_in_signature(name, **{fact.name: second_value})
+    with_first = method_in_signature(name, **{fact.name: first_value})
+    with_second = method_in_signature(name, **{fact.name: second_value})
 
-    assert first != default
-    assert first != second
-    if fact.type != "bool":
-        assert second != default
+    assert with_first != default
+    assert with_first != with_second
+    if second_value != fact.default:
+        assert with_second != default
     assert method_in_signature(name, **{fact.name: fact.default}) == default
+
+
+@pytest.mark.parametrize(("name", "fact"), OPTIONS, ids=lambda value: getattr(value, "name", value))
+def test_every_option_says_what_it_means(name: str, fact: OptionFact) -> None:
     assert fact.help
 
 

@@ -28,8 +28,12 @@ from StaICC.metrics import released
 from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL, SA_ICL
 
 
-class Kernel:
-    """Encodes a text by its length and its number of blanks; answers by the length of the prompt's first line."""
+class LengthKernel:
+    """A model that reads lengths only.
+
+    The encoding of a text is its length and its number of blanks, its loss the reciprocal of its length. The first
+    label is the more probable, the longer the first line of a prompt is.
+    """
 
     def __init__(self) -> None:
         self.encoded: list[str] = []
@@ -46,9 +50,10 @@ class Kernel:
         self.prompts += prompts
         rows = []
         for prompt in prompts:
-            sure = len(prompt.split("\n")[0])
-            rest = 1.0 / (sure + len(label_space))
-            rows.append([1.0 - rest * (len(label_space) - 1)] + [rest] * (len(label_space) - 1))
+            first_line = prompt.split("\n")[0]
+            other_label = 1.0 / (len(first_line) + len(label_space))
+            first_label = 1.0 - other_label * (len(label_space) - 1)
+            rows.append([first_label] + [other_label] * (len(label_space) - 1))
         return rows
 
     def __call__(self, prompt: str, label_space: Sequence[str]) -> list[float]:
@@ -83,7 +88,7 @@ def test_ppl_icl_sets_the_instruction_of_the_lowest_perplexity(variant: str) -> 
     experimentor = experimentor_on_mini()
     instructions = ["Topic? ", "What is the topic? ", "x"]
 
-    chosen = PPL_ICL(Kernel(), None, instructions, experimentor, variant=variant)
+    chosen = PPL_ICL(LengthKernel(), None, instructions, experimentor, variant=variant)
 
     assert chosen == "What is the topic? "
     assert experimentor.prompt_former.get_config_dict()["instruction"] == "What is the topic? "
@@ -125,7 +130,7 @@ texts_of_a_and_b = st.text("ab ", min_size=1, max_size=6)
 @given(st.lists(texts_of_a_and_b, min_size=1, max_size=20), texts_of_a_and_b)
 def test_nearest_is_a_stable_sort_by_distance(texts: list[str], query: str) -> None:
     """Of texts at the same distance, the first one in the pool comes first."""
-    compared = encoded(Kernel().hidden_states, *texts, query)
+    compared = encoded(LengthKernel().hidden_states, *texts, query)
 
     (chosen,) = choose_demonstrations(Pool(texts, None), [query], compared, len(texts))
 
@@ -140,7 +145,7 @@ def test_topk_shows_the_nearest_demonstration_first() -> None:
     experimentor = experimentor_on_mini()
     query = experimentor.test_set().get_input_text(0)[0]
 
-    SA_ICL(Kernel(), None, experimentor).set_TopK_to_demonstration(3)
+    SA_ICL(LengthKernel(), None, experimentor).set_TopK_to_demonstration(3)
 
     pool_texts = [texts[0] for texts, _ in experimentor.demonstration_set()]
     shown_text = pool_texts[experimentor.demonstration_sampler[0][0]]
@@ -149,7 +154,7 @@ def test_topk_shows_the_nearest_demonstration_first() -> None:
 
 
 def test_topk_sets_demonstrations_and_nothing_else() -> None:
-    experimentor, kernel = experimentor_on_mini(), Kernel()
+    experimentor, kernel = experimentor_on_mini(), LengthKernel()
     pool_size = len(experimentor.demonstration_set())
 
     SA_ICL(kernel, None, experimentor).set_TopK_to_demonstration(3)
@@ -163,7 +168,7 @@ def test_topk_sets_demonstrations_and_nothing_else() -> None:
 def test_topk_may_choose_from_the_first_demonstrations_only() -> None:
     experimentor = experimentor_on_mini()
 
-    SA_ICL(Kernel(), None, experimentor, demonstration_set_cut=5).set_TopK_to_demonstration(3)
+    SA_ICL(LengthKernel(), None, experimentor, demonstration_set_cut=5).set_TopK_to_demonstration(3)
 
     for positions in experimentor.demonstration_sampler:
         assert set(positions) <= {0, 1, 2, 3, 4}
@@ -172,15 +177,20 @@ def test_topk_may_choose_from_the_first_demonstrations_only() -> None:
 # -- SA-ICL
 
 
-def test_entropy_by_hand() -> None:
+def test_the_row_of_the_lowest_entropy_is_chosen() -> None:
+    """Of two rows with the same entropy, the first one."""
     assert lowest_entropy([[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]) == 1
-    # 0.7 + 0.2 + 0.1 misses 1.0 by an ulp from left to right: the release takes its softmax, so the flatter row wins.
+
+
+def test_the_entropy_of_the_release_takes_a_row_for_logits_if_its_sum_is_rounded() -> None:
+    """0.7 + 0.2 + 0.1 is not 1.0 but 0.9999999999999999: its softmax is flatter than the second row."""
     rows = [[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]]
+
     assert lowest_entropy(rows) == 0
     assert lowest_entropy(rows, released.entropy) == 1
 
 
-def predicted_by_sa_icl(kernel: Kernel, experimentor: Any, prompts: Any, variant: str) -> Any:
+def predicted_by_sa_icl(kernel: LengthKernel, experimentor: Any, prompts: Any, variant: str) -> Any:
     """Return predictions with three candidates, two demonstrations, and six orders."""
     labels = experimentor.get_label_space()
     return SA_ICL(kernel, None, experimentor, variant=variant).inference_interface(prompts, labels, 3, 2, 6)
@@ -189,7 +199,7 @@ def predicted_by_sa_icl(kernel: Kernel, experimentor: Any, prompts: Any, variant
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
 def test_sa_icl_keeps_the_prediction_of_the_surest_order(variant: str) -> None:
     """The made-up kernel is surer the longer the first line is, so the order that begins with the longest wins."""
-    experimentor, kernel = experimentor_on_mini(k=2, limit=4), Kernel()
+    experimentor, kernel = experimentor_on_mini(k=2, limit=4), LengthKernel()
     query = experimentor.test_set().get_input_text(0)[0]
 
     prediction, *_ = predicted_by_sa_icl(kernel, experimentor, experimentor.prompt_set(), variant)
@@ -202,7 +212,7 @@ def test_sa_icl_keeps_the_prediction_of_the_surest_order(variant: str) -> None:
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
 def test_sa_icl_predicts_each_row_once_for_both_repeats(variant: str) -> None:
     """Four rows with six orders each; the queries of the second repeat have the same rows."""
-    experimentor, kernel = experimentor_on_mini(k=2, limit=4), Kernel()
+    experimentor, kernel = experimentor_on_mini(k=2, limit=4), LengthKernel()
 
     predictions = predicted_by_sa_icl(kernel, experimentor, experimentor.prompt_set(), variant)
 
@@ -216,8 +226,8 @@ def test_sa_icl_predicts_one_prompt_as_among_all(variant: str) -> None:
     experimentor = experimentor_on_mini(k=2, limit=4)
     prompts = experimentor.prompt_set()
 
-    all_predictions = predicted_by_sa_icl(Kernel(), experimentor, prompts, variant)
-    prediction = predicted_by_sa_icl(Kernel(), experimentor, prompts[1], variant)
+    all_predictions = predicted_by_sa_icl(LengthKernel(), experimentor, prompts, variant)
+    prediction = predicted_by_sa_icl(LengthKernel(), experimentor, prompts[1], variant)
 
     assert prediction == all_predictions[1]
 
@@ -287,30 +297,33 @@ SELECTIONS = given(st.lists(words, min_size=4, max_size=10), words, st.integers(
 class Selection:
     """The demonstrations that rules choose for a query from a pool of texts with three labels.
 
-    There are other queries, too: a similar one before it, and an equal one after it.
+    Attributes:
+        labels: The label of each text of the pool: its length modulo three.
+        distances: The distance of each text of the pool to the query.
+        nearest_first: The positions of the pool by increasing distance.
     """
 
     def __init__(self, compared_by: str, texts: list[str], query: str, count: int) -> None:
-        self.labels = [len(text) % 3 for text in texts]
         self.count = count
+        self.labels = [len(text) % 3 for text in texts]
         self._pool = Pool(texts, self.labels)
-        self._queries = [f"the {query}", query, query]
+        self._queries = [f"the {query}", query, query]  # a similar query comes before, an equal one afterwards
         self.compared: Any = WordOverlap()
         if compared_by == "vectors":
             self.compared = encoded(letter_counts, *texts, *self._queries)
-        # A measure by words depends on all texts of the pool, each counted once.
-        distinct_texts = list(dict.fromkeys(texts))
-        (distances,) = self.compared.distances([query], distinct_texts)
-        self.distance = [distances[distinct_texts.index(text)] for text in texts]
-        """The distance of each text of the pool to the query."""
-        self.nearest_first = sorted(range(len(texts)), key=lambda position: self.distance[position])
+
+        distinct_texts = list(dict.fromkeys(texts))  # a measure by words depends on all texts, each counted once
+        (distances_of_texts,) = self.compared.distances([query], distinct_texts)
+        distance_of_text = dict(zip(distinct_texts, distances_of_texts, strict=True))
+        self.distances = [distance_of_text[text] for text in texts]
+        self.nearest_first = sorted(range(len(texts)), key=self.distances.__getitem__)
 
     def chosen(self, rule: Any = "nearest") -> list[int]:
         """Return the positions in the pool of the demonstrations that a rule chooses for the query."""
-        chosen: Any = choose_demonstrations(self._pool, self._queries, self.compared, self.count, rule)
-        _, of_query, of_equal_query = chosen
-        assert of_query == of_equal_query
-        return list(of_query)
+        for_each_query: Any = choose_demonstrations(self._pool, self._queries, self.compared, self.count, rule)
+        _, for_query, for_equal_query = for_each_query
+        assert for_query == for_equal_query
+        return list(for_query)
 
 
 @COMPARED_BY
@@ -320,6 +333,7 @@ def test_the_nearest_demonstrations_are_chosen_by_default(
     compared_by: str, texts: list[str], query: str, count: int
 ) -> None:
     selection = Selection(compared_by, texts, query, count)
+
     assert selection.chosen() == selection.nearest_first[:count]
 
 
@@ -360,7 +374,9 @@ def test_diverse_demonstrations_begin_with_the_nearest_and_are_different(
     compared_by: str, texts: list[str], query: str, count: int
 ) -> None:
     selection = Selection(compared_by, texts, query, count)
+
     chosen = selection.chosen("diverse")
+
     assert len(set(chosen)) == count, "one was chosen twice"
     assert chosen[0] == selection.nearest_first[0]
 
@@ -370,59 +386,75 @@ def test_diverse_demonstrations_begin_with_the_nearest_and_are_different(
 def test_each_diverse_demonstration_has_the_largest_marginal_relevance(
     texts: list[str], query: str, count: int
 ) -> None:
-    """Maximal marginal relevance, by its definition: near the query, and far from those that were chosen before."""
+    """Maximal marginal relevance: the similarity to the query, minus the largest one to those chosen before.
+
+    The similarity of two texts is their negative distance; without any text chosen before, the redundancy is 0.
+    """
     selection = Selection("vectors", texts, query, count)
     distances = selection.compared.distances(texts, texts)
 
-    def relevance(position: int, chosen_before: list[int]) -> float:
-        redundancy = max((-distances[position, other] for other in chosen_before), default=0.0)
-        return float(-selection.distance[position] - redundancy)
-
     chosen = selection.chosen("diverse")
+
+    def marginal_relevance(position: int, chosen_before: list[int]) -> float:
+        similarity = -selection.distances[position]
+        redundancy = max((-distances[position, other] for other in chosen_before), default=0.0)
+        return float(similarity - redundancy)
 
     for number, position in enumerate(chosen):
         chosen_before = chosen[:number]
-        candidates = [other for other in range(len(texts)) if other not in chosen_before]
-        largest = max(relevance(candidate, chosen_before) for candidate in candidates)
-        assert relevance(position, chosen_before) == pytest.approx(largest, abs=1e-5)
+        candidates = [candidate for candidate in range(len(texts)) if candidate not in chosen_before]
+        largest = max(marginal_relevance(candidate, chosen_before) for candidate in candidates)
+        assert marginal_relevance(position, chosen_before) == pytest.approx(largest, abs=1e-5)
 
 
-def sphere(number: int) -> Any:
-    """Points on the unit sphere, at angles without repetition, denser near one pole."""
-    steps = numpy.arange(1, number + 1)
-    turn, height = 2.4 * steps + numpy.sin(steps * steps), (steps * 0.618 % 1) ** 2
-    radius = numpy.sqrt(1 - height**2)
-    return numpy.stack([radius * numpy.cos(turn), radius * numpy.sin(turn), height], 1)
+def points_on_a_sphere(count: int) -> Any:
+    """Return points on the unit sphere, at angles without repetition, denser near one pole: array (count, 3)."""
+    numbers = numpy.arange(1, count + 1)
+    angles = 2.4 * numbers + numpy.sin(numbers * numbers)
+    heights = (numbers * 0.618 % 1) ** 2
+    radii = numpy.sqrt(1 - heights**2)
+    return numpy.stack([radii * numpy.cos(angles), radii * numpy.sin(angles), heights], axis=1)
+
+
+def distances_between(points: Any) -> Any:
+    """Return the distance of each point to each other one."""
+    return numpy.linalg.norm(points[:, None] - points[None], axis=2)
 
 
 def test_vote_k_chooses_the_rows_of_the_authors_code() -> None:
     """The rows are those that ``fast_votek`` of HKUNLP/icl-selective-annotation (two_steps.py) returns."""
-    points = sphere(260)
-    distances = numpy.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
+    distances = distances_between(points_on_a_sphere(260))
 
     assert representatives(distances, 12) == [54, 232, 143, 198, 20, 109, 89, 219, 29, 41, 75, 144]
 
 
-def test_each_choice_of_vote_k_has_the_highest_score() -> None:
-    """Algorithm 1 of the paper, in exact numbers.
+def vote_k_scores(nearest_rows: list[set[int]], chosen: set[int]) -> dict[int, Fraction]:
+    """Return the score of each row that is not chosen yet, in exact numbers: algorithm 1 of the paper.
 
-    Each row votes for its 150 nearest rows. The vote of a row that has ``n`` chosen rows among its nearest weighs
-    ``10^-n``, and a chosen row has no vote.
+    Each row that is not chosen votes for its nearest rows. If ``n`` of these are chosen, its vote weighs ``10^-n``.
     """
-    points = sphere(260)
-    distances = numpy.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
-    nearest_rows = [set(numpy.argsort(line)[1:151].tolist()) for line in distances]  # the first one is the row itself
+    rows = set(range(len(nearest_rows))) - chosen
+    scores = dict.fromkeys(rows, Fraction(0))
+    for voter in rows:
+        n = len(nearest_rows[voter] & chosen)
+        for row in nearest_rows[voter] - chosen:
+            scores[row] += Fraction(1, 10**n)
+    return scores
 
-    chosen_rows = representatives(distances, 12)
 
-    for position, chosen in enumerate(chosen_rows):
-        before = set(chosen_rows[:position])
-        scores = dict.fromkeys(set(range(260)) - before, Fraction(0))
-        for voter in set(range(260)) - before:
-            weight = Fraction(1, 10 ** len(nearest_rows[voter] & before))
-            for row in nearest_rows[voter] - before:
-                scores[row] += weight
-        assert scores[chosen] == max(scores.values()), f"choice {position}: row {chosen}"
+def test_each_choice_of_vote_k_has_the_highest_score() -> None:
+    distances = distances_between(points_on_a_sphere(260))
+    nearest_rows = []
+    for distances_of_row in distances:
+        _row_itself, *others = numpy.argsort(distances_of_row).tolist()
+        nearest_rows.append(set(others[:150]))
+
+    chosen = representatives(distances, 12)
+
+    assert len(chosen) == 12
+    for number, row in enumerate(chosen):
+        scores = vote_k_scores(nearest_rows, set(chosen[:number]))
+        assert scores[row] == max(scores.values()), f"choice {number}: row {row}"
 
 
 CAT_POOL = Pool(["the cat", "the dog", "the cat", "a bird"], [0, 1, 0, 1])

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC import Normal
 from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.inference.replies import Failure
@@ -31,24 +30,43 @@ from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
 
 
 def determinant(kernel: Any, members: Sequence[int]) -> float:
+    """Return the determinant of the rows and columns of these members."""
     return float(numpy.linalg.det(kernel[numpy.ix_(members, members)]))
+
+
+def random_kernel(seed: int, size: int) -> Any:
+    """Return a random positive definite matrix."""
+    vectors = numpy.random.default_rng(seed).normal(size=(size, size))
+    return vectors @ vectors.T
 
 
 @given(st.integers(0, 10_000), st.integers(2, 7), st.integers(1, 4))
 @settings(max_examples=60, deadline=None)
 def test_each_member_makes_the_determinant_largest(seed: int, size: int, count: int) -> None:
-    """Against determinants of all sets: each step is the best one, and the set is within the bound of greedy search."""
-    count = min(count, size)
-    vectors = numpy.random.default_rng(seed).normal(size=(size, size))
-    kernel = vectors @ vectors.T
-    chosen = greedy_map(kernel, count)
-    for step in range(count):
+    """Of all members that could come next."""
+    kernel = random_kernel(seed, size)
+
+    chosen = greedy_map(kernel, min(count, size))
+
+    for step, member in enumerate(chosen):
         before = chosen[:step]
-        candidates = [member for member in range(size) if member not in before]
-        best = max(determinant(kernel, [*before, member]) for member in candidates)
-        assert determinant(kernel, chosen[: step + 1]) == pytest.approx(best, rel=1e-6)
-    best_set = max(determinant(kernel, members) for members in itertools.combinations(range(size), count))
-    assert determinant(kernel, chosen) >= best_set / math.factorial(count) ** 2 * (1 - 1e-6)
+        candidates = [candidate for candidate in range(size) if candidate not in before]
+        largest = max(determinant(kernel, [*before, candidate]) for candidate in candidates)
+        assert determinant(kernel, [*before, member]) == pytest.approx(largest, rel=1e-6)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 7), st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_the_determinant_is_within_the_bound_of_greedy_search(seed: int, size: int, count: int) -> None:
+    """Greedy search for k members reaches at least 1 / (k!)^2 of the largest determinant of all sets."""
+    kernel = random_kernel(seed, size)
+    count = min(count, size)
+
+    chosen = greedy_map(kernel, count)
+
+    largest = max(determinant(kernel, members) for members in itertools.combinations(range(size), count))
+    rounding = 1e-6
+    assert determinant(kernel, chosen) >= largest / math.factorial(count) ** 2 * (1 - rounding)
 
 
 def test_where_members_are_independent_the_most_relevant_are_chosen() -> None:
@@ -142,39 +160,52 @@ def test_over_all_orders_it_is_the_shapley_value(seed: int) -> None:
     assert sum(values) == pytest.approx(gain_of_all)
 
 
-def test_all_queries_are_shown_the_demonstrations_of_the_highest_values() -> None:
-    """The method written out: a value is the sum of the gains in accuracy by a candidate, over three orders of five."""
-    benchmark = benchmark_on_mini(k=2)
-    experimentor = benchmark[0]
-    options = {"calibration_number": 6, "candidates": 5, "permutations": 3}
-    method = Method("demonstration_shapley", Kernel(), **options)
+class ShapleyByHand:
+    """Demonstration Shapley on mini, written out: five candidates, three orders, and six calibration rows."""
 
-    demonstration_lists = method.prepare(experimentor).demonstration_lists()
+    def __init__(self, experimentor: Any) -> None:
+        self.experimentor = experimentor
+        pool = experimentor.demonstration_set()
+        rows = experimentor.calibration_set()
+        generator = StableRandom()
+        self.candidates = generator.sample_indexes(len(pool), 5)
+        self.orders = [generator.sample_indexes(5, 5) for _ in range(3)]
+        self.demonstrations = [pool[position] for position in self.candidates]
+        self.calibration_rows = [rows[position] for position in StableRandom().sample_indexes(len(rows), 6)]
 
-    pool, rows = experimentor.demonstration_set(), experimentor.calibration_set()
-    labels = experimentor.get_label_space()
-    write = experimentor.prompt_former.write_prompt_from_dataline
-    generator = StableRandom()
-    candidates = generator.sample_indexes(len(pool), 5)
-    orders = [generator.sample_indexes(5, 5) for _ in range(3)]
-    calibration_rows = [rows[number] for number in StableRandom().sample_indexes(len(rows), 6)]
-
-    def accuracy(members: Sequence[int]) -> float:
-        """The accuracy on the calibration rows with some of the candidates as demonstrations."""
-        demonstrations = [pool[candidates[member]] for member in members]
-        predicted = Kernel().batch([write(demonstrations, texts) for texts, _ in calibration_rows], labels)
+    def accuracy(self, members: Sequence[int]) -> float:
+        """Return the accuracy on the calibration rows with some of the candidates as demonstrations."""
+        labels = self.experimentor.get_label_space()
+        demonstrations = [self.demonstrations[member] for member in members]
         correct = 0
-        for probabilities, (_, true_label) in zip(predicted, calibration_rows, strict=True):
-            correct += labels[probabilities.index(max(probabilities))] == true_label
+        for texts, true_label in self.calibration_rows:
+            prompt = self.experimentor.prompt_former.write_prompt_from_dataline(demonstrations, texts)
+            predicted = labels[numpy.argmax(Kernel()(prompt, labels))]
+            if predicted == true_label:
+                correct += 1
         return correct / 6
 
-    values = [0.0] * 5
-    for order in orders:
-        for position, member in enumerate(order):
-            values[member] += accuracy(order[: position + 1]) - accuracy(order[:position])
-    highest_first = sorted(range(5), key=lambda member: (-round(values[member], 9), member))
-    expected = tuple(candidates[member] for member in highest_first[:2])
-    assert {tuple(positions) for positions in demonstration_lists[:4]} == {expected}
+    def values(self) -> list[float]:
+        """Return the value of each candidate: the sum, over the orders, of the accuracy that is gained by adding it."""
+        values = [0.0] * 5
+        for order in self.orders:
+            for position, member in enumerate(order):
+                before = order[:position]
+                values[member] += self.accuracy([*before, member]) - self.accuracy(before)
+        return values
+
+
+def test_all_queries_are_shown_the_demonstrations_of_the_highest_values() -> None:
+    experimentor = benchmark_on_mini(k=2)[0]
+    options = {"calibration_number": 6, "candidates": 5, "permutations": 3}
+
+    prepared = Method("demonstration_shapley", Kernel(), **options).prepare(experimentor)
+
+    by_hand = ShapleyByHand(experimentor)
+    values = [round(value, 9) for value in by_hand.values()]
+    first, second, *_ = sorted(range(5), key=lambda member: -values[member])  # of equal values, the first candidate
+    expected = (by_hand.candidates[first], by_hand.candidates[second])
+    assert [tuple(positions) for positions in prepared.demonstration_lists()[:4]] == [expected] * 4
 
 
 def test_shapley_values_cost_each_different_beginning_of_an_order_once() -> None:
@@ -203,67 +234,82 @@ def test_shapley_values_need_a_demonstration() -> None:
 
 
 class Author(Kernel):
-    """Writes two new inputs for each query, for every third query one only."""
+    """Writes two new inputs for each prompt, such as "is 80 large?" and "who has 80?" for one of 80 characters.
+
+    For a prompt whose length is a multiple of three, it writes the first one only.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[str] = []
+        self.prompts_of_texts: list[str] = []
 
-    def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Any = (), **how: Any) -> list[str]:
-        self.asked += prompts
+    def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Any = (), **options: Any) -> list[str]:
+        self.prompts_of_texts += prompts
         texts = []
         for prompt in prompts:
-            first = f" is {len(prompt)} large?"
-            texts.append(first if len(prompt) % 3 == 0 else f"{first}\n\nNew instance 2:\nQ: who has {len(prompt)}?")
+            text = f" is {len(prompt)} large?"
+            if len(prompt) % 3 != 0:
+                text += f"\n\nNew instance 2:\nQ: who has {len(prompt)}?"
+            texts.append(text)
         return texts
 
 
 def inputs_of_author(prompt: str) -> list[str]:
-    """The new inputs that ``Author`` writes for a prompt."""
-    inputs = [f"is {len(prompt)} large?", f"who has {len(prompt)}?"]
-    writes_one_only = len(prompt) % 3 == 0
-    return inputs[:1] if writes_one_only else inputs
+    """Return the new inputs that ``Author`` writes for a prompt."""
+    if len(prompt) % 3 == 0:
+        return [f"is {len(prompt)} large?"]
+    return [f"is {len(prompt)} large?", f"who has {len(prompt)}?"]
 
 
 def self_icl_prompt(experimentor: Any, row: int) -> str:
-    """The prompt that asks for two new inputs like a test row."""
+    """Return the prompt that asks for two new inputs like a test row."""
     (text,) = experimentor.test_set().get_input_text(row)
     label_names = ", ".join(experimentor.get_label_space())
     return PSEUDO_INPUTS.format(task=f"choose one of {label_names}", count=2, text=text)
 
 
+def label_without_demonstrations(experimentor: Any, text: str) -> str:
+    """Return the label that the model predicts for an input without demonstrations."""
+    labels = experimentor.get_label_space()
+    prompt = experimentor.prompt_former.write_prompt_from_dataline([], [text])
+    probabilities = Kernel()(prompt, labels)
+    label: str = labels[numpy.argmax(probabilities)]
+    return label
+
+
 def test_demonstrations_are_written_and_labelled_by_the_model() -> None:
     """New inputs get the labels that the model predicts for them without demonstrations."""
-    kernel, benchmark = Author(), benchmark_on_mini(k=2, limit=4)
+    kernel = Author()
+    benchmark = benchmark_on_mini(k=2, limit=4)
     experimentor = benchmark[0]
-    labels, write = experimentor.get_label_space(), experimentor.prompt_former.write_prompt_from_dataline
 
     result: Any = Method("self_icl", kernel).run(benchmark, return_outputs=True)
 
-    prompts = [self_icl_prompt(experimentor, row) for row in range(4)]
-    assert kernel.asked[:4] == prompts
-    expected = []
-    for row, prompt in enumerate(prompts):
+    for row, predicted in enumerate(predictions_of(result)):
+        request = self_icl_prompt(experimentor, row)
+        assert kernel.prompts_of_texts[row] == request
         demonstrations = []
-        for new_input in inputs_of_author(prompt):
-            (probabilities,) = Kernel().batch([write([], [new_input])], labels)
-            demonstrations.append(([new_input], labels[probabilities.index(max(probabilities))]))
-        (text,) = experimentor.test_set().get_input_text(row)
-        expected += Kernel().batch([write(demonstrations, [text])], labels)
-    assert predictions_of(result) == [pytest.approx(row) for row in expected]
+        for text in inputs_of_author(request):
+            demonstrations.append(([text], label_without_demonstrations(experimentor, text)))
+        query = experimentor.test_set().get_input_text(row)
+        prompt = experimentor.prompt_former.write_prompt_from_dataline(demonstrations, query)
+        assert predicted == pytest.approx(Kernel()(prompt, experimentor.get_label_space())), f"test row {row}"
+    assert len(predictions_of(result)) == 4
     assert "|k:0|" in str(result.signature)
 
 
 def test_a_warning_counts_the_examples_with_fewer_self_made_demonstrations_than_k() -> None:
     benchmark = benchmark_on_mini(k=2, limit=4)
-    prompts = [self_icl_prompt(benchmark[0], row) for row in range(4)]
-    with_one_input = sum(len(inputs_of_author(prompt)) == 1 for prompt in prompts)
+    with_one_input = 0
+    for row in range(4):
+        if len(inputs_of_author(self_icl_prompt(benchmark[0], row))) == 1:
+            with_one_input += 1
     assert 0 < with_one_input < 4
 
     result: Any = Method("self_icl", Author()).run(benchmark)
 
-    expected = f"{with_one_input} of 4 test examples have fewer than 2 self-made"
-    assert [warning for warning in result.warnings if expected in str(warning)] != []
+    warnings = "\n".join(map(str, result.warnings))
+    assert f"{with_one_input} of 4 test examples have fewer than 2 self-made" in warnings
 
 
 def test_self_made_demonstrations_need_a_k() -> None:
@@ -271,40 +317,52 @@ def test_self_made_demonstrations_need_a_k() -> None:
         Method("self_icl", Author()).run(benchmark_on_mini(k=0))
 
 
-def test_each_template_of_template_sensitivity_has_the_same_new_inputs() -> None:
+def test_the_nine_templates_of_template_sensitivity_have_the_same_new_inputs() -> None:
     kernel = Author()
-    result: Any = Method("self_icl", kernel).run(
-        benchmark_on_mini(k=2, limit=2, kind=TemplateSensitivity), return_outputs=True
-    )
-    assert len(kernel.asked) == 2
-    assert len(predictions_of(result)) == 9 * 2
-    assert len({str(row) for row in predictions_of(result)}) > 9
+    benchmark = benchmark_on_mini(k=2, limit=2, kind=TemplateSensitivity)
+
+    result: Any = Method("self_icl", kernel).run(benchmark, return_outputs=True)
+
+    predictions = [tuple(row) for row in predictions_of(result)]
+    assert len(kernel.prompts_of_texts) == 2, "one request for each test row"
+    assert len(predictions) == 9 * 2
+    assert len(set(predictions)) > 9, "the prompts of the templates do not differ"
 
 
-def test_new_inputs_are_read_line_by_line() -> None:
-    reply = " one\n\nNew instance 2:\nQ: two\nA: label\n\nNew instance 3:\nQ:  \nQ: three"
-    assert read_inputs(reply, 2) == ["one", "two"]
-    assert read_inputs(reply, 9) == ["one", "two", "three"]
-    assert read_inputs("\nno question here", 3) == []
-    assert read_inputs(Failure("gone"), 3) == []
+REPLY_WITH_THREE_INPUTS = " one\n\nNew instance 2:\nQ: two\nA: label\n\nNew instance 3:\nQ:  \nQ: three"
+
+
+@pytest.mark.parametrize(
+    ("reply", "most", "inputs"),
+    [
+        pytest.param(REPLY_WITH_THREE_INPUTS, 9, ["one", "two", "three"], id="all inputs"),
+        pytest.param(REPLY_WITH_THREE_INPUTS, 2, ["one", "two"], id="more than needed"),
+        pytest.param("\nno question here", 3, [], id="no input"),
+        pytest.param(Failure("gone"), 3, [], id="no reply"),
+    ],
+)
+def test_new_inputs_are_read_line_by_line(reply: Any, most: int, inputs: list[str]) -> None:
+    assert read_inputs(reply, most) == inputs
 
 
 # -- methods of two methods
 
 
 def nearest_then_calibrated(data: MethodData) -> Steps:
+    """A method of the user: the nearest demonstrations by BM25, and batch calibration of the predictions."""
     from StaICC.methods.catalogue import METHODS
 
     nearest = yield from nearest_demonstrations(data, data.k, SelectionOptions(encoder="bm25"))
     return (yield from METHODS["batch_calibration"](data.on(demonstrations=nearest)))
 
 
-def test_a_calibration_after_a_selection() -> None:
-    """The predictions are those of batch calibration on a benchmark with the demonstrations of TopK."""
+def test_a_calibration_after_a_selection_is_that_of_a_benchmark_with_the_selected_demonstrations() -> None:
     spec = MethodSpec("nearest_then_calibrated", "Nearest, then calibrated", nearest_then_calibrated)
+
     result = Method(spec, Kernel()).run(benchmark_on_mini(), return_outputs=True)
-    benchmark = Normal(k=2, datasets=["mini"], limit=4)
-    lists = Method("topk", Kernel(), encoder="bm25").prepare(benchmark[0]).demonstration_lists()
-    benchmark[0].set_demonstration_sampler([list(positions) for positions in lists])
-    expected = Method("batch_calibration", Kernel()).run(benchmark, return_outputs=True)
+
+    with_nearest = benchmark_on_mini()
+    nearest = Method("topk", Kernel(), encoder="bm25").prepare(with_nearest[0]).demonstration_lists()
+    with_nearest[0].set_demonstration_sampler([list(positions) for positions in nearest])
+    expected = Method("batch_calibration", Kernel()).run(with_nearest, return_outputs=True)
     assert predictions_of(result) == predictions_of(expected)

@@ -13,47 +13,46 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import code_mark
 from StaICC.inference.model_warnings import ending_warnings
-from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
+from tests.methods.fakes import Kernel, benchmark_on_mini, data_for_a_method, predictions_of
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A learned state."""
+    """What the method ``shifted`` learns: a number that it adds to all probabilities."""
 
     amount: float
 
 
 def shifted(data: Any) -> Any:
+    """A method of the user that adds 0.25 to all probabilities."""
     state = Shift(0.25)
     (rows,) = yield [data.ask()]
-    return data.predictions([[value + state.amount for value in row] for row in rows])
+    return data.predictions([[probability + state.amount for probability in row] for row in rows])
 
 
-def test_a_method_with_a_dataclass_is_identified() -> None:
-    """Its generated methods have no source of their own; the class has."""
+def test_a_method_that_uses_a_dataclass_is_identified() -> None:
+    """The methods that ``dataclass`` generates have no source of their own; the class has."""
     mark = code_mark(shifted)
     assert "unidentified" not in mark
+
     result: Any = Method(MethodSpec("shifted", "Shifted", shifted), Kernel()).run(benchmark_on_mini())
+
     assert f"shifted@{mark} paper" in str(result.signature)
 
 
-def class_from_text(amount: str) -> Any:
+def test_a_method_that_uses_a_dataclass_without_a_source_is_not_identified() -> None:
     names: dict[str, Any] = {"dataclass": dataclass, "__name__": __name__}
-    exec(f"@dataclass(frozen=True)\nclass Made:\n    amount: float = {amount}\n", names)
-    return names["Made"]
-
-
-def test_a_dataclass_without_a_source_is_not_identified() -> None:
-    made = class_from_text("1.0")
+    exec("@dataclass(frozen=True)\nclass WithoutSource:\n    amount: float = 1.0\n", names)
+    class_without_source = names["WithoutSource"]
 
     def method(data: Any) -> Any:
-        return made
+        return class_without_source
 
     assert code_mark(method).endswith("-unidentified")
 
 
-def test_a_class_within_a_function_has_its_source() -> None:
-    """Its lines are indented, but for those of a text that are not."""
+def test_a_method_that_uses_a_class_within_a_function_is_identified() -> None:
+    """The source of the class is indented, but for a line of its text."""
 
     class Inner:
         text = """first line
@@ -65,37 +64,46 @@ second line, without the indentation of the class"""
     assert "unidentified" not in code_mark(method)
 
 
-def test_generated_texts_become_prompts() -> None:
-    """Each row of the second request belongs to the text of the first one."""
+def test_generated_texts_become_demonstrations_of_the_next_request() -> None:
+    """A method that generates one demonstration for each label, and then predicts four test rows with these."""
     kernel = Kernel()
 
-    def invented(data: Any) -> Any:
-        (texts,) = yield [data.ask(generated_text(4), [f"about {label}: " for label in data.label_space], role="train")]
+    def with_generated_demonstrations(data: Any) -> Any:
+        beginnings = [f"about {label}: " for label in data.label_space]
+        (texts,) = yield [data.ask(generated_text(4), beginnings, role="train")]
         demonstrations = [([text], label) for label, text in enumerate(texts)]
         prompts = [data.write(demonstrations, row) for row in data.test_texts]
         (rows,) = yield [data.ask(prompts=prompts)]
         return data.on(demonstrations=[[] for _ in data.test_texts]).predictions(rows)
 
-    result: Any = Method(MethodSpec("invented", "Invented", invented), kernel).run(
-        benchmark_on_mini(), return_outputs=True
-    )
+    method = Method(MethodSpec("generated", "Generated", with_generated_demonstrations), kernel)
+    result: Any = method.run(benchmark_on_mini(limit=4), return_outputs=True)
+
     labels = benchmark_on_mini()[0].get_label_space()
-    written = [prompt for prompt in kernel.ran if not prompt.startswith("about")]
+    prompts_of_rows = [prompt for prompt in kernel.ran if not prompt.startswith("about ")]
     assert result.timing["training_prompts"] == len(labels)
-    assert result.timing["test_prompts"] == len(written) == 4
-    assert predictions_of(result) == [Kernel().batch([prompt], labels)[0] for prompt in written]
+    assert result.timing["test_prompts"] == 4
+    assert len(prompts_of_rows) == 4
+    assert predictions_of(result) == Kernel().batch(prompts_of_rows, labels)
 
 
-def test_texts_that_were_asked_without_labels_are_no_replies() -> None:
-    prompts, labels = ["one", "two"], ("good", "bad")
-    without_labels = [(prompt, ()) for prompt in prompts]
-    with_labels = [(prompt, labels) for prompt in prompts]
-    cut, complete, named = Text("A long", "length"), Text("Short.", "stop"), Text("good", "length")
+def test_texts_that_are_cut_off_have_a_warning_of_their_own() -> None:
+    """Texts are requested without labels."""
+    requests: list[Any] = [("one", ()), ("two", ())]
 
-    of_texts = ending_warnings("max_tokens=4", without_labels, [cut, complete])
-    assert of_texts == ["1 of 2 texts stopped at max_tokens=4, so they may be incomplete; raise it"]
-    of_replies = ending_warnings("max_tokens=4", with_labels, [cut, named])
-    assert of_replies == ["1 of 2 replies stopped at max_tokens=4 without a label; raise it"]
+    warnings = ending_warnings("max_tokens=4", requests, [Text("A long", "length"), Text("Short.", "stop")])
+
+    assert warnings == ["1 of 2 texts stopped at max_tokens=4, so they may be incomplete; raise it"]
+
+
+def test_replies_that_are_cut_off_before_a_label_have_a_warning() -> None:
+    """A reply that is cut off after its label has none."""
+    labels = ("good", "bad")
+    requests: list[Any] = [("one", labels), ("two", labels)]
+
+    warnings = ending_warnings("max_tokens=4", requests, [Text("A long", "length"), Text("good", "length")])
+
+    assert warnings == ["1 of 2 replies stopped at max_tokens=4 without a label; raise it"]
 
 
 Mistake = Callable[[Any], Any]
@@ -125,55 +133,74 @@ def test_mistakes_of_a_method_are_refused_before_anything_is_computed(mistake: M
 
     with pytest.raises(ArgumentError, match=message):
         Method(MethodSpec("mine", "Mine", method), kernel).run(benchmark_on_mini())
-    assert not kernel.ran
+    assert kernel.ran == []
 
 
 def test_a_single_text_and_an_array_of_positions_are_accepted() -> None:
-    """What methods naturally have: one text of a row with one, and positions that NumPy sorted."""
+    """What methods naturally have: the text of a row with one column, and positions that NumPy sorted."""
     numpy = pytest.importorskip("numpy")
-    views: list[Any] = []
+    data = data_for_a_method(benchmark_on_mini(limit=4))
 
-    def method(data: Any) -> Any:
-        views.append(data.on(demonstrations=numpy.array([[1, 0]] * 4), query_texts="N/A"))
-        (rows,) = yield [data.ask()]
+    view = data.on(demonstrations=numpy.array([[1, 0], [1, 0], [1, 0], [1, 0]]), query_texts="N/A")
+
+    assert view.demonstrations == [[1, 0], [1, 0], [1, 0], [1, 0]]
+    for query in view.queries:
+        assert query.prompt.count("N/A") == 1
+
+
+def run_method(steps: Callable[[Any], Any]) -> None:
+    """Run a method "Mine" on four test rows of mini, each in two repeats."""
+    Method(MethodSpec("mine", "Mine", steps), Kernel()).run(benchmark_on_mini(limit=4))
+
+
+def test_a_method_that_yields_a_request_without_brackets_is_refused_with_what_to_write() -> None:
+    def without_brackets(data: Any) -> Any:
+        rows = yield data.ask()
         return data.predictions(rows)
 
-    Method(MethodSpec("mine", "Mine", method), Kernel()).run(benchmark_on_mini())
-    assert views[0].demonstrations == [[1, 0]] * 4
-    assert [query for query in views[0].queries if query.prompt.count("N/A") != 1] == []
-
-
-def method_of(ending: Mistake, steps: Mistake | None = None) -> MethodSpec:
-    def method(data: Any) -> Any:
-        rows = yield [data.ask()] if steps is None else steps(data)
-        return ending(data.on(demonstrations=data.demonstrations).predictions(rows[0]))
-
-    return MethodSpec("mine", "Mine", method)
-
-
-def test_mistakes_of_the_steps_are_said_with_what_to_write() -> None:
-    without_brackets = method_of(lambda predictions: predictions, lambda data: data.ask())
     with pytest.raises(ArgumentError, match=r"Mine.* yielded a request, expected .* yield \[data\.ask\(\.\.\.\)\]"):
-        Method(without_brackets, Kernel()).run(benchmark_on_mini())
+        run_method(without_brackets)
+
+
+def test_a_method_that_returns_nothing_is_refused_with_what_to_write() -> None:
+    def without_return(data: Any) -> Any:
+        yield [data.ask()]
+
     with pytest.raises(ArgumentError, match=r"Mine.* got None as predictions; .* return data\.predictions\(rows\)"):
-        Method(method_of(lambda predictions: None), Kernel()).run(benchmark_on_mini())
+        run_method(without_return)
+
+
+def test_a_method_that_predicts_with_the_wrong_object_is_refused_with_what_to_write() -> None:
+    """With demonstrations of its own, each of four rows is predicted once; all data has two repeats of each."""
+
+    def predicts_for_all_data(data: Any) -> Any:
+        view = data.on(demonstrations=data.demonstrations)
+        (rows,) = yield [data.ask()]
+        return view.predictions(rows)
+
     with pytest.raises(ArgumentError, match=r"got 8 predictions, expected 4, .* view\.predictions\(rows\)"):
-        Method(method_of(lambda predictions: predictions), Kernel()).run(benchmark_on_mini())
+        run_method(predicts_for_all_data)
 
 
-def test_what_is_no_method_or_kernel_is_refused_with_what_to_write() -> None:
+def test_a_function_in_the_place_of_a_method_is_refused_with_what_to_write() -> None:
     with pytest.raises(ArgumentError, match=r"method: got <function shifted.*, expected .* MethodSpec\('my_method'"):
         Method(shifted, Kernel())  # type: ignore[arg-type]
+
+
+def test_a_text_in_the_place_of_a_kernel_is_refused_with_what_to_write() -> None:
     with pytest.raises(ArgumentError, match=r"got the text 'ppm', expected .* load_kernel\('ppm'\)"):
         Method("vanilla", "ppm")  # type: ignore[arg-type]
 
 
-def test_the_type_of_an_option_is_named_whether_or_not_annotations_are_postponed() -> None:
-    as_types = make_dataclass("Options", [("weight", float, option(0.5, "A weight."))], frozen=True)
-    as_texts = make_dataclass("Options", [("weight", "float", option(0.5, "A weight."))], frozen=True)
-    for record in (as_types, as_texts):
-        spec = MethodSpec("mine", "Mine", shifted, options=record)
-        with pytest.raises(ArgumentError, match=r"mine, option 'weight': got 'heavy', expected float$"):
-            Method(spec, Kernel(), weight="heavy")
+@pytest.mark.parametrize("annotation", [float, "float"], ids=["a type", "a text, as postponed annotations are"])
+def test_a_wrong_value_of_an_option_is_refused_with_the_type_that_is_expected(annotation: Any) -> None:
+    options = make_dataclass("Options", [("weight", annotation, option(0.5, "A weight."))], frozen=True)
+    spec = MethodSpec("mine", "Mine", shifted, options=options)
+
+    with pytest.raises(ArgumentError, match=r"mine, option 'weight': got 'heavy', expected float$"):
+        Method(spec, Kernel(), weight="heavy")
+
+
+def test_an_option_of_a_method_without_options_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"mine has no options; got 'weight'"):
         Method(MethodSpec("mine", "Mine", shifted), Kernel(), weight=1.0)

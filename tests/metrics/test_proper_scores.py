@@ -140,7 +140,7 @@ def test_a_missing_query_counts_at_a_brier_score_of_2_and_leaves_nll_untested(ru
     assert overall.ends == pytest.approx((-failed * (2 / 3) / 48, failed * (2 - 2 / 3) / 48))
     untested = compare(result, other, "nll").overall.outcome
     assert isinstance(untested, Untested)
-    assert "nll has no largest value to count them at" in untested.reason
+    assert "NLL has no largest value to count them at" in untested.reason
 
 
 class HalfBrier(Mean):

@@ -20,13 +20,13 @@ TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
 @settings(max_examples=300, deadline=None)
 def test_the_most_similar_texts_are_those_with_the_highest_score(texts: list[str], query: str) -> None:
     (scores,) = bm25_scores([query], texts)
-    highest = max(scores)
-    expected = [index for index, score in enumerate(scores) if score == highest]
-    assert BM25Index(texts).most_similar(query) == expected
+    with_highest_score = [index for index, score in enumerate(scores) if score == max(scores)]
+
+    assert BM25Index(texts).most_similar(query) == with_highest_score
 
 
 class CountedLookups(list[int]):
-    """Indexes of texts of which single ones can be looked up, and that cannot be read from first to last."""
+    """A list whose items can be looked up one by one, which counts, and that cannot be iterated over."""
 
     lookups = 0
 
@@ -38,17 +38,21 @@ class CountedLookups(list[int]):
         raise AssertionError("a word that all texts have was added for every text")
 
 
+def count_lookups(index: BM25Index, word: str) -> CountedLookups:
+    """Let an index count how often it looks up a text with a word, and return the counting list."""
+    terms = index._terms_by_word[word]
+    counted = CountedLookups(terms.text_indexes)
+    index._terms_by_word[word] = replace(terms, text_indexes=counted)
+    return counted
+
+
 def test_words_that_all_texts_have_are_not_added_for_every_text() -> None:
     frequent_words = ["where", "is", "my", "lost", "card"]
-    question = " ".join(frequent_words)
+    question = "where is my lost card"
     index = BM25Index([f"{question} {number}" for number in range(100)])
-    counted = []
-    for word in frequent_words:
-        terms = index._terms_by_word[word]
-        counted.append(CountedLookups(terms.text_indexes))
-        index._terms_by_word[word] = replace(terms, text_indexes=counted[-1])
+    counted = [count_lookups(index, word) for word in frequent_words]
 
-    assert index.most_similar(f"{question} 7") == [7]
+    assert index.most_similar("where is my lost card 7") == [7]
 
-    lookups = sum(indexes.lookups for indexes in counted)
-    assert lookups < 100, "one for each text at least, if all texts were scored"
+    all_lookups = sum(text_indexes.lookups for text_indexes in counted)
+    assert all_lookups < 100, "one for each text at least, if all texts were scored"

@@ -293,10 +293,13 @@ LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 
 
 @given(st.integers(1, 40), st.integers(0, 60), st.integers(0, 20))
-def test_lists_come_one_after_the_other_from_one_generator(pool: int, k: int, prompts: int) -> None:
+def test_lists_come_one_after_the_other_from_one_generator(pool_size: int, k: int, n_prompts: int) -> None:
+    lists = sample_demonstrations(pool_size, k, n_prompts)
+
     generator = StableRandom()
-    expected = tuple(tuple(generator.sample_indexes(pool, k)) for _ in range(prompts))
-    assert sample_demonstrations(pool, k, prompts) == expected
+    assert len(lists) == n_prompts
+    for positions in lists:
+        assert list(positions) == generator.sample_indexes(pool_size, k)
 
 
 def contains_label(positions: Sequence[int], labels: Sequence[int], label: int) -> bool:
@@ -324,13 +327,16 @@ def naive_restricted(
 
 
 def is_feasible(k: int, query_label: int, labels: Sequence[int], inside: bool) -> bool:
-    """Return whether ``k`` demonstrations with (or without) the label of a query can be drawn."""
+    """Return whether ``k`` demonstrations can be drawn that contain (inside), or do not contain, the label of a query.
+
+    If ``k`` is larger than the number of demonstrations, they are drawn with repetition.
+    """
     with_label = labels.count(query_label)
     without_label = len(labels) - with_label
     if inside:
         return k > 0 and with_label > 0
     if k > len(labels):
-        return without_label > 0  # demonstrations repeat
+        return without_label > 0
     return without_label >= k
 
 
@@ -358,23 +364,31 @@ def test_a_domain_mode_that_cannot_succeed_is_refused(
 
 @dataclass(frozen=True)
 class RareFit:
-    """A query with label 1 and demonstrations of which the first draws do not fit."""
+    """A query with label 1, for which the first draws of demonstrations do not fit.
+
+    Attributes:
+        inside: Whether its label must be among those of its demonstrations.
+        labels: The label of each demonstration of the pool.
+        k: How many demonstrations it gets.
+    """
 
     inside: bool
     labels: tuple[int, ...]
     k: int
 
-    def draws_needed(self) -> int:
+    def redraws_needed(self) -> int:
         """Return how many lists are drawn after the first until one fits."""
         generator = StableRandom()
-        count = 0
-        while contains_label(generator.sample_indexes(len(self.labels), self.k), self.labels, 1) != self.inside:
-            count += 1
-        return count
+        redraws = 0
+        positions = generator.sample_indexes(len(self.labels), self.k)
+        while contains_label(positions, self.labels, 1) != self.inside:
+            positions = generator.sample_indexes(len(self.labels), self.k)
+            redraws += 1
+        return redraws
 
     def draw(self) -> tuple[int, ...]:
         """Return the demonstrations of the query."""
-        (positions,) = restrict_to_domain(self.labels, self.k, (1,), self.inside, "own")
+        (positions,) = restrict_to_domain(self.labels, self.k, query_labels=(1,), inside=self.inside, where="own")
         return positions
 
 
@@ -385,26 +399,33 @@ RARE_FITS = [
 
 
 @pytest.fixture
-def no_kept_draws() -> Iterator[None]:
-    """Draws that were made with another limit are not kept."""
+def empty_cache_of_draws() -> Iterator[None]:
+    """Demonstrations that were drawn with another limit are not returned from the cache."""
     restrict_to_domain.cache_clear()
     yield
     restrict_to_domain.cache_clear()
 
 
-@pytest.mark.usefixtures("no_kept_draws")
+@pytest.mark.usefixtures("empty_cache_of_draws")
 @pytest.mark.parametrize("rare", RARE_FITS, ids=["in-domain", "out-of-domain"])
-def test_the_last_draw_that_is_allowed_counts(rare: RareFit, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert rare.draws_needed() > 3
-    monkeypatch.setattr(demonstrations, "_MOST_REDRAWS", rare.draws_needed())
+def test_a_list_that_fits_after_all_redraws_that_are_allowed_is_returned(
+    rare: RareFit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = rare.redraws_needed()
+    assert limit > 3
+    monkeypatch.setattr(demonstrations, "_MOST_REDRAWS", limit)
 
-    assert contains_label(rare.draw(), rare.labels, 1) == rare.inside
+    positions = rare.draw()
+
+    assert contains_label(positions, rare.labels, 1) is rare.inside
 
 
-@pytest.mark.usefixtures("no_kept_draws")
+@pytest.mark.usefixtures("empty_cache_of_draws")
 @pytest.mark.parametrize("rare", RARE_FITS, ids=["in-domain", "out-of-domain"])
-def test_the_draw_after_the_last_that_is_allowed_is_not_made(rare: RareFit, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = rare.draws_needed() - 1
+def test_a_list_that_needs_one_redraw_more_than_allowed_is_refused(
+    rare: RareFit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = rare.redraws_needed() - 1
     monkeypatch.setattr(demonstrations, "_MOST_REDRAWS", limit)
 
     with pytest.raises(ArgumentError, match=f"-domain mode on own: {limit} draws of k = {rare.k} demonstrations"):

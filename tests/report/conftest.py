@@ -18,61 +18,70 @@ LABELS = ('"><b onclick="x()">yes</b>', "$\\frac{1}{2}$ _no_", "maybe & \x00\x1b
 
 
 def model(prompt: str, label_space: list[str]) -> list[float]:
-    """Probabilities from a hash."""
-    rows = [1 + hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[0] for label in label_space]
-    return [row / sum(rows) for row in rows]
+    """Return probabilities that depend on a hash of the prompt and of each label."""
+    weights = [1 + hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[0] for label in label_space]
+    return [weight / sum(weights) for weight in weights]
 
 
-def own_sets(count: int, rows: int = 60) -> list[Dataset]:
-    """Data sets of different label spaces, with alternatives for the templates."""
-    return [
-        Dataset.from_rows(
-            [(f"text {row} of set {number}", row % (2 + number % 5)) for row in range(rows)],
-            name=f"set_{number}",
-            label_space=[f"label {label}" for label in range(2 + number % 5)],
-            split=SplitSizes(calibration=0, demonstration=rows - 24, test=24),
-            alternatives=TemplateAlternatives(
-                ("", "Choose. ", "Answer. "), (("a: ",), ("b: ",), ("c: ",)), ("l: ", "m: ", "n: "), ("\n", " ", "\t")
-            ),
-        )
-        for number in range(count)
-    ]
+def dataset_with_alternatives(number: int) -> Dataset:
+    """Return a data set with 24 test rows, two to six labels, and alternatives for its template."""
+    n_labels = 2 + number % 5
+    rows = [(f"text {row} of set {number}", row % n_labels) for row in range(60)]
+    return Dataset.from_rows(
+        rows,
+        name=f"set_{number}",
+        label_space=[f"label {label}" for label in range(n_labels)],
+        split=SplitSizes(calibration=0, demonstration=36, test=24),
+        alternatives=TemplateAlternatives(
+            instruction=("", "Choose. ", "Answer. "),
+            input_text_prefixes=(("a: ",), ("b: ",), ("c: ",)),
+            label_prefix=("l: ", "m: ", "n: "),
+            label_affix=("\n", " ", "\t"),
+        ),
+    )
 
 
 @pytest.fixture(scope="session")
 def suite() -> ResultGroup:
-    """A suite of ten data sets."""
-    return StaICC.Suite(datasets=own_sets(10))(model)
+    """The results of a suite on ten data sets."""
+    return StaICC.Suite(datasets=[dataset_with_alternatives(number) for number in range(10)])(model)
 
 
 @pytest.fixture(scope="session")
 def normal() -> Result:
-    return StaICC.Normal(datasets=["mini", *own_sets(2)], limit=12)(model)
+    """The result of one benchmark on three data sets."""
+    datasets = ["mini", dataset_with_alternatives(0), dataset_with_alternatives(1)]
+    return StaICC.Normal(datasets=datasets, limit=12)(model)
 
 
 @pytest.fixture(scope="session")
-def nasty() -> Result:
+def result_with_markup() -> Result:
+    """A result of a data set whose name, texts and labels have markup."""
     rows = [(f"text {row} <img src=x onerror=alert(1)>", row % 3) for row in range(60)]
-    own = Dataset.from_rows(rows, name=SCRIPT, label_space=LABELS)
-    return StaICC.Normal(datasets=[own, "mini"], limit=8)(model)
+    dataset = Dataset.from_rows(rows, name=SCRIPT, label_space=LABELS)
+    return StaICC.Normal(datasets=[dataset, "mini"], limit=8)(model)
 
 
 @pytest.fixture(scope="session")
 def long_icl() -> Result:
-    """A result of LongICL as it is saved, made by hand: its data are not the library's to ship."""
+    """A result of five rounds of LongICL, of which one data set is undefined; its data cannot be loaded here."""
     from StaICC.results.signature import Signature
 
     divided: dict[str, Any] = {
-        "banking77": {f"{n}R": 0.1 * n for n in range(1, 6)} | {"mean": 0.3, "uniform": 1 / 77, "majority": 0.02},
-        "tacred": {f"{n}R": None for n in range(1, 6)} | {"mean": None, "uniform": None, "majority": None},
+        "banking77": {
+            **{"1R": 0.1, "2R": 0.2, "3R": 0.3, "4R": 0.4, "5R": 0.5},
+            **{"mean": 0.3, "uniform": 1 / 77, "majority": 0.02, "metric": "accuracy"},
+        },
+        "tacred": {
+            **{"1R": None, "2R": None, "3R": None, "4R": None, "5R": None},
+            **{"mean": None, "uniform": None, "majority": None},
+        },
     }
-    divided["banking77"]["metric"] = "accuracy"
     details = StaICC.Normal(datasets=["mini"], limit=2)(model).details["mini"]
-    signature = Signature({"benchmark": "LongICL", "version": "0"})
     return Result(
         benchmark="LongICL",
         divided=divided,
         averaged={"mean": None},
-        signature=signature,
-        details=dict.fromkeys(divided, details),
+        signature=Signature({"benchmark": "LongICL", "version": "0"}),
+        details={"banking77": details, "tacred": details},
     )

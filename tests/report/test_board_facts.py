@@ -31,15 +31,20 @@ def dataset_of(name: str, n_labels: int) -> Dataset:
     return Dataset.from_rows(rows, name=name, label_space=label_space, split=sizes)
 
 
-def run(right: dict[str, float], fails: bool = False, k: int = 4) -> Result:
-    """Return a run that is right on a share of the test rows of each data set; on the others it is wrong, or fails.
+def run_right_on(few: float, many: float, fails: bool = False, k: int = 4) -> Result:
+    """Return a run that is right on a share of the test rows of two data sets.
 
-    The data set ``few`` has two labels, ``many`` has four.
+    Args:
+        few: The share of the data set ``few``, which has two labels.
+        many: The share of the data set ``many``, which has four.
+        fails: Whether the run has no prediction for the other rows; otherwise it is wrong on them.
+        k: The number of demonstrations.
     """
 
     def predict(prompt: str, label_space: list[str]) -> int | None:
-        name, row, label = re.findall(r"(few|many) (\d+) is (\d)", prompt)[-1]
-        if int(row) % 20 < 20 * right[name]:
+        dataset, row, label = re.findall(r"(few|many) (\d+) is (\d)", prompt)[-1]
+        share = few if dataset == "few" else many
+        if int(row) % 20 < 20 * share:
             return int(label)
         if fails:
             return None
@@ -49,25 +54,33 @@ def run(right: dict[str, float], fails: bool = False, k: int = 4) -> Result:
     return StaICC.Normal(k, datasets=datasets)(predict, on_error="collect", model_name="m")
 
 
-def test_data_are_counted() -> None:
-    facts = facts_of({"a": run({"few": 0.5, "many": 0.5})})
+def test_rows_and_queries_are_counted() -> None:
+    """Each row has two draws of demonstrations."""
+    facts = facts_of({"a": run_right_on(few=0.5, many=0.5)})
     assert facts["Data"] == "few, many, 40 test rows, 80 queries"
-    limited = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
-    assert facts_of({"a": limited})["Data"] == "mini, 6 test rows (the first 6), 12 queries"
 
 
-def test_baselines_are_numbers_and_a_shared_verdict_is_stated_once() -> None:
-    poor = run({"few": 0.25, "many": 0.25})
+def test_a_limit_is_stated_with_the_rows() -> None:
+    run_with_limit = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
+    assert facts_of({"a": run_with_limit})["Data"] == "mini, 6 test rows (the first 6), 12 queries"
+
+
+def test_the_baselines_are_stated_with_the_verdict_that_all_runs_share() -> None:
+    poor = run_right_on(few=0.25, many=0.25)
+
     facts = facts_of({"a": poor, "b": poor})
-    random = (1 / 2 + 1 / 4) / 2
+
+    random = (1 / 2 + 1 / 4) / 2  # the mean of data sets with two and with four labels
     majority = poor.means.baselines["normal"].majority
     verdict = "does not beat always the majority label"
     assert facts["Baselines"] == f"random {random:.4f}, majority label {majority:.4f}. Each run: {verdict}"
-    assert 'class="chance"' not in report_html({"a": poor, "b": poor})
+    assert 'class="chance"' not in report_html({"a": poor, "b": poor}), "the verdict is repeated at the runs"
 
-    good = run({"few": 1.0, "many": 1.0})
-    assert "Each run" not in facts_of({"a": poor, "b": good})["Baselines"]
-    assert report_html({"a": poor, "b": good}).count('class="chance"') == 2, "their verdicts differ"
+
+def test_verdicts_that_differ_are_stated_at_each_run() -> None:
+    runs = {"a": run_right_on(few=0.25, many=0.25), "b": run_right_on(few=1.0, many=1.0)}
+    assert "Each run" not in facts_of(runs)["Baselines"]
+    assert report_html(runs).count('class="chance"') == 2
 
 
 def accuracies(runs: dict[str, Result], dataset: str) -> list[float]:
@@ -76,8 +89,9 @@ def accuracies(runs: dict[str, Result], dataset: str) -> list[float]:
 
 
 def test_the_hardest_data_set_has_the_lowest_mean_of_the_runs() -> None:
-    runs = {"a": run({"few": 0.5, "many": 0.6}), "b": run({"few": 1.0, "many": 0.2})}
-    few, many = fmean(accuracies(runs, "few")), fmean(accuracies(runs, "many"))
+    runs = {"a": run_right_on(few=0.5, many=0.6), "b": run_right_on(few=1.0, many=0.2)}
+    few = fmean(accuracies(runs, "few"))
+    many = fmean(accuracies(runs, "many"))
     assert many < few
 
     assert facts_of(runs)["Hardest data set"] == (
@@ -86,8 +100,9 @@ def test_the_hardest_data_set_has_the_lowest_mean_of_the_runs() -> None:
 
 
 def test_the_hardest_data_set_of_one_run_has_its_lowest_accuracy() -> None:
-    runs = {"a": run({"few": 0.5, "many": 0.6})}
-    (few,), (many,) = accuracies(runs, "few"), accuracies(runs, "many")
+    runs = {"a": run_right_on(few=0.5, many=0.6)}
+    (few,) = accuracies(runs, "few")
+    (many,) = accuracies(runs, "many")
     assert few < many
 
     assert facts_of(runs)["Hardest data set"] == f"few, accuracy {few:.4f} (random 0.5000). Easiest: many, {many:.4f}"
@@ -95,8 +110,8 @@ def test_the_hardest_data_set_of_one_run_has_its_lowest_accuracy() -> None:
 
 def test_a_partial_run_does_not_make_a_data_set_easy() -> None:
     """Without its failed queries, the partial run is right on all."""
-    whole = run({"few": 0.6, "many": 0.2})
-    partial = run({"few": 0.2, "many": 1.0}, fails=True)
+    whole = run_right_on(few=0.6, many=0.2)
+    partial = run_right_on(few=0.2, many=1.0, fails=True)
     few, many = whole.divided["few"]["accuracy"], whole.divided["many"]["accuracy"]
     assert many < few
 
@@ -108,8 +123,8 @@ def test_a_partial_run_does_not_make_a_data_set_easy() -> None:
 
 
 def test_partial_runs_are_named_with_their_failed_queries() -> None:
-    whole = run({"few": 0.6, "many": 0.2})
-    partial = run({"few": 0.2, "many": 1.0}, fails=True)
+    whole = run_right_on(few=0.6, many=0.2)
+    partial = run_right_on(few=0.2, many=1.0, fails=True)
     failed = partial.details["few"].failed
     assert failed > 0
 
@@ -139,11 +154,8 @@ def test_of_a_bias_the_hardest_data_set_has_the_highest_value() -> None:
     assert "Baselines" not in facts
 
 
-ALL_HALF_RIGHT = {"few": 0.5, "many": 0.5}
-
-
 def test_settings_that_differ_are_named_and_the_others_have_their_value() -> None:
-    facts = facts_of({"a": run(ALL_HALF_RIGHT, k=4), "b": run(ALL_HALF_RIGHT, k=1)})
+    facts = facts_of({"a": run_right_on(few=0.5, many=0.5, k=4), "b": run_right_on(few=0.5, many=0.5, k=1)})
 
     assert facts["The runs differ in"] == "k"
     assert facts["Prompts"].endswith("repeats 2, template of each data set")
@@ -151,13 +163,13 @@ def test_settings_that_differ_are_named_and_the_others_have_their_value() -> Non
 
 
 def test_values_that_are_too_many_for_a_line_are_said_to_differ() -> None:
-    facts = facts_of({f"k {k}": run(ALL_HALF_RIGHT, k=k) for k in range(10, 19)})
+    facts = facts_of({f"k {k}": run_right_on(few=0.5, many=0.5, k=k) for k in range(10, 19)})
 
     assert "k differs" in facts["Prompts"].split(", ")
 
 
 def test_runs_of_equal_settings_differ_in_none() -> None:
-    facts = facts_of({"a": run(ALL_HALF_RIGHT), "b": run(ALL_HALF_RIGHT)})
+    facts = facts_of({"a": run_right_on(few=0.5, many=0.5), "b": run_right_on(few=0.5, many=0.5)})
 
     assert facts["The runs differ in"] == "no setting"
     assert "k 4" in facts["Prompts"].split(", ")

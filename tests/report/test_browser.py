@@ -101,8 +101,8 @@ def test_tables_sort_by_number_and_back(show: Open, normal: Result) -> None:
     assert browser.execute_script(SORT, "click") == ["descending", sorted(scores, reverse=True), "mean"]
 
 
-def test_markup_in_the_data_stays_text(show: Open, nasty: Result) -> None:
-    browser = show({"<img src=x onerror=alert(1)>": nasty})
+def test_markup_in_the_data_stays_text(show: Open, result_with_markup: Result) -> None:
+    browser = show({"<img src=x onerror=alert(1)>": result_with_markup})
     assert browser.title == "StaICC report"
     assert browser.execute_script("return document.querySelectorAll('main script, main img').length") == 0
     assert '<script>document.title = "owned"</script>' in browser.execute_script("return document.body.textContent")
@@ -125,10 +125,16 @@ def emulate(browser: Any, theme: str) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_violations_of_accessibility_rules(theme: str, show: Open, suite: ResultGroup, nasty: Result) -> None:
+def test_no_violations_of_accessibility_rules(
+    theme: str, show: Open, suite: ResultGroup, result_with_markup: Result
+) -> None:
     """By axe-core, with the texts of one query shown and all details open."""
     script = axe_core()
-    browser = show({"suite": suite, "other": suite, "nasty": nasty}, "#run=suite&show=wrong", queries=True)
+    browser = show(
+        {"suite": suite, "other": suite, "result_with_markup": result_with_markup},
+        "#run=suite&show=wrong",
+        queries=True,
+    )
     emulate(browser, theme)
     browser.execute_script(SHOW_TEXTS)
     browser.execute_script(OPEN_QUERY, 0)

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -34,49 +34,84 @@ from StaICC.results.result import Result, ResultGroup
 
 PIXEL = 0.011
 """Coordinates have two decimals."""
-PIXELS = [(0.0, 0.0), (1.0, 1.0)]
+DISTANCE_OF_BASELINE = 4
+"""Pixels from the tick of a vertical axis to the baseline of its number below it."""
+
+
+class Tick(NamedTuple):
+    """A number on an axis, and where it is."""
+
+    pixel: float
+    value: float
+
+
+TICKS_OF_PIXELS = [Tick(pixel=0.0, value=0.0), Tick(pixel=1.0, value=1.0)]
 """The scale of an axis without numbers."""
 
 
-class Drawn:
+class Mark(NamedTuple):
+    """A mark of a figure in the units of its axes, with the text that a pointer over it shows."""
+
+    x: float
+    y: float
+    tip: str
+
+
+class DrawnPanel:
     """What the SVG of a panel shows, in the units of its axes, read from its tick labels and its coordinates.
 
     Attributes:
         title: The first text.
         names: The names of rows, left of the panel.
-        points: Both coordinates and the tip of each mark.
-        lines: The ends of each line without dashes; only their first coordinates are in units of the axis.
+        marks: The marks of all series.
+        lines: The two horizontal coordinates of each line of a series without dashes.
     """
 
     def __init__(self, panel: Panel) -> None:
         root = ElementTree.fromstring(panel_svg(panel))
         texts = list(root.iter("text"))
-        below = [text for text in texts if text.get("text-anchor") == "middle"]
-        left = [text for text in texts if text.get("text-anchor") == "end"]
-        assert_legible(left)
+        texts_below = [text for text in texts if text.get("text-anchor") == "middle"]
+        texts_on_the_left = [text for text in texts if text.get("text-anchor") == "end"]
+        assert_legible(texts_on_the_left)
         self.title = texts[0].text
-        self.names = [text.text for text in left if not is_number(text)]
+        self.names = [text.text for text in texts_on_the_left if not is_number(text)]
 
-        # The baseline of a text is 4 pixels below the tick that it names.
-        x_ticks = [(coordinate(text, "x"), float(text.text or "")) for text in below if is_number(text)]
-        y_ticks = [(coordinate(text, "y") - 4, float(text.text or "")) for text in left if is_number(text)]
-        self.points: list[tuple[float, float, str]] = []
-        for mark in root.iterfind(".//*[@transform]"):
-            if mark.get("class", "").startswith("fill-"):
-                x, y, _ = re.findall(r"[\d.-]+", mark.get("transform", ""))
-                tip = mark.findtext("title")
-                assert tip is not None
-                self.points.append((scaled(float(x), x_ticks or PIXELS), scaled(float(y), y_ticks or PIXELS), tip))
-        self.lines: list[list[tuple[float, float]]] = []
-        for path in root.iter():
-            is_series = re.fullmatch(r"stroke-series-\d", path.get("class", "")) is not None
-            if is_series and not path.get("stroke-dasharray"):
-                ends = re.findall(r"([\d.-]+) ([\d.-]+)", path.get("d", ""))
-                self.lines.append([(scaled(float(x), x_ticks or PIXELS), float(y)) for x, y in ends])
+        numbers_below = [text for text in texts_below if is_number(text)]
+        numbers_on_the_left = [text for text in texts_on_the_left if is_number(text)]
+        x_ticks = [Tick(coordinate(text, "x"), float(text.text or "")) for text in numbers_below]
+        y_ticks = []
+        for text in numbers_on_the_left:
+            y_ticks.append(Tick(coordinate(text, "y") - DISTANCE_OF_BASELINE, float(text.text or "")))
+        self.marks = read_marks(root, x_ticks or TICKS_OF_PIXELS, y_ticks or TICKS_OF_PIXELS)
+        self.lines = read_lines(root, x_ticks or TICKS_OF_PIXELS)
 
-    def tips(self) -> list[float]:
+    def numbers_in_tips(self) -> list[float]:
         """Return the number at the end of each tip."""
-        return [float(tip.rsplit(": ", 1)[1]) for _, _, tip in self.points]
+        return [float(mark.tip.rsplit(": ", 1)[1]) for mark in self.marks]
+
+
+def read_marks(root: ElementTree.Element, x_ticks: Sequence[Tick], y_ticks: Sequence[Tick]) -> list[Mark]:
+    """Return the marks of an SVG, in the units of its axes."""
+    marks = []
+    for element in root.iterfind(".//*[@transform]"):
+        if element.get("class", "").startswith("fill-"):
+            x, y, _scale = re.findall(r"[\d.-]+", element.get("transform", ""))
+            tip = element.findtext("title")
+            assert tip is not None
+            marks.append(Mark(value_at(float(x), x_ticks), value_at(float(y), y_ticks), tip))
+    return marks
+
+
+def read_lines(root: ElementTree.Element, x_ticks: Sequence[Tick]) -> list[list[float]]:
+    """Return the horizontal coordinates of each line of a series in an SVG, in the units of the axis."""
+    lines = []
+    for element in root.iter():
+        is_series = re.fullmatch(r"stroke-series-\d", element.get("class", "")) is not None
+        is_dashed = element.get("stroke-dasharray") is not None
+        if is_series and not is_dashed:
+            ends = re.findall(r"([\d.-]+) [\d.-]+", element.get("d", ""))
+            lines.append([value_at(float(x), x_ticks) for x in ends])
+    return lines
 
 
 def coordinate(text: ElementTree.Element, axis: str) -> float:
@@ -84,12 +119,18 @@ def coordinate(text: ElementTree.Element, axis: str) -> float:
     return float(text.get(axis, 0))
 
 
-def assert_legible(left: Sequence[ElementTree.Element]) -> None:
-    """Assert that no text left of a panel is cut off or overlaps the next one; a letter has at most 7.5 pixels."""
-    for text in left:
-        assert coordinate(text, "x") >= 7.5 * len(text.text or ""), f"{text.text} is cut off"
-    for text, next_text in pairwise(left):
-        assert abs(coordinate(text, "y") - coordinate(next_text, "y")) > 14, f"{text.text} overlaps {next_text.text}"
+WIDEST_LETTER = 7.5
+HEIGHT_OF_LINE = 14
+"""Pixels."""
+
+
+def assert_legible(texts_on_the_left: Sequence[ElementTree.Element]) -> None:
+    """Check that no text left of a panel, which ends at its coordinate, is cut off or overlaps the next one."""
+    for text in texts_on_the_left:
+        assert coordinate(text, "x") >= WIDEST_LETTER * len(text.text or ""), f"{text.text} is cut off"
+    for text, next_text in pairwise(texts_on_the_left):
+        distance = abs(coordinate(text, "y") - coordinate(next_text, "y"))
+        assert distance > HEIGHT_OF_LINE, f"{text.text} overlaps {next_text.text}"
 
 
 def is_number(text: ElementTree.Element) -> bool:
@@ -97,11 +138,11 @@ def is_number(text: ElementTree.Element) -> bool:
     return re.fullmatch(r"[\d.]+", text.text or "") is not None
 
 
-def scaled(pixel: float, ticks: Sequence[tuple[float, float]]) -> float:
-    """Return the value of a coordinate on an axis, of which ticks are given as pairs of coordinate and value."""
-    (first_pixel, first_value), (last_pixel, last_value) = ticks[0], ticks[-1]
-    share = (pixel - first_pixel) / (last_pixel - first_pixel)
-    return first_value + share * (last_value - first_value)
+def value_at(pixel: float, ticks: Sequence[Tick]) -> float:
+    """Return the value at a coordinate of a linear axis with these ticks."""
+    first, last = ticks[0], ticks[-1]
+    share_of_axis = (pixel - first.pixel) / (last.pixel - first.pixel)
+    return first.value + share_of_axis * (last.value - first.value)
 
 
 def near(expected: Any) -> Any:
@@ -131,18 +172,28 @@ def test_every_figure_is_an_svg_document_with_a_table_of_its_numbers(
     assert {len(row) for row in figure.rows} == {len(figure.head)}
 
 
-def test_accuracies_and_intervals_are_those_of_the_result(normal: Result) -> None:
+HALF_OF_LAST_DIGIT = 5e-5
+"""Of tips, which have four decimals."""
+
+
+def test_each_panel_has_the_names_of_the_runs_and_their_accuracies_on_a_data_set(normal: Result) -> None:
     figure = accuracy_by_dataset({"one run": normal, "other": normal})
-    for panel, (dataset, values) in zip(figure.panels, normal.divided.items(), strict=True):
-        drawn = Drawn(panel)
-        assert (drawn.title, drawn.names) == (dataset, ["one run", "other"])
-        accuracy = values["accuracy"]
-        assert [x for x, _, _ in drawn.points] == near([accuracy, accuracy])
-        assert drawn.tips() == pytest.approx([accuracy, accuracy], abs=5e-5)
-        interval = normal.details[dataset].intervals["accuracy"]
-        for line in drawn.lines:
-            assert tuple(x for x, _ in line) == near((interval.low, interval.high)), dataset
-        assert len(drawn.lines) == 2
+    for panel, (dataset, scores) in zip(figure.panels, normal.divided.items(), strict=True):
+        drawn = DrawnPanel(panel)
+        accuracies_of_runs = [scores["accuracy"], scores["accuracy"]]
+        assert drawn.title == dataset
+        assert drawn.names == ["one run", "other"]
+        assert [mark.x for mark in drawn.marks] == near(accuracies_of_runs)
+        assert drawn.numbers_in_tips() == pytest.approx(accuracies_of_runs, abs=HALF_OF_LAST_DIGIT)
+
+
+def test_each_panel_has_a_line_for_the_interval_of_each_run(normal: Result) -> None:
+    figure = accuracy_by_dataset({"one run": normal, "other": normal})
+    for panel, details in zip(figure.panels, normal.details.values(), strict=True):
+        interval = details.intervals["accuracy"]
+        line_of_first, line_of_second = DrawnPanel(panel).lines
+        assert line_of_first == near([interval.low, interval.high])
+        assert line_of_second == near([interval.low, interval.high])
 
 
 def test_the_table_of_accuracies_has_those_of_the_result_and_the_baselines(normal: Result) -> None:
@@ -155,84 +206,108 @@ def test_the_table_of_accuracies_has_those_of_the_result_and_the_baselines(norma
         assert majority == f"{baselines.majority:.4f}"
 
 
-def points_of(panel: Panel) -> list[tuple[float, float]]:
-    """Return the places of the points of a panel, in the units of its axes."""
-    return [(x, y) for x, y, _ in Drawn(panel).points]
+def coordinates_of_marks(panel: Panel) -> list[tuple[float, float]]:
+    """Return both coordinates of the marks of a panel, in the units of its axes."""
+    return [(mark.x, mark.y) for mark in DrawnPanel(panel).marks]
 
 
-def bins_of(details: Any) -> Any:
+def calibration_bins_of(details: Any) -> Any:
     """Return the calibration bins of a data set: queries, sum of their confidences, and correct ones."""
     bins = details.conditions[0].calibration
     assert bins is not None
     return bins
 
 
-def test_reliability_points_of_a_run_are_the_bins_of_each_data_set(normal: Result) -> None:
+def test_a_reliability_diagram_of_a_run_has_confidence_and_accuracy_of_each_bin(normal: Result) -> None:
     for panel, details in zip(reliability_diagrams(normal).panels, normal.details.values(), strict=True):
-        full = [calibration_bin for calibration_bin in bins_of(details) if calibration_bin.queries > 0]
-        expected = [
-            near((full_bin.confidence / full_bin.queries, full_bin.correct / full_bin.queries)) for full_bin in full
-        ]
-        assert points_of(panel) == expected
+        expected = []
+        for calibration_bin in calibration_bins_of(details):
+            if calibration_bin.queries > 0:
+                mean_confidence = calibration_bin.confidence / calibration_bin.queries
+                accuracy = calibration_bin.correct / calibration_bin.queries
+                expected.append(near((mean_confidence, accuracy)))
+        assert coordinates_of_marks(panel) == expected
 
 
-def test_reliability_points_of_several_runs_pool_the_bins_of_their_data_sets(normal: Result) -> None:
+def test_a_reliability_diagram_of_several_runs_pools_the_bins_of_their_data_sets(normal: Result) -> None:
     (panel,) = reliability_diagrams({"a": normal}).panels
+
+    bins_of_datasets = [calibration_bins_of(details) for details in normal.details.values()]
     expected = []
-    for same_bin_of_each_dataset in zip(*map(bins_of, normal.details.values()), strict=True):
-        queries = sum(calibration_bin.queries for calibration_bin in same_bin_of_each_dataset)
-        confidence = sum(calibration_bin.confidence for calibration_bin in same_bin_of_each_dataset)
-        correct = sum(calibration_bin.correct for calibration_bin in same_bin_of_each_dataset)
+    for same_bins in zip(*bins_of_datasets, strict=True):
+        queries = sum(calibration_bin.queries for calibration_bin in same_bins)
+        confidence = sum(calibration_bin.confidence for calibration_bin in same_bins)
+        correct = sum(calibration_bin.correct for calibration_bin in same_bins)
         if queries > 0:
             expected.append(near((confidence / queries, correct / queries)))
-    assert points_of(panel) == expected
+    assert coordinates_of_marks(panel) == expected
 
 
-def test_matrices_and_bins_have_the_queries_of_all_conditions() -> None:
-    """There are 32 queries: 8 rows, each with 2 draws of demonstrations in 2 templates."""
+QUERIES_OF_FOUR_CONDITIONS = 8 * 2 * 2
+"""Eight rows, each with two draws of demonstrations in two templates."""
 
-    def scores(prompt: str, label_space: list[str]) -> list[float]:
-        chosen = len(prompt) % 3
-        return [0.5 if label == chosen else 0.25 for label in range(3)]
 
-    result = Generalisation(datasets=["mini"], limit=8, draws=2, templates=2)(scores)
-    matrix = confusion_matrices(result).rows
-    assert sum(int(queries) for *_, queries in matrix) == len(result.queries()) == 32
+@pytest.fixture(scope="module")
+def result_of_four_conditions() -> Result:
+    def predict_by_length(prompt: str, label_space: list[str]) -> list[float]:
+        scores = [0.25, 0.25, 0.25]
+        scores[len(prompt) % 3] = 0.5
+        return scores
+
+    return Generalisation(datasets=["mini"], limit=8, draws=2, templates=2)(predict_by_length)
+
+
+def test_a_confusion_matrix_has_the_queries_of_all_conditions(result_of_four_conditions: Result) -> None:
+    matrix = confusion_matrices(result_of_four_conditions).rows
+
+    assert len(result_of_four_conditions.queries()) == QUERIES_OF_FOUR_CONDITIONS
+    assert sum(int(queries) for *_, queries in matrix) == QUERIES_OF_FOUR_CONDITIONS
     correct = sum(int(queries) for _, truth, predicted, queries in matrix if truth == predicted)
-    assert correct / 32 == result.averaged["accuracy"]
-    assert sum(int(row[-1]) for row in reliability_diagrams(result).rows) == 32
+    assert correct / QUERIES_OF_FOUR_CONDITIONS == result_of_four_conditions.averaged["accuracy"]
+
+
+def test_a_reliability_diagram_has_the_queries_of_all_conditions(result_of_four_conditions: Result) -> None:
+    table = reliability_diagrams(result_of_four_conditions).rows
+    assert sum(int(queries) for *_, queries in table) == QUERIES_OF_FOUR_CONDITIONS
 
 
 def result_with_unparsed_replies() -> Result:
     """Return a result of 16 queries, of which some have replies without a label."""
 
-    def reply(prompt: str, label_space: list[str]) -> str:
-        return (*label_space, "no idea")[len(prompt) % 4]
+    def reply_by_length(prompt: str, label_space: list[str]) -> str:
+        replies = [*label_space, "no idea"]
+        return replies[len(prompt) % 4]
 
-    result = Normal(datasets=["mini"], limit=8, unparsed="wrong")(reply)
-    unparsed = sum(query.prediction is None for query in result.queries())
-    assert 0 < unparsed < 16
+    result = Normal(datasets=["mini"], limit=8, unparsed="wrong")(reply_by_length)
+    assert 0 < number_of_unparsed_replies(result) < 16
     return result
+
+
+def number_of_unparsed_replies(result: Result) -> int:
+    return sum(query.prediction is None for query in result.queries())
 
 
 def test_a_confusion_matrix_says_how_many_queries_have_no_predicted_label() -> None:
     result = result_with_unparsed_replies()
-    unparsed = sum(query.prediction is None for query in result.queries())
+    unparsed = number_of_unparsed_replies(result)
     assert f" {unparsed} of 16 queries have no predicted label." in confusion_matrices(result).caption
 
 
-def test_a_page_says_so_of_replies_that_long_icl_records_as_minus_one() -> None:
+def test_a_page_says_how_many_queries_have_the_predicted_label_minus_one() -> None:
+    """LongICL records replies without a label so."""
     result = result_with_unparsed_replies()
-    unparsed = sum(query.prediction is None for query in result.queries())
+    unparsed = number_of_unparsed_replies(result)
     details = result.details["mini"]
     (record,) = details.conditions
-    as_in_long_icl = tuple(-1 if label is None else label for label in record.predictions)
-    result.details["mini"] = replace(details, conditions=(replace(record, predictions=as_in_long_icl),))
+    predictions = tuple(-1 if label is None else label for label in record.predictions)
+    result.details["mini"] = replace(details, conditions=(replace(record, predictions=predictions),))
+
     assert f" {unparsed} of 16 queries have no predicted label." in report_html({"a": result})
 
 
 def run_of_first_label(k: int, limit: int) -> Result:
-    return Normal(k, datasets=["mini"], limit=limit)(first_label)
+    """Return a run that always predicts the first label."""
+    return Normal(k, datasets=["mini"], limit=limit)(lambda prompt, label_space: 0)
 
 
 def test_a_curve_over_k_is_refused_if_each_run_has_other_settings() -> None:
@@ -240,41 +315,18 @@ def test_a_curve_over_k_is_refused_if_each_run_has_other_settings() -> None:
         shots_chart({"a": run_of_first_label(2, limit=4), "b": run_of_first_label(4, limit=8)})
 
 
-def test_runs_with_other_settings_are_a_curve_over_k_of_their_own() -> None:
-    figure = shots_chart({f"{k} {limit}": run_of_first_label(k, limit) for k in (2, 4) for limit in (4, 8)})
-    accuracies = [(row[1].rpartition(", ")[2], row[2]) for row in figure.rows[:4]]
-    assert accuracies == [("limit 4", "2"), ("limit 4", "4"), ("limit 8", "2"), ("limit 8", "4")]
+def test_runs_with_two_limits_are_two_curves_over_k() -> None:
+    runs = {
+        "a": run_of_first_label(k=2, limit=4),
+        "b": run_of_first_label(k=4, limit=4),
+        "c": run_of_first_label(k=2, limit=8),
+        "d": run_of_first_label(k=4, limit=8),
+    }
 
+    rows_of_accuracy = shots_chart(runs).rows[:4]
 
-@pytest.fixture
-def results_with_costs(normal: Result) -> dict[str, Result]:
-    """Results of four methods, with their prompts and accuracies; the cost of one is not recorded."""
-    results = {}
-    for name, prompts, accuracy in (("c", 30.0, 0.5), ("a", 10.0, 0.4), ("unknown", None, 0.9), ("b", 20.0, 0.3)):
-        results[name] = deepcopy(normal)
-        results[name].averaged["accuracy"] = accuracy
-        results[name].timing = {}
-        if prompts is not None:
-            results[name].timing = {"training_prompts": 0.0, "test_prompts": prompts}
-    return results
-
-
-def test_a_cost_chart_is_sorted_by_cost(results_with_costs: dict[str, Result]) -> None:
-    assert [row[0] for row in cost_chart(results_with_costs).rows] == ["a", "b", "c", "unknown"]
-
-
-def test_the_line_of_the_cost_chart_is_the_best_of_the_methods_that_cost_no_more(
-    results_with_costs: dict[str, Result],
-) -> None:
-    """Each method is a step of the line, with two points: b is worse than a, which costs less."""
-    figure = cost_chart(results_with_costs)
-    (line,) = [shape for shape in figure.panels[0].shapes if shape.series == 1 and shape.kind == "line"]
-    assert [accuracy for accuracy, _ in line.points] == [0.4, 0.4, 0.4, 0.4, 0.5, 0.5]
-
-
-def test_a_cost_chart_needs_a_result_with_a_cost(results_with_costs: dict[str, Result]) -> None:
-    with pytest.raises(ArgumentError, match="run_all"):
-        cost_chart({"unknown": results_with_costs["unknown"]})
+    limits_and_k = [(settings.rpartition(", ")[2], k) for _, settings, k, *_ in rows_of_accuracy]
+    assert limits_and_k == [("limit 4", "2"), ("limit 4", "4"), ("limit 8", "2"), ("limit 8", "4")]
 
 
 def with_costs(result: Result, **costs: float) -> Result:
@@ -284,28 +336,64 @@ def with_costs(result: Result, **costs: float) -> Result:
     return copy
 
 
+def with_accuracy_and_prompts(result: Result, accuracy: float, prompts: float) -> Result:
+    """Return a copy of a result with another mean accuracy, which took so many prompts."""
+    copy = with_costs(result, training_prompts=0.0, test_prompts=prompts)
+    copy.averaged["accuracy"] = accuracy
+    return copy
+
+
+@pytest.fixture
+def results_with_costs(normal: Result) -> dict[str, Result]:
+    """Results of four methods, of which the cost of one is not recorded."""
+    return {
+        "c": with_accuracy_and_prompts(normal, accuracy=0.5, prompts=30.0),
+        "a": with_accuracy_and_prompts(normal, accuracy=0.4, prompts=10.0),
+        "unknown": with_costs(normal),
+        "b": with_accuracy_and_prompts(normal, accuracy=0.3, prompts=20.0),
+    }
+
+
+def test_a_cost_chart_is_sorted_by_cost(results_with_costs: dict[str, Result]) -> None:
+    assert [row[0] for row in cost_chart(results_with_costs).rows] == ["a", "b", "c", "unknown"]
+
+
+def test_the_line_of_the_cost_chart_is_the_best_of_the_methods_that_cost_no_more(
+    results_with_costs: dict[str, Result],
+) -> None:
+    """Each of three methods is a step of the line, with two points; b is worse than a, which costs less."""
+    panel = cost_chart(results_with_costs).panels[0]
+
+    (line,) = [shape for shape in panel.shapes if shape.series == 1 and shape.kind == "line"]
+    step_of_a, step_of_b, step_of_c = [0.4, 0.4], [0.4, 0.4], [0.5, 0.5]
+    assert [accuracy for accuracy, _ in line.points] == step_of_a + step_of_b + step_of_c
+
+
+def test_a_cost_chart_needs_a_result_with_a_cost(results_with_costs: dict[str, Result]) -> None:
+    with pytest.raises(ArgumentError, match="run_all"):
+        cost_chart({"unknown": results_with_costs["unknown"]})
+
+
 @pytest.mark.parametrize("costs", [{"test_prompts": 10.0}, {"training_prompts": 30.0}], ids=str)
 def test_a_cost_without_one_of_its_parts_is_not_recorded(costs: dict[str, float], normal: Result) -> None:
     """A part alone would look like a cheap method."""
-    figure = cost_chart(
-        {
-            "incomplete": with_costs(normal, **costs),
-            "complete": with_costs(normal, training_prompts=30.0, test_prompts=10.0),
-        }
-    )
-    assert [(row[0], row[-1]) for row in figure.rows] == [("complete", "40"), ("incomplete", "-")]
+    incomplete = with_costs(normal, **costs)
+    complete = with_costs(normal, training_prompts=30.0, test_prompts=10.0)
+
+    table = cost_chart({"incomplete": incomplete, "complete": complete}).rows
+
+    assert [(row[0], row[-1]) for row in table] == [("complete", "40"), ("incomplete", "-")]
 
 
 def test_tokens_are_compared_only_if_all_results_have_them(normal: Result) -> None:
+    """Otherwise, numbers of prompts are compared."""
     with_tokens = with_costs(normal, training_prompts=30.0, test_prompts=10.0, tokens_alone=7000.0)
-    without = with_costs(normal, training_prompts=30.0, test_prompts=10.0)
-    figure = cost_chart({"without": without, "with": with_tokens})
+    without_tokens = with_costs(normal, training_prompts=30.0, test_prompts=10.0)
+
+    figure = cost_chart({"without": without_tokens, "with": with_tokens})
+
     assert {row[0]: row[-1] for row in figure.rows} == {"without": "40", "with": "40"}
     assert figure.panels[1].title == "Thousand prompts"
-
-
-def first_label(prompt: str, label_space: list[str]) -> int:
-    return 0
 
 
 def test_an_axis_contains_the_line_of_no_difference() -> None:
@@ -316,23 +404,29 @@ def test_an_axis_contains_the_line_of_no_difference() -> None:
     never_right = benchmark(lambda prompt, label_space: (label_of[prompt] + 1) % 3)
 
     (panel,) = differences([compare(always_right, never_right)]).panels
+
     low, high = panel.x.ends
-    assert low <= 0 < 1 <= high
-    assert [shape.points[0][0] for shape in panel.shapes if shape.kind == "mark"] == [1.0]
+    assert low <= 0
+    assert high >= 1
+    (mark,) = [shape for shape in panel.shapes if shape.kind == "mark"]
+    difference, _ = mark.points[0]
+    assert difference == 1.0
 
 
-def test_bias_marks_are_the_distributions_and_the_shares_of_the_true_labels(suite: ResultGroup) -> None:
+def test_marks_of_a_bias_are_the_distributions_and_the_shares_of_the_true_labels(suite: ResultGroup) -> None:
     for panel in bias_distributions(suite).panels:
-        drawn = Drawn(panel)
+        drawn = DrawnPanel(panel)
         dataset = drawn.title
-        expected = []
-        for benchmark in ("Contextual_bias", "Domain_bias", "Post_bias"):
-            expected += suite[benchmark].divided[dataset]["distribution"]
-        labels = len(expected) // 3
         truth = suite["Post_bias"].details[dataset].conditions[0].truth
-        expected += [truth.count(label) / len(truth) for label in range(labels)]
-        assert [x for x, _, _ in drawn.points] == near(expected), dataset
-        assert drawn.tips() == pytest.approx(expected, abs=5e-5), dataset
+        n_labels = len(suite["Post_bias"].details[dataset].labels)
+        expected = [
+            *suite["Contextual_bias"].divided[dataset]["distribution"],
+            *suite["Domain_bias"].divided[dataset]["distribution"],
+            *suite["Post_bias"].divided[dataset]["distribution"],
+            *[truth.count(label) / len(truth) for label in range(n_labels)],
+        ]
+        assert [mark.x for mark in drawn.marks] == near(expected), dataset
+        assert drawn.numbers_in_tips() == pytest.approx(expected, abs=HALF_OF_LAST_DIGIT), dataset
 
 
 def test_bias_of_several_runs_is_drawn_one_by_one(suite: ResultGroup) -> None:
@@ -340,51 +434,81 @@ def test_bias_of_several_runs_is_drawn_one_by_one(suite: ResultGroup) -> None:
         bias_distributions({"a": suite["Post_bias"], "b": suite["Post_bias"]})
 
 
-def test_a_figure_needs_no_style_sheet(suite: ResultGroup) -> None:
-    """Programs without CSS draw every line, point and text, in a legible size."""
-    normal = suite["Normal"]
-    for figure in (forest({"a": normal, "b": normal}), confusion_matrices(normal), noise_lines(suite["GLER"])):
-        root = ElementTree.fromstring(figure.svg())
-        elements = list(root.iter())
-        names = {element.tag.rpartition("}")[2] for element in elements}
-        assert names <= {"svg", "title", "rect", "g", "path", "text"}
-        assert "var(" not in figure.svg()
-        assert "style=" not in figure.svg()
-        assert float(root.get("font-size", 0)) >= 12
-        for element in elements:
-            name = element.tag.rpartition("}")[2]
-            if name == "text":
-                assert re.fullmatch("#[0-9a-f]{6}", element.get("fill", "")), element.attrib
-            if name == "path":
-                colours = {element.get("fill", "black"), element.get("stroke", "none")} - {"none"}
-                assert colours, element.attrib
-                assert colours <= set(LIGHT.values()), element.attrib
+def elements_of(svg: str, tag: str) -> list[ElementTree.Element]:
+    """Return the elements of an SVG document with a tag, which is in the name space of SVG."""
+    return list(ElementTree.fromstring(svg).iter(f"{{http://www.w3.org/2000/svg}}{tag}"))
 
 
-def test_a_page_has_the_colours_of_both_themes_for_every_part_of_a_figure(suite: ResultGroup) -> None:
+FIGURES_WITHOUT_STYLE_SHEET = pytest.mark.parametrize(
+    "make_figure",
+    [
+        lambda suite: forest({"a": suite["Normal"], "b": suite["Normal"]}),
+        lambda suite: confusion_matrices(suite["Normal"]),
+        lambda suite: noise_lines(suite["GLER"]),
+    ],
+    ids=["forest", "confusion", "noise"],
+)
+"""Programs without CSS draw every line, point and text of a figure in its colour."""
+
+
+@FIGURES_WITHOUT_STYLE_SHEET
+def test_a_figure_refers_to_no_style(make_figure: Any, suite: ResultGroup) -> None:
+    svg = make_figure(suite).svg()
+    assert "var(" not in svg
+    assert "style=" not in svg
+    tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(svg).iter()}
+    assert tags <= {"svg", "title", "rect", "g", "path", "text"}
+
+
+@FIGURES_WITHOUT_STYLE_SHEET
+def test_the_texts_of_a_figure_have_a_colour_and_at_least_12_pixels(make_figure: Any, suite: ResultGroup) -> None:
+    svg = make_figure(suite).svg()
+    assert float(ElementTree.fromstring(svg).get("font-size", 0)) >= 12
+    for text in elements_of(svg, "text"):
+        assert re.fullmatch("#[0-9a-f]{6}", text.get("fill", "")), text.attrib
+
+
+@FIGURES_WITHOUT_STYLE_SHEET
+def test_the_paths_of_a_figure_have_colours_of_the_light_theme(make_figure: Any, suite: ResultGroup) -> None:
+    for path in elements_of(make_figure(suite).svg(), "path"):
+        colours = {path.get("fill", "black"), path.get("stroke", "none")} - {"none"}
+        assert colours, path.attrib
+        assert colours <= set(LIGHT.values()), path.attrib
+
+
+def test_a_page_has_the_colours_of_both_themes(suite: ResultGroup) -> None:
     page = report_html({"a": suite, "b": suite})
-    light, dark = (dict(re.findall(r"--([\w-]+):(#\w+)", block)) for block in re.findall(r":root\{(.*?)\}", page)[:2])
-    assert light == dict(LIGHT)
-    assert dark == dict(DARK)
-    assert {role for role in light if light[role] == dark[role]} == set()
-    used = set(re.findall(r'class="((?:fill|stroke)-[\w-]+)"', page))
-    assert len(used) > 5
-    for name in used:
-        kind, _, role = name.partition("-")
-        assert f".chart .{name}{{{kind}:var(--{role})}}" in page
+    light_block, dark_block, *_ = re.findall(r":root\{(.*?)\}", page)
+    assert dict(re.findall(r"--([\w-]+):(#\w+)", light_block)) == dict(LIGHT)
+    assert dict(re.findall(r"--([\w-]+):(#\w+)", dark_block)) == dict(DARK)
+
+
+def test_each_colour_is_another_one_in_the_dark_theme() -> None:
+    assert [role for role in LIGHT if LIGHT[role] == DARK[role]] == []
+
+
+def test_a_page_has_a_rule_for_the_colour_of_every_part_of_a_figure(suite: ResultGroup) -> None:
+    page = report_html({"a": suite, "b": suite})
+    classes = set(re.findall(r'class="((?:fill|stroke)-[\w-]+)"', page))
+    assert len(classes) > 5, "the search finds no parts"
+    for class_name in classes:
+        css_property, _, role = class_name.partition("-")
+        assert f".chart .{class_name}{{{css_property}:var(--{role})}}" in page
 
 
 def test_a_forest_plot_has_the_baselines_of_each_run(suite: ResultGroup) -> None:
     """The random baseline is a line, the majority baseline a dashed one, each over the row of its run."""
-    normal = suite["Normal"]
-    figure = forest({"a": normal, "b": normal})
-    baselines = normal.means.baselines["normal"]
+    result = suite["Normal"]
+    random = result.means.baselines["normal"].max_random
+    majority = result.means.baselines["normal"].majority
+
+    figure = forest({"a": result, "b": result})
+
     (panel,) = figure.panels
-    background = {(shape.kind, tuple(shape.points)) for shape in panel.shapes if shape.series is None}
-    for row in (0, 1):
-        top, bottom = row - 0.5, row + 0.5
-        assert ("line", ((baselines.max_random, top), (baselines.max_random, bottom))) in background
-        assert ("dashed", ((baselines.majority, top), (baselines.majority, bottom))) in background
+    shapes_of_baselines = [(shape.kind, list(shape.points)) for shape in panel.shapes if shape.series is None]
+    for top, bottom in ((-0.5, 0.5), (0.5, 1.5)):  # rows 0 and 1
+        assert ("line", [(random, top), (random, bottom)]) in shapes_of_baselines
+        assert ("dashed", [(majority, top), (majority, bottom)]) in shapes_of_baselines
     assert [key.text for key in figure.legend] == ["random baseline", "majority baseline"]
 
 
@@ -400,10 +524,13 @@ def run_with_confidence(confidence: float) -> Result:
     """Return a run that is right on all rows: the lower its confidence, the larger is its calibration error."""
     benchmark = Normal(datasets=["mini"], limit=40)
     label_of = {query.prompt: query.label for query in benchmark[0].all_queries()}
-    rest = (1 - confidence) / 2
-    return benchmark(
-        lambda prompt, label_space: [confidence if label == label_of[prompt] else rest for label in range(3)]
-    )
+
+    def predict_true_label(prompt: str, label_space: list[str]) -> list[float]:
+        probabilities = [(1 - confidence) / 2] * 3
+        probabilities[label_of[prompt]] = confidence
+        return probabilities
+
+    return benchmark(predict_true_label)
 
 
 @pytest.mark.parametrize(
@@ -430,32 +557,44 @@ def test_a_forest_plot_says_what_it_expects_in_the_place_of_another_argument() -
         differences([comparison, 0.5])  # type: ignore[list-item]
 
 
-def test_the_legend_of_differences_has_the_names_of_the_runs() -> None:
+def test_the_legend_of_a_difference_has_the_names_of_both_runs() -> None:
     """The title is shortened if the names are long."""
-    sure, doubting = run_with_confidence(0.98), run_with_confidence(0.4)
-    (pair,) = compare_runs({"the sure run": sure, "the doubting run": doubting}, "accuracy").comparisons
-    texts = [key.text for key in differences([pair]).legend]
-    assert texts == [f"{run} is better, significantly" for run in (pair.first, pair.second)]
-    assert {pair.first, pair.second} == {"the sure run", "the doubting run"}
-    runs = {"a": sure, "b": doubting, "c": doubting}
-    with_one_first = compare_runs(runs, "accuracy", reference="a").comparisons
-    texts = [key.text for key in differences(with_one_first).legend]
+    runs = {"the sure run": run_with_confidence(0.98), "the doubting run": run_with_confidence(0.4)}
+    comparisons = compare_runs(runs, "accuracy").comparisons
+
+    texts = {key.text for key in differences(comparisons).legend}
+
+    assert texts == {"the sure run is better, significantly", "the doubting run is better, significantly"}
+
+
+def test_the_legend_of_differences_from_one_run_names_this_run_only() -> None:
+    runs = {"a": run_with_confidence(0.98), "b": run_with_confidence(0.4), "c": run_with_confidence(0.4)}
+    comparisons = compare_runs(runs, "accuracy", reference="a").comparisons
+
+    texts = [key.text for key in differences(comparisons).legend]
+
     assert texts == ["a is better, significantly", "second is better, significantly"]
 
 
 def test_points_of_label_noise_are_the_accuracies_by_the_share_of_correct_labels(suite: ResultGroup) -> None:
     gler = suite["GLER"]
-    for panel, (dataset, values) in zip(noise_lines(gler).panels, gler.divided.items(), strict=True):
-        assert Drawn(panel).title == dataset
-        conditions = sorted(name for name in values if name.isdigit())
-        accuracies = [values[name]["accuracy"] for name in conditions]
-        expected = zip((1.0, 0.75, 0.5, 0.25, 0.0), accuracies, strict=True)
-        assert points_of(panel) == [near(point) for point in expected], dataset
+    shares_of_correct_labels = [1.0, 0.75, 0.5, 0.25, 0.0]
+    for panel, (dataset, scores) in zip(noise_lines(gler).panels, gler.divided.items(), strict=True):
+        conditions = sorted(name for name in scores if name.isdigit())
+        accuracies = [scores[condition]["accuracy"] for condition in conditions]
+        expected = [near(point) for point in zip(shares_of_correct_labels, accuracies, strict=True)]
+        assert DrawnPanel(panel).title == dataset
+        assert coordinates_of_marks(panel) == expected, dataset
 
 
 def test_the_table_of_label_noise_has_the_sensitivities(suite: ResultGroup) -> None:
+    """A sensitivity is a slope, which is saved with its intercept."""
     gler = suite["GLER"]
-    expected = {name: f"{values['sensitivity']['accuracy'][0]:+.4f}" for name, values in gler.divided.items()}
+    expected = {}
+    for dataset, scores in gler.divided.items():
+        slope, *_ = scores["sensitivity"]["accuracy"]
+        expected[dataset] = f"{slope:+.4f}"
+
     assert {row[0]: row[-1] for row in noise_lines(gler).rows} == expected
 
 
@@ -464,6 +603,7 @@ def test_the_table_of_label_noise_has_the_sensitivities(suite: ResultGroup) -> N
 
 @pytest.fixture
 def matplotlib(need: Any) -> Any:
+    """The package with a backend for files; its figures are closed after the test."""
     need(("matplotlib",), "figures as axes")
     import matplotlib
     from matplotlib import pyplot
@@ -489,14 +629,16 @@ def test_a_notebook_shows_a_plot_since_its_figure_is_one_of_pyplot(matplotlib: A
 
 def test_a_long_legend_is_not_cut_off(matplotlib: Any, suite: ResultGroup) -> None:
     """With its mark, it is as wide as 57 characters of more than 6 pixels."""
-    text = "published models, " * 3
-    figure = replace(accuracy_by_dataset(suite["Normal"]), legend=[Shape(kind="mark", text=text)])
-    svg = ElementTree.fromstring(figure.svg(columns=1))
-    assert int(svg.get("width", 0)) > 57 * 6
+    figure = accuracy_by_dataset(suite["Normal"])
+    figure = replace(figure, legend=[Shape(kind="mark", text="published models, " * 3)])
 
+    width_of_svg = ElementTree.fromstring(figure.svg(columns=1)).get("width", 0)
     drawing = figure.axes(columns=1)[0].figure
     drawing.draw_without_rendering()
-    assert drawing.legends[0].get_window_extent().x1 < drawing.bbox.width
+    right_end_of_legend = drawing.legends[0].get_window_extent().x1
+
+    assert int(width_of_svg) > 57 * 6
+    assert right_end_of_legend < drawing.bbox.width
 
 
 def test_a_long_title_is_not_cut_off(matplotlib: Any, suite: ResultGroup) -> None:

@@ -43,65 +43,78 @@ VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """A page as nested elements: what is where, and whether every element closes."""
+    """The elements and the texts of a page, of which every element must be closed.
+
+    Attributes:
+        elements: The tag and the attributes of each element.
+        texts: Each text, after the tag of the element that it is in.
+        open_tags: The elements that are not closed yet.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[tuple[str, str]] = []
-        self.open: list[str] = []
+        self.open_tags: list[str] = []
         self.feed(text)
         self.close()
-        assert self.open == []
+        assert self.open_tags == [], "elements are not closed"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len({name for name, _ in attrs}) == len(attrs), (tag, attrs)
+        assert len(dict(attrs)) == len(attrs), f"{tag} has an attribute twice: {attrs}"
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
-            self.open.append(tag)
+            self.open_tags.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+        assert self.open_tags.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.texts.append((self.open[-1] if self.open else "", data))
+        tag = self.open_tags[-1] if self.open_tags else ""
+        self.texts.append((tag, data))
 
     def count(self, tag: str) -> int:
-        return sum(name == tag for name, _ in self.elements)
+        """Return the number of elements with a tag."""
+        return len(self.attributes_of(tag))
 
-    def all(self, tag: str) -> list[dict[str, str | None]]:
+    def attributes_of(self, tag: str) -> list[dict[str, str | None]]:
+        """Return the attributes of each element with a tag."""
         return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")
-def text(suite: ResultGroup) -> str:
+def html_of_suite(suite: ResultGroup) -> str:
+    """The page of one run of a suite."""
     return report_html({"run": suite})
 
 
 @pytest.fixture(scope="module")
-def page(text: str) -> Page:
-    return Page(text)
+def page_of_suite(html_of_suite: str) -> Page:
+    """The same page, parsed."""
+    return Page(html_of_suite)
 
 
 @pytest.fixture(scope="module")
-def wild(nasty: Result, long_icl: Result) -> str:
-    return report_html({"<i>a</i>": nasty, "_b & $x$": nasty, "c": long_icl}, title="</title><script>1</script>")
+def html_with_markup(result_with_markup: Result, long_icl: Result) -> str:
+    """A page whose title and whose names of runs, data sets and labels have markup."""
+    runs = {"<i>a</i>": result_with_markup, "_b & $x$": result_with_markup, "c": long_icl}
+    return report_html(runs, title="</title><script>1</script>")
 
 
 # -- what it holds
 
 
-def test_a_page_has_a_section_for_each_question(page: Page) -> None:
-    headings = [text for tag, text in page.texts if tag == "h2"]
+def test_a_page_has_a_section_for_each_question(page_of_suite: Page) -> None:
+    headings = [text for tag, text in page_of_suite.texts if tag == "h2"]
     questions = ["How accurate?", "How calibrated?", "How biased?", "How robust?"]
     assert headings == ["Leaderboard", *questions, "Published figures", "All scores", "Runs"]
 
 
-def test_a_page_has_each_figure_once(text: str, page: Page) -> None:
-    captions = [caption for tag, caption in page.texts if tag == "strong" and caption.endswith(".")]
+def test_a_page_has_each_figure_once(html_of_suite: str, page_of_suite: Page) -> None:
+    captions = [text for tag, text in page_of_suite.texts if tag == "strong" and text.endswith(".")]
     for caption in (
         "Accuracy by data set.",
         "Reliability by run.",
@@ -109,42 +122,54 @@ def test_a_page_has_each_figure_once(text: str, page: Page) -> None:
         "Mean predictions, run.",
         "Accuracy against label noise.",
     ):
-        assert caption in captions
+        assert captions.count(caption) == 1
     assert len(captions) == len(set(captions)), "a figure is there twice"
-    assert "Not drawn" not in text
+    assert "Not drawn" not in html_of_suite
 
 
-def test_a_page_has_each_score(text: str, suite: ResultGroup) -> None:
+def test_a_page_has_each_score(html_of_suite: str, suite: ResultGroup) -> None:
     for result in suite.results():
         for name, value in result.averaged.items():
             is_distribution = result.benchmark == "Post_bias" and name == "distribution"
             if value is not None and not is_distribution:
-                assert f"{value:.4f}" in text, (result.benchmark, name)
+                assert f"{value:.4f}" in html_of_suite, (result.benchmark, name)
 
 
-def test_a_page_has_the_signature_of_each_result(text: str, suite: ResultGroup) -> None:
-    text_without_line_breaks = text.replace("<wbr>", "")
+def test_a_page_has_the_signature_of_each_result(html_of_suite: str, suite: ResultGroup) -> None:
+    page_without_line_breaks = html_of_suite.replace("<wbr>", "")
     for result in suite.results():
-        assert escape(str(result.signature)) in text_without_line_breaks
+        assert escape(str(result.signature)) in page_without_line_breaks
 
 
-def test_each_section_has_a_link_and_an_address_of_its_own(wild: str) -> None:
-    parsed = Page(wild)
-    names = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
-    assert len(names) == len({*names}) == parsed.count("section") > 6
-    assert [f"#{name}" for name in names] == [attributes["href"] for attributes in parsed.all("a")]
+def test_each_section_has_an_id_of_its_own_and_a_link_to_it(html_with_markup: str) -> None:
+    page = Page(html_with_markup)
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    addresses = [attributes["href"] for attributes in page.attributes_of("a")]
+    assert page.count("section") > 6
+    assert len(ids) == page.count("section")
+    assert len(ids) == len(set(ids)), "two sections have the same id"
+    assert addresses == [f"#{section_id}" for section_id in ids]
 
 
-def test_the_same_results_give_the_same_bytes(text: str, suite: ResultGroup) -> None:
-    assert report_html({"run": suite}) == text
+def test_the_same_results_give_the_same_bytes(html_of_suite: str, suite: ResultGroup) -> None:
+    assert report_html({"run": suite}) == html_of_suite
 
 
-def rows_of(text: str, caption: str) -> list[list[str]]:
-    """Return the texts of the rows of a table."""
-    start = text.index(f"<caption>{caption}")
-    rows = re.findall(r"<tr>(.*?)</tr>", text[start : text.index("</table>", start)], re.DOTALL)
-    cells = [re.findall(r"<t[hd].*?</t[hd]>", one.replace("<wbr>", "")) for one in rows]
-    return [[" ".join(unescape(re.sub("<[^>]*>", " ", cell)).split()) for cell in row] for row in cells]
+def text_of_cell(cell: str) -> str:
+    """Return the text of a cell without its markup, with single spaces."""
+    return " ".join(unescape(re.sub("<[^>]*>", " ", cell)).split())
+
+
+def rows_of(page: str, caption: str) -> list[list[str]]:
+    """Return the rows of the table whose caption begins so, each as the texts of its cells, the headings first."""
+    _, _, table_and_rest = page.partition(f"<caption>{caption}")
+    assert table_and_rest, f"no table has the caption {caption}"
+    table_of_caption, _, _ = table_and_rest.partition("</table>")
+    rows = []
+    for row in re.findall(r"<tr>(.*?)</tr>", table_of_caption.replace("<wbr>", ""), re.DOTALL):
+        cells = re.findall(r"<t[hd].*?</t[hd]>", row)
+        rows.append([text_of_cell(cell) for cell in cells])
+    return rows
 
 
 def with_version(result: Result, version: str) -> Result:
@@ -152,35 +177,48 @@ def with_version(result: Result, version: str) -> Result:
     return replace(result, signature=Signature({**result.signature.fields, "version": version}))
 
 
-def test_versions_of_the_runs_are_in_the_leaderboard_if_they_differ(normal: Result) -> None:
-    """The version in the header is the one that wrote the page."""
+def test_a_version_that_the_runs_share_is_stated_once(normal: Result) -> None:
     version = normal.signature.fields["version"]
     assert f"version {version}" in report_html({"a": normal, "b": normal})
+
+
+def test_versions_of_runs_that_differ_are_a_column_of_the_leaderboard(normal: Result) -> None:
+    """The version in the header of the page is the one that wrote it."""
+    version = normal.signature.fields["version"]
+
     page = report_html({"a": normal, "b": with_version(normal, "0.9.0")})
-    head, first, second = rows_of(page, "Leaderboard")
-    assert head[2] == "version"
-    assert (first[2], second[2]) == (version, "0.9.0")
+
+    headings, row_of_a, row_of_b = rows_of(page, "Leaderboard")
+    assert headings[2] == "version"
+    assert row_of_a[2] == version
+    assert row_of_b[2] == "0.9.0"
     assert f"Page written by StaICC {StaICC.__version__}" in page
 
 
-def test_groups_say_in_what_they_differ_and_have_titles_of_their_own(suite: ResultGroup, normal: Result) -> None:
-    """They were said to differ in data sets, limit, metrics or options, also where only the benchmarks do."""
-    parts = {result.benchmark: result for result in suite.results()}
-    page = report_html({"a": parts["Normal"], "b": parts["GLER"]})
+def test_groups_of_other_benchmarks_differ_in_benchmarks(suite: ResultGroup) -> None:
+    results = {result.benchmark: result for result in suite.results()}
+
+    page = report_html({"a": results["Normal"], "b": results["GLER"]})
+
     assert "The groups differ in: benchmarks." in page
-    assert headings(page) == ["10 data sets, benchmarks Normal", "10 data sets, benchmarks GLER"]
+    assert headings_of_leaderboards(page) == ["10 data sets, benchmarks Normal", "10 data sets, benchmarks GLER"]
 
-    other_texts = replace(normal, signature=Signature({**normal.signature.fields, "data": "0123456789ab"}))
-    page = report_html({"a": normal, "b": other_texts})
+
+def test_groups_with_other_digests_of_data_differ_in_contents_of_data_sets(normal: Result) -> None:
+    on_other_texts = replace(normal, signature=Signature({**normal.signature.fields, "data": "0123456789ab"}))
+
+    page = report_html({"a": normal, "b": on_other_texts})
+
     assert "The groups differ in: contents of data sets." in page
-    assert headings(page)[1].endswith("contents of data sets 0123456789ab")
-    assert len({*headings(page)}) == 2
+    first_heading, second_heading = headings_of_leaderboards(page)
+    assert second_heading.endswith("contents of data sets 0123456789ab")
+    assert first_heading != second_heading
 
 
-def headings(page: str) -> list[str]:
-    """Return the headings of the leaderboards."""
-    end = page.index("</section>")
-    return re.findall("<h3>(.*?)</h3>", page[:end].replace("<wbr>", ""))
+def headings_of_leaderboards(page: str) -> list[str]:
+    """Return the headings of the leaderboards, which are in the first section."""
+    first_section, _, _ = page.partition("</section>")
+    return re.findall("<h3>(.*?)</h3>", first_section.replace("<wbr>", ""))
 
 
 def easy_and_hard_data() -> list[Dataset]:
@@ -197,18 +235,21 @@ def easy_and_hard_data() -> list[Dataset]:
     return datasets
 
 
-def known(share: float, shift: int = 0, fails: bool = False) -> Result:
-    """Return a run that is right on a share of the rows of two data sets; it is wrong on the others, or fails on them.
+def run_right_on(share: float, shift: int = 0, fails: bool = False) -> Result:
+    """Return a run on :func:`easy_and_hard_data` that is right on a share of the rows.
 
-    Which rows these are depends on the last digit of the number of the row, to which ``shift`` is added.
+    Args:
+        share: Of ten rows with different last digits of their numbers, ten times this share are right.
+        shift: Added to the number of a row, so that others are right.
+        fails: Whether the run has no prediction for the other rows; otherwise it is wrong on them.
     """
 
     def predict(prompt: str, label_space: list[str]) -> list[float] | None:
         _, row, label_name = re.findall(r"(easy|hard) (\d+) (yes|no)", prompt)[-1]
-        is_known = (int(row) + shift) % 10 < 10 * share
-        if fails and not is_known:
+        is_right = (int(row) + shift) % 10 < 10 * share
+        if fails and not is_right:
             return None
-        predicts_yes = (label_name == "yes") == is_known
+        predicts_yes = (label_name == "yes") if is_right else (label_name == "no")
         return [0.8, 0.2] if predicts_yes else [0.2, 0.8]
 
     return StaICC.Normal(datasets=easy_and_hard_data())(predict, on_error="collect")
@@ -227,8 +268,16 @@ def marks_in_leaderboard(page: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def four_runs() -> dict[str, Result]:
-    """Runs with accuracy below 50 %, of 50 %, and twice 100 %, on 80 rows."""
-    return {"worst": known(0.5), "bad": known(0.5, 2), "<b>best</b>": known(1.0), "copy": known(1.0)}
+    """Runs with accuracy below 50 %, of 50 %, and twice 100 %, on 80 rows.
+
+    The first two are right on different rows: the test rows do not have every last digit equally often.
+    """
+    return {
+        "worst": run_right_on(0.5),
+        "bad": run_right_on(0.5, shift=2),
+        "<b>best</b>": run_right_on(1.0),
+        "copy": run_right_on(1.0),
+    }
 
 
 def test_runs_are_ranked_by_accuracy(four_runs: dict[str, Result]) -> None:
@@ -259,56 +308,67 @@ def test_runs_that_the_test_tells_from_the_best_are_not_marked_as_tied(four_runs
     assert {marks["bad"], marks["worst"]}.isdisjoint({"best", "tied"})
 
 
-def test_runs_that_the_test_does_not_tell_apart_are_tied(four_runs: dict[str, Result]) -> None:
+def test_runs_whose_difference_is_not_significant_are_tied(four_runs: dict[str, Result]) -> None:
     """By the test of ``compare``: 42 % and 50 % are not shown to differ."""
     worst, bad = four_runs["worst"], four_runs["bad"]
     assert worst.averaged["accuracy"] < bad.averaged["accuracy"]
-    assert marks_in_leaderboard(report_html({"worst": worst, "bad": bad})) == {"bad": "best", "worst": "tied"}
+
+    marks = marks_in_leaderboard(report_html({"worst": worst, "bad": bad}))
+
+    assert marks == {"bad": "best", "worst": "tied"}
 
 
-def sentence(runs: dict[str, Result]) -> str:
-    """Return the sentence above the first leaderboard."""
-    found = re.search(r'<p class="answer">(.*?)</p>', report_html(runs))
-    assert found is not None
-    return unescape(re.sub("<[^>]*>", "", found[1]))
+def headline(runs: dict[str, Result]) -> str:
+    """Return the sentence above the first leaderboard of a report, without its markup."""
+    sentence = re.search(r'<p class="answer">(.*?)</p>', report_html(runs))
+    assert sentence is not None
+    return unescape(re.sub("<[^>]*>", "", sentence[1]))
 
 
-def many_runs() -> dict[str, Result]:
-    """Return 21 runs, more than :data:`MOST_RUNS`: one leads, ten are near it, ten are far from it.
-
-    The first is right on all of 80 rows, the near ones are wrong on 13 of them, the far ones on all.
-    """
-    rows = [(f"{row}.", "ny"[row % 2]) for row in range(160)]
-    data = Dataset.from_rows(rows, name="many", split=SplitSizes(calibration=0, demonstration=80, test=80))
-    benchmark = StaICC.Normal(datasets=[data])
+def run_wrong_on(benchmark: Any, wrong: int) -> Result:
+    """Return a run of a benchmark of two labels that is wrong on so many test rows."""
     queries = benchmark[0].all_queries()
     test_rows = list(dict.fromkeys(query.row for query in queries))
-
-    def run(wrong: int) -> Result:
-        wrong_rows = test_rows[:wrong]
-        predictions = [1 - query.label if query.row in wrong_rows else query.label for query in queries]
-        return benchmark(preentered_prediction=[predictions])
-
-    near = {f"near{number}": run(wrong=13) for number in range(10)}
-    low = {f"low{number}": run(wrong=80) for number in range(10)}
-    return {"lead": run(wrong=0), **near, **low}
+    predictions = []
+    for query in queries:
+        is_wrong = query.row in test_rows[:wrong]
+        predictions.append(1 - query.label if is_wrong else query.label)
+    return benchmark(preentered_prediction=[predictions])
 
 
-def test_of_many_runs_the_leaderboard_has_the_verdicts_of_rank() -> None:
-    """Holm's correction decides about the pairs with the best run; Bonferroni's, which compare has, would not."""
-    runs = many_runs()
+def one_leading_of_21_runs() -> dict[str, Result]:
+    """Return a run that is right on all of 80 rows, ten that are wrong on 13 of them, and ten that are wrong on all.
+
+    They are more than :data:`MOST_RUNS`.
+    """
+    rows = [(f"{row}.", "n" if row % 2 == 0 else "y") for row in range(160)]
+    data = Dataset.from_rows(rows, name="many", split=SplitSizes(calibration=0, demonstration=80, test=80))
+    benchmark = StaICC.Normal(datasets=[data])
+    runs = {"lead": run_wrong_on(benchmark, wrong=0)}
+    for number in range(10):
+        runs[f"near{number}"] = run_wrong_on(benchmark, wrong=13)
+        runs[f"low{number}"] = run_wrong_on(benchmark, wrong=80)
+    return runs
+
+
+def test_the_leaderboard_of_21_runs_has_the_verdicts_of_rank() -> None:
+    """Holm's correction, which rank has, finds the run worse; Bonferroni's, which compare has, would not."""
+    runs = one_leading_of_21_runs()
+
     marks = marks_in_leaderboard(report_html(runs))
+
     assert marks == {place.run: place.verdict.case for place in rank(runs).runs}
     assert marks["near0"] == "worse"
 
 
-def test_of_many_runs_latex_underlines_no_run_as_tied() -> None:
-    (accuracies,) = [line for line in latex_scores(many_runs()).splitlines() if line.startswith("accuracy")]
+def test_latex_of_21_runs_underlines_no_run_as_tied() -> None:
+    lines = latex_scores(one_leading_of_21_runs()).splitlines()
+    (accuracies,) = [line for line in lines if line.startswith("accuracy")]
     assert r"\underline{" not in accuracies
 
 
-def test_of_many_runs_latex_and_the_page_say_that_compare_may_differ_from_rank() -> None:
-    runs = many_runs()
+def test_latex_and_the_page_of_21_runs_say_that_compare_may_differ_from_rank() -> None:
+    runs = one_leading_of_21_runs()
     assert "can be tied where rank has worse" in latex_scores(runs)
     assert "can be tied where rank has worse" in report_html(runs)
 
@@ -316,150 +376,192 @@ def test_of_many_runs_latex_and_the_page_say_that_compare_may_differ_from_rank()
 @pytest.fixture(scope="module")
 def three_runs() -> dict[str, Result]:
     """Runs that are right on half of the rows, on all, and on another half."""
-    return {"half": known(0.5), "all": known(1.0), "some": known(0.5, 2)}
+    return {"half": run_right_on(0.5), "all": run_right_on(1.0), "some": run_right_on(0.5, shift=2)}
 
 
-def test_the_sentence_says_who_leads_and_by_how_much(three_runs: dict[str, Result]) -> None:
-    """The second is the better of the others. The numbers are those of ``compare``."""
-    text = sentence(three_runs)
+def test_the_headline_says_who_leads_and_by_how_much(three_runs: dict[str, Result]) -> None:
+    """The second run is the better of the others. The numbers are those of ``compare``."""
+    assert three_runs["some"].averaged["accuracy"] > three_runs["half"].averaged["accuracy"]
+    pair = compare(three_runs["all"], three_runs["some"]).overall
+
+    text = headline(three_runs)
+
     assert text.startswith("all leads with accuracy 1.0000")
-    second = max(("half", "some"), key=lambda name: three_runs[name].averaged["accuracy"] or 0.0)
-    pair = compare(three_runs["all"], three_runs[second]).overall
     interval = f"(95 % interval {pair.interval.low:+.3f} .. {pair.interval.high:+.3f})"
-    assert f"all minus {second} is {pair.difference:+.4f} {interval}: a significant difference (p " in text
+    assert f"all minus some is {pair.difference:+.4f} {interval}: a significant difference (p " in text
     assert "mean of 2 data sets" in text
     assert "2 of 2 data sets" in text
 
 
-def test_the_sentence_says_that_a_difference_is_not_significant(three_runs: dict[str, Result]) -> None:
+def test_the_headline_says_that_a_difference_is_not_significant(three_runs: dict[str, Result]) -> None:
     half, some = three_runs["half"], three_runs["some"]
-    text = sentence({"half": half, "some": some})
+    text = headline({"half": half, "some": some})
     p = compare(half, some).overall.holm
     assert f"not a significant difference (p = {p:.3g})" in text
     assert "No value" not in text, "both runs have all scores"
     assert "test rows" not in text, "both runs have all rows"
 
 
-def test_the_sentence_says_that_runs_share_the_best_score(three_runs: dict[str, Result]) -> None:
+def test_the_headline_says_that_runs_share_the_best_score(three_runs: dict[str, Result]) -> None:
     runs = {"all": three_runs["all"], "same": three_runs["all"], "half": three_runs["half"]}
-    assert "share the best accuracy" in sentence(runs)
+    assert "share the best accuracy" in headline(runs)
 
 
-def test_the_sentence_about_one_run_has_its_score(three_runs: dict[str, Result]) -> None:
-    assert sentence({"all": three_runs["all"]}).startswith("all: accuracy 1.0000")
+def test_the_headline_about_one_run_has_its_score(three_runs: dict[str, Result]) -> None:
+    assert headline({"all": three_runs["all"]}).startswith("all: accuracy 1.0000")
 
 
-def test_the_sentence_names_the_run_with_the_lowest_bias() -> None:
+def run_of_domain_bias(first_probability: float, limit: int = 6) -> Result:
+    """Return a result of domain bias: the higher the probability of the first of three labels, the higher is it."""
+    benchmark = StaICC.Domain_bias(datasets=["mini"], limit=limit)
+    return benchmark(lambda prompt, label_space: [first_probability, 0.2, 0.8 - first_probability])
+
+
+def test_the_headline_names_the_run_with_the_lowest_bias() -> None:
     """Of a bias, lower values are better."""
-    bias = StaICC.Domain_bias(datasets=["mini"], limit=6)
-    low, middle, high = (bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for a in (0.5, 0.6, 0.7))
+    low, middle, high = run_of_domain_bias(0.5), run_of_domain_bias(0.6), run_of_domain_bias(0.7)
+
+    text = headline({"high": high, "low": low, "middle": middle})
+
     lead = middle.averaged["domain_bias"] - low.averaged["domain_bias"]
-    text = sentence({"high": high, "low": low, "middle": middle})
     assert re.match(rf"low leads with domain bias .* low minus middle is -{lead:.4f} ", text)
 
 
 @pytest.mark.parametrize("name", ["whole", "a"], ids=["after the other name", "before the other name"])
-def test_a_run_with_missing_queries_never_leads_by_the_others(name: str) -> None:
+def test_a_run_with_missing_queries_does_not_lead_by_its_other_queries(name: str) -> None:
     """Without its missing queries, it is right on more than half. With them at their worst, it is not better."""
+
+    def predict_half_of_the_queries(prompt: str, label_space: list[str]) -> list[float] | None:
+        return [0.5, 0.3, 0.2] if len(prompt) % 2 else None
+
     benchmark = StaICC.Normal(datasets=["mini"], limit=6)
-    whole = benchmark(lambda prompt, label_space: [0.1, 0.2, 0.7])
-    partial = benchmark(lambda prompt, label_space: [0.5, 0.3, 0.2] if len(prompt) % 2 else None, on_error="collect")
-    text = sentence({"partial": partial, name: whole})
+    complete = benchmark(lambda prompt, label_space: [0.1, 0.2, 0.7])
+    partial = benchmark(predict_half_of_the_queries, on_error="collect")
+
+    text = headline({"partial": partial, name: complete})
+
     assert text.startswith(f"{name} leads with accuracy 0.5000")
     assert re.search(rf"{name} minus partial is \+\d\.\d{{4}} with missing queries at their worst: not ", text)
 
 
-def test_the_sentence_says_which_scores_are_undefined_and_how_many_rows_there_are() -> None:
+def test_the_headline_says_which_scores_are_undefined_and_how_many_rows_there_are() -> None:
     """A run that predicts labels has no probabilities, and so no calibration error."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=6)
-    text = sentence({"labels": benchmark(lambda prompt, label_space: 0), "scores": benchmark(model)})
+    text = headline({"labels": benchmark(lambda prompt, label_space: 0), "scores": benchmark(model)})
     assert "the first 6 test rows)" in text
-    assert "No value: true-label likelihood, calibration error (ECE-1) (labels)." in text
+    assert "No value: likelihood, calibration error (ECE-1) (labels)." in text
 
 
-def test_the_sentence_says_that_a_score_is_undefined_for_all_runs() -> None:
+def test_the_headline_says_that_a_score_is_undefined_for_all_runs() -> None:
     labels = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
-    assert "(all runs)" in sentence({"labels": labels, "again": labels})
+    assert "(all runs)" in headline({"labels": labels, "again": labels})
 
 
-def test_of_many_runs_pairs_and_parts_are_folded() -> None:
-    """A page of many runs stays short: of what has changed, only the first part is open."""
-    runs = {f"run {number}": known(number / 8) for number in range(8)}
-    folds = re.findall(r"<details( open)?><summary>([^<]*)", section(report_html(runs), "changed"))
-    open_parts = [name for is_open, name in folds if is_open]
-    folded_parts = [name for is_open, name in folds if not is_open]
+def test_pairs_of_eight_runs_are_folded() -> None:
+    """A page of many runs stays short: of the section "What has changed?", only the first part is open."""
+    runs = {f"run {number}": run_right_on(number / 8) for number in range(8)}
+
+    parts = re.findall(r"<details( open)?><summary>([^<]*)", section_of(report_html(runs), "changed"))
+
+    open_parts = [name for is_open, name in parts if is_open]
+    folded_parts = [name for is_open, name in parts if not is_open]
     assert open_parts == ["", "Normal"]
     assert len(folded_parts) == 7, "each pair with the leading run"
     for name in folded_parts:
         assert "run 7, run " in name, "the leading run comes first"
 
 
-def section(page: str, key: str) -> str:
+def section_of(page: str, section_id: str) -> str:
     """Return a section of a page."""
-    return page[page.index(f'<section id="{key}">') :].split("</section>")[0]
+    return page[page.index(f'<section id="{section_id}">') :].split("</section>")[0]
 
 
-@pytest.mark.parametrize("lower_is_better", [False, True])
-def test_headline_and_table_have_the_same_difference_and_p_value(lower_is_better: bool) -> None:
-    """Also where lower values are better, and where the leading run is not the first one."""
-    runs = {"half": known(0.5), "lead": known(1.0), "some": known(0.5, 2)}
-    if lower_is_better:
-        bias = StaICC.Domain_bias(datasets=["mini"], limit=20)
-        shares = {"half": 0.7, "lead": 0.5, "some": 0.6}
-        runs = {name: bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for name, a in shares.items()}
-    text = sentence(runs)
-    found = re.search(r"lead minus (\w+) is ([+-]\d\.\d{4}) \(.*?: (.*)", text)
-    assert found is not None, text
-    other, difference, verdict = found.groups()
-    assert difference.startswith("-" if lower_is_better else "+")
-    changed = section(report_html(runs), "changed")
-    head, *_, last = rows_of(changed, f"{runs['lead'].benchmark}: lead, {other}")
-    assert last[head.index("difference")] == difference
-    if lower_is_better:
-        assert verdict.startswith("not tested: ")
-        assert "p (Holm)" not in head
-    else:
-        p = p_text(float(last[head.index("p (Holm)")]))
-        assert verdict.startswith(f"a significant difference ({p}, corrected for all pairs of runs)")
+def mean_of_pair(runs: dict[str, Result], title: str) -> dict[str, str]:
+    """Return the row of the mean in the table of two runs on the page, by the headings of the columns."""
+    headings, *_, row_of_mean = rows_of(section_of(report_html(runs), "changed"), title)
+    return dict(zip(headings, row_of_mean, strict=True))
 
 
-def test_headline_and_table_of_many_runs_have_the_same_difference_and_p_value() -> None:
+def test_the_headline_and_the_table_have_the_same_difference_and_p_value() -> None:
+    """The leading run is not the first one."""
+    runs = {"half": run_right_on(0.5), "lead": run_right_on(1.0), "some": run_right_on(0.5, shift=2)}
+    text = headline(runs)
+
+    mean = mean_of_pair(runs, "Normal: lead, some")
+
+    assert mean["difference"].startswith("+")
+    p_value = p_text(float(mean["p (Holm)"]))
+    assert f"lead minus some is {mean['difference']} (" in text
+    assert f"a significant difference ({p_value}, corrected for all pairs of runs)" in text
+
+
+def test_the_headline_and_the_table_of_a_bias_have_the_same_difference_and_no_p_value() -> None:
+    """Lower values are better, and the leading run is not the first one."""
+    runs = {
+        "high": run_of_domain_bias(0.7, limit=20),
+        "low": run_of_domain_bias(0.5, limit=20),
+        "middle": run_of_domain_bias(0.6, limit=20),
+    }
+    text = headline(runs)
+
+    mean = mean_of_pair(runs, "Domain_bias: low, middle")
+
+    assert mean["difference"].startswith("-")
+    assert f"low minus middle is {mean['difference']} (" in text
+    assert ": not tested: " in text
+    assert "p (Holm)" not in mean
+
+
+def test_the_headline_and_the_table_of_21_runs_have_the_same_difference_and_p_value() -> None:
     """Of more than 20 runs, compare corrects by Bonferroni's method, and the leaderboard by Holm's."""
-    runs = many_runs()
-    text = sentence(runs)
-    found = re.search(r"lead minus (near\d) is ([+-]\d\.\d{4}) \(.*?: .*? difference \((p .*?), corrected", text)
-    assert found is not None, text
-    other, difference, p_of_sentence = found.groups()
-    head, *_, last = rows_of(section(report_html(runs), "changed"), f"Normal: lead, {other}")
-    assert last[head.index("difference")] == difference
-    assert p_text(float(last[head.index("p (Holm)")])) == p_of_sentence
+    runs = one_leading_of_21_runs()
+    text = headline(runs)
+
+    mean = mean_of_pair(runs, "Normal: lead, near0")
+
+    assert f"lead minus near0 is {mean['difference']} (" in text
+    assert f" difference ({p_text(float(mean['p (Holm)']))}, corrected" in text
 
 
-def test_headline_and_table_have_the_same_p_value_if_queries_are_missing() -> None:
-    """The table has the difference of the values of the other queries; the sentence that with missing ones at worst."""
-    runs = {"whole": known(0.9), "partial": known(0.3, fails=True)}
-    text = sentence(runs)
-    found = re.search(
-        r"whole minus partial is (\+0\.\d{4}) with missing queries at their worst: .*? difference \((p .*?)\)", text
-    )
-    assert found is not None, text
-    head, *_, last = rows_of(section(report_html(runs), "changed"), "Normal: whole, partial")
-    # Without its missing queries, the partial run is always right.
-    assert last[head.index("difference")].startswith("-")
-    assert p_text(float(last[head.index("p (Holm)")])) == found[2]
+def test_the_headline_and_the_table_have_the_same_p_value_if_queries_are_missing() -> None:
+    """The difference in the table is that of the other queries; in the headline, the missing ones are at their worst.
+
+    Without its missing queries, the partial run is always right.
+    """
+    runs = {"whole": run_right_on(0.9), "partial": run_right_on(0.3, fails=True)}
+    text = headline(runs)
+
+    mean = mean_of_pair(runs, "Normal: whole, partial")
+
+    assert mean["difference"].startswith("-")
+    p_value = p_text(float(mean["p (Holm)"]))
+    difference_at_worst = r"whole minus partial is \+0\.\d{4} with missing queries at their worst: "
+    assert re.search(rf"{difference_at_worst}.*? difference \({re.escape(p_value)}\)", text), text
 
 
-def test_a_setting_that_varies_is_a_column_and_one_that_is_shared_is_stated_once() -> None:
-    runs = {f"k {k}": StaICC.Normal(k, datasets=["mini"], limit=6)(model, model_name="m") for k in (4, 1, 0)}
-    page = report_html(runs)
-    head, *rows = rows_of(page, "Leaderboard")
-    column = head.index("k")
+@pytest.fixture(scope="module")
+def runs_with_different_k() -> dict[str, Result]:
+    """Runs with four demonstrations, with one and with none."""
+    runs = {}
+    for k in (4, 1, 0):
+        runs[f"k {k}"] = StaICC.Normal(k, datasets=["mini"], limit=6)(model, model_name="m")
+    return runs
+
+
+def test_a_setting_that_differs_is_a_column_of_the_leaderboard(runs_with_different_k: dict[str, Result]) -> None:
+    headings, *rows = rows_of(report_html(runs_with_different_k), "Leaderboard")
+
+    column = headings.index("k")
     assert {row[0]: row[column] for row in rows} == {"k 4": "4", "k 1": "1", "k 0": "0"}
-    assert "sampler" not in head
-    shared = re.search(r'<dl class="facts">(.*?)</dl>', page)
-    assert shared is not None
-    assert shared[1].count("sampler") == 1
-    assert "k 4" not in shared[1]
+
+
+def test_a_setting_that_all_runs_share_is_stated_once(runs_with_different_k: dict[str, Result]) -> None:
+    page = report_html(runs_with_different_k)
+
+    assert "sampler" not in rows_of(page, "Leaderboard")[0]
+    (facts,) = re.findall(r'<dl class="facts">(.*?)</dl>', page)
+    assert facts.count("sampler") == 1
+    assert "k 4" not in facts, "k differs"
 
 
 def columns_of(runs: dict[str, Result]) -> list[str]:
@@ -470,7 +572,8 @@ def columns_of(runs: dict[str, Result]) -> list[str]:
 
 def test_a_column_that_repeats_the_names_of_the_runs_is_left_out() -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=6)
-    first, second = (benchmark(model, model_name=name) for name in ("a", "b"))
+    first = benchmark(model, model_name="a")
+    second = benchmark(model, model_name="b")
     assert "model" not in columns_of({first.model: first, second.model: second})
     assert "model" in columns_of({"first": first, "second": second})
 
@@ -491,17 +594,22 @@ def test_a_column_without_values_is_left_out_with_its_reason() -> None:
     assert "<li>No column cost: not counted.</li>" in html
 
 
-def test_the_darkest_cell_of_a_data_set_is_the_best_also_where_lower_is_better() -> None:
-    bias = StaICC.Domain_bias(datasets=["mini"], limit=6)
-    runs = {str(a): bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for a in (0.7, 0.5, 0.6)}
-    page = report_html(runs)
-    start = page.index("<caption>domain bias, by data set (lower is better; darker: better")
-    shades = [int(shade) for shade in re.findall(r'class="h(\d+)"', page[start : page.index("</table>", start)])]
-    values = [run.averaged["domain_bias"] for run in runs.values()]
-    assert shades[values.index(min(values))] == 10
-    assert shades[values.index(max(values))] == 0
-    single = report_html({"a": runs["0.7"]})
-    assert "darker: better than on the other data sets" in single
+def test_the_darkest_cell_of_a_bias_is_the_lowest_value() -> None:
+    """There are eleven shades, from 0 to 10."""
+    runs = {"high": run_of_domain_bias(0.7), "low": run_of_domain_bias(0.5), "middle": run_of_domain_bias(0.6)}
+
+    _, _, table_and_rest = report_html(runs).partition(
+        "<caption>domain bias, by data set (lower is better; darker: better"
+    )
+    heat_map, _, _ = table_and_rest.partition("</table>")
+    shade_of_high, shade_of_low, *_ = re.findall(r'class="h(\d+)"', heat_map)
+    assert shade_of_high == "0"
+    assert shade_of_low == "10"
+
+
+def test_the_cells_of_one_run_are_darker_than_those_of_other_data_sets() -> None:
+    page = report_html({"a": run_of_domain_bias(0.7)})
+    assert "darker: better than on the other data sets" in page
 
 
 def numbers_in(value: Any) -> Iterator[float]:
@@ -532,51 +640,83 @@ def is_rounded(text: str, numbers: set[float]) -> bool:
 
 def test_every_number_with_decimals_is_one_of_the_saved_results() -> None:
     """Or of the comparison of two of them, or a number of the text of this page. Figures are read by their tips."""
-    runs = {"half": known(0.5), "all": known(1.0), "partial": known(0.6, fails=True)}
+    runs = {"half": run_right_on(0.5), "all": run_right_on(1.0), "partial": run_right_on(0.6, fails=True)}
     comparisons, _ = compare_all(runs)
-    known_numbers = set(numbers_in(json.loads(format_comparisons(list(comparisons), "json"))))
+    saved_numbers = set(numbers_in(json.loads(format_comparisons(list(comparisons), "json"))))
     for result in runs.values():
-        known_numbers.update(numbers_in(json.loads(json.dumps(result.to_dict()))))
+        saved_numbers.update(numbers_in(json.loads(json.dumps(result.to_dict()))))
     for dataset in ("easy", "hard"):  # the page has the mean of the complete runs
-        scores = [runs[name].divided[dataset]["accuracy"] for name in ("half", "all")]
-        known_numbers.add(fmean(scores))
-    known_numbers |= {-number for number in known_numbers}
+        scores = [runs["half"].divided[dataset]["accuracy"], runs["all"].divided[dataset]["accuracy"]]
+        saved_numbers.add(fmean(scores))
+    negative_numbers = {-number for number in saved_numbers}
     version, alpha, level, power, smallest_p_value = "1.0", "0.05", "0.95", "0.8", "0.0001"
 
     numbers = set(re.findall(r"(?<![\w.])[+-]?\d+\.\d+(?![\w.])", visible_text(report_html(runs))))
 
-    assert len(numbers) > 50
+    assert len(numbers) > 50, "the search finds no numbers"
     numbers_of_results = numbers - {version, alpha, level, power, smallest_p_value}
-    assert [text for text in numbers_of_results if not is_rounded(text, known_numbers)] == []
+    invented = [text for text in numbers_of_results if not is_rounded(text, saved_numbers | negative_numbers)]
+    assert invented == []
 
 
-def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
+@pytest.mark.parametrize("fixture", ["html_of_suite", "html_with_markup"])
+def test_a_cell_has_a_value_or_the_number_of_a_remark(fixture: str, request: pytest.FixtureRequest) -> None:
     """A cell without value is a dash with the number of a remark, such as -[1]."""
-    for page in (text, wild):
-        cells = [unescape(re.sub("<[^>]*>", "", cell)).strip() for cell in re.findall(r"<td.*?</td>", page, re.DOTALL)]
-        assert len(cells) > 100
-        for empty in ("", "-", "None", "nan"):
-            assert empty not in cells
-        page_has_remarks = "<li>[1] " in page
-        if not page_has_remarks:
-            assert [cell for cell in cells if cell.startswith("-[")] == []
+    page = request.getfixturevalue(fixture)
+    cells = [text_of_cell(cell) for cell in re.findall(r"<td.*?</td>", page, re.DOTALL)]
+    assert len(cells) > 100, "the search finds no cells"
+
+    for empty in ("", "-", "None", "nan"):
+        assert empty not in cells
+    page_has_remarks = "<li>[1] " in page
+    if not page_has_remarks:
+        assert [cell for cell in cells if cell.startswith("-[")] == []
 
 
-def test_heat_maps_have_the_numbers_of_the_results(text: str, suite: ResultGroup) -> None:
-    for benchmark, caption, key in (
+@pytest.mark.parametrize(
+    ("benchmark", "caption", "metric"),
+    [
         ("Normal", "accuracy, by data set", "accuracy"),
+        ("Domain_bias", "domain bias, by data set", "domain_bias"),
+    ],
+)
+def test_a_heat_map_of_a_benchmark_has_the_scores_of_its_data_sets(
+    benchmark: str, caption: str, metric: str, html_of_suite: str, suite: ResultGroup
+) -> None:
+    (_, *datasets, _), (_, *cells, cell_of_mean), *_ = rows_of(html_of_suite, caption)
+    result = suite[benchmark]
+
+    assert cells == [f"{result.divided[dataset][metric]:.4f}" for dataset in datasets]
+    assert cell_of_mean == f"{result.averaged[metric]:.4f}"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "caption", "metric"),
+    [
         ("GLER", "label noise (GLER), by data set", "accuracy"),
         ("Template_sens", "template consistency, by data set", "consistency"),
-        ("Domain_bias", "domain bias, by data set", "domain_bias"),
-    ):
-        head, row, *_ = rows_of(text, caption)
-        result = suite[benchmark]
-        for dataset, cell in zip(head[1:-1], row[1:-1], strict=True):
-            value = result.divided[dataset].get("sensitivity", result.divided[dataset])[key]
-            assert cell.strip() == f"{value[0] if isinstance(value, (list, tuple)) else value:.4f}"
-        assert row[-1].strip() == f"{result.averaged[key]:.4f}"
-    shades = {int(one) for one in re.findall(r'<td class="h(\d+)">', text)}
-    assert {0, 10} <= shades <= set(range(11))
+    ],
+)
+def test_a_heat_map_of_a_sensitivity_has_the_sensitivities_of_its_data_sets(
+    benchmark: str, caption: str, metric: str, html_of_suite: str, suite: ResultGroup
+) -> None:
+    """That of GLER is a slope, which is saved with its intercept."""
+    (_, *datasets, _), (_, *cells, cell_of_mean), *_ = rows_of(html_of_suite, caption)
+    result = suite[benchmark]
+
+    expected = []
+    for dataset in datasets:
+        sensitivity = result.divided[dataset]["sensitivity"][metric]
+        slope_or_value = sensitivity[0] if benchmark == "GLER" else sensitivity
+        expected.append(f"{slope_or_value:.4f}")
+    assert cells == expected
+    assert cell_of_mean == f"{result.averaged[metric]:.4f}"
+
+
+def test_the_shades_of_heat_maps_are_from_0_to_10(html_of_suite: str) -> None:
+    shades = {int(shade) for shade in re.findall(r'<td class="h(\d+)">', html_of_suite)}
+    assert min(shades) == 0
+    assert max(shades) == 10
 
 
 def counts_of_confusion_matrix(page: str, caption: str) -> list[list[int]]:
@@ -611,38 +751,43 @@ def test_the_shades_of_a_confusion_matrix_are_the_shares_of_its_rows(normal: Res
 # -- self-contained
 
 
-def test_no_element_fetches_a_file(page: Page) -> None:
-    tags = {tag for tag, _ in page.elements}
+def test_no_element_fetches_a_file(page_of_suite: Page) -> None:
+    tags = {tag for tag, _ in page_of_suite.elements}
     assert tags.isdisjoint({"link", "img", "iframe", "object", "embed", "base", "audio", "video", "source"})
-    assert page.count("script") == page.count("style") == 1
-    for tag, attributes in page.elements:
+    assert page_of_suite.count("script") == 1
+    assert page_of_suite.count("style") == 1
+    for tag, attributes in page_of_suite.elements:
         assert "src" not in attributes, tag
 
 
-def test_links_lead_to_places_of_the_page(page: Page) -> None:
-    for tag, attributes in page.elements:
+def test_links_lead_to_places_of_the_page(page_of_suite: Page) -> None:
+    for tag, attributes in page_of_suite.elements:
         for name in ("href", "xlink:href"):
             target = attributes.get(name) or "#"
             assert target.startswith("#"), f"{tag}: {name}={target}"
 
 
-def test_no_element_has_a_script_of_its_own(page: Page) -> None:
-    for tag, attributes in page.elements:
+def test_no_element_has_a_script_of_its_own(page_of_suite: Page) -> None:
+    for tag, attributes in page_of_suite.elements:
         assert [name for name in attributes if name.startswith("on")] == [], tag
 
 
-def test_texts_and_styles_have_no_address(text: str) -> None:
-    assert re.findall(r"url\((?!#)", text) == []
-    assert "@import" not in text
-    assert re.findall(r"https?://", text) == []
+def test_texts_and_styles_have_no_address(html_of_suite: str) -> None:
+    assert re.findall(r"url\((?!#)", html_of_suite) == []
+    assert "@import" not in html_of_suite
+    assert re.findall(r"https?://", html_of_suite) == []
 
 
-def test_the_policy_forbids_the_rest(page: Page) -> None:
-    (policy,) = (one["content"] for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy")
-    assert policy is not None
+def test_the_content_security_policy_allows_the_script_of_the_page_only(page_of_suite: Page) -> None:
+    policies = []
+    for attributes in page_of_suite.attributes_of("meta"):
+        if attributes.get("http-equiv") == "Content-Security-Policy":
+            policies.append(attributes["content"] or "")
+
+    (policy,) = policies
+    digest_of_script = base64.b64encode(hashlib.sha256(resource("page.js").encode()).digest()).decode()
     assert policy.startswith("default-src 'none';")
-    digest = base64.b64encode(hashlib.sha256(resource("page.js").encode()).digest()).decode()
-    assert f"script-src 'sha256-{digest}'" in policy
+    assert f"script-src 'sha256-{digest_of_script}'" in policy
     assert "unsafe-eval" not in policy
 
 
@@ -670,90 +815,94 @@ def paths_of_texts(data: Any, path: TextPath = ()) -> Iterator[TextPath]:
 
 
 def with_text(data: Any, path: TextPath, text: str) -> Any:
-    """Return a copy with one text, or one key, replaced."""
+    """Return a copy of a saved result with another text at a path, or another key."""
     if path == ():
         return text
-    first, *rest = path
-    if first is None:
-        (old_key,) = rest
-        return {text if key == old_key else key: value for key, value in data.items()}
+    key, *rest_of_path = path
+    if key is None:
+        (old_key,) = rest_of_path
+        return {text if name == old_key else name: value for name, value in data.items()}
     copy = data.copy()
-    copy[first] = with_text(data[first], tuple(rest), text)
+    copy[key] = with_text(data[key], tuple(rest_of_path), text)
     return copy
 
 
 def one_path_of_each_field(data: Any) -> list[TextPath]:
-    """Return paths of texts, but of members of lists and of data sets one only, since they have the same fields."""
+    """Return paths of texts, but only one for all members of a list and for all data sets, which are alike."""
     path_of_field = {}
     for path in paths_of_texts(data):
-        field = tuple("*" if isinstance(key, int) or key in ("own", "mini") else key for key in path)
+        field = tuple("any" if isinstance(key, int) or key in ("own", "mini") else key for key in path)
         path_of_field[field] = path
     return list(path_of_field.values())
 
 
-def unescaped(page: str) -> list[str]:
-    """Return what is markup because of :data:`EVIL`; the parser knows elements and attributes, as a browser does."""
-    parsed = Page(page)
-    found = [tag for tag, attributes in parsed.elements if "evil" in tag or {"evil", "onload"} & set(attributes)]
-    script = page.count("</script>") - parsed.count("script")
-    return found + ["</script>"] * script
+def markup_made_by_evil(page: str) -> list[str]:
+    """Return the tags that a browser would find because of :data:`EVIL`, none if it is escaped."""
+    parsed_page = Page(page)
+    tags = []
+    for tag, attributes in parsed_page.elements:
+        if "evil" in tag or "evil" in attributes or "onload" in attributes:
+            tags.append(tag)
+    further_ends_of_scripts = page.count("</script>") - parsed_page.count("script")
+    return tags + ["</script>"] * further_ends_of_scripts
 
 
-def own_and_mini() -> dict[str, Any]:
-    """Return the settings of a benchmark on two rows of a data set of the user and of ``mini``."""
-    rows = [(f"row {row}", row % 2) for row in range(40)]
-    own = Dataset.from_rows(rows, name="own", label_space=["no", "yes"])
-    return {"datasets": [own, "mini"], "limit": 2}
-
-
-def failing_model(prompt: str, label_space: list[str]) -> Any:
+def fails_for_a_seventh(prompt: str, label_space: list[str]) -> Any:
     """Return no probabilities for about a seventh of the prompts."""
     return None if len(prompt) % 7 == 0 else model(prompt, label_space)
 
 
-def number_of_hostile_pages(result: Result, other_runs: dict[str, Result]) -> int:
-    """Put a hostile text into one field of a result after the other, and return how many pages show it.
+def check_pages_with_evil_fields(result: Result, other_runs: dict[str, Result]) -> int:
+    """Put :data:`EVIL` into one field of a saved result after the other, and check that it is no markup on its page.
 
-    Asserts that it is text on each of them. A result that is refused has no page.
+    Returns:
+        The number of pages that show it. A result that is refused has no page.
     """
     saved = result.to_dict()
-    pages = 0
+    pages_with_evil = 0
     for path in one_path_of_each_field(saved):
         try:
             changed = Result.from_dict(with_text(saved, path, EVIL))
             page = report_html({"a": changed, **other_runs}, more=query_section({"a": changed}, lambda result: {}))
         except (StaICCError, KeyError, ValueError, TypeError, AttributeError, IndexError):
             continue
-        assert unescaped(page) == [], path
+        assert markup_made_by_evil(page) == [], path
         if "evil" in page:
-            pages += 1
-    return pages
+            pages_with_evil += 1
+    return pages_with_evil
 
 
 @pytest.mark.slow
 def test_hostile_texts_in_every_field_of_a_result_stay_text() -> None:
-    settings = own_and_mini()
-    partial = StaICC.Normal(**settings)(failing_model, on_error="collect")
-    complete = StaICC.Normal(**settings)(model)
-    bias = StaICC.ContextualBias(**settings)(model, model_name="named")
+    rows = [(f"row {row}", row % 2) for row in range(40)]
+    datasets = [Dataset.from_rows(rows, name="own", label_space=["no", "yes"]), "mini"]
+    partial = StaICC.Normal(datasets=datasets, limit=2)(fails_for_a_seventh, on_error="collect")
+    complete = StaICC.Normal(datasets=datasets, limit=2)(model)
+    bias = StaICC.ContextualBias(datasets=datasets, limit=2)(model, model_name="named")
 
-    pages = number_of_hostile_pages(partial, {"b": complete}) + number_of_hostile_pages(bias, {})
+    pages_of_accuracy = check_pages_with_evil_fields(partial, other_runs={"b": complete})
+    pages_of_bias = check_pages_with_evil_fields(bias, other_runs={})
 
-    assert pages > 60
+    assert pages_of_accuracy + pages_of_bias > 60, "hardly any page shows the text"
 
 
-def test_every_text_parameter_of_the_page_is_escaped(normal: Result) -> None:
-    parameters = signature(report_html).parameters.values()
-    texts = {one.name: EVIL for one in parameters if "str" in str(one.annotation).split("|")[0].split()}
-    assert "title" in texts
-    page = report_html({EVIL: normal, f"{EVIL} 2": normal}, **texts)
-    assert unescaped(page) == []
+def test_every_text_argument_of_the_page_is_escaped(normal: Result) -> None:
+    evil_arguments = {}
+    for name, parameter in signature(report_html).parameters.items():
+        first_type = str(parameter.annotation).split("|")[0].strip()
+        if first_type == "str":
+            evil_arguments[name] = EVIL
+    assert "title" in evil_arguments
+
+    page = report_html({EVIL: normal, f"{EVIL} 2": normal}, **evil_arguments)
+
+    assert markup_made_by_evil(page) == []
     assert "evil" in page
 
 
-def test_no_control_characters_anywhere(wild: str) -> None:
-    assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", wild) == []
-    assert r"maybe & \x00\x1b\u202e" in "".join(data for _, data in Page(wild).texts)
+def test_no_control_characters_anywhere(html_with_markup: str) -> None:
+    assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", html_with_markup) == []
+    assert r"maybe & \x00\x1b\u202e" in "".join(text for _, text in Page(html_with_markup).texts)
 
 
 def test_a_notebook_shows_the_first_queries_and_says_how_many_there_are() -> None:
@@ -792,39 +941,50 @@ def test_a_notebook_escapes_the_names_of_data_sets_and_labels() -> None:
     experimentor, queries = benchmark[0], result.queries()
     for displayed in (experimentor, experimentor.all_queries()[0], queries, queries[0], result.signature):
         html = displayed._repr_html_()
-        assert unescaped(html) == [], type(displayed)
+        assert markup_made_by_evil(html) == [], type(displayed)
         assert "evil" in html, type(displayed)
 
 
-def test_a_notebook_shows_a_result_with_a_title_and_one_block_of_notes(nasty: Result) -> None:
-    assert Page(nasty._repr_html_()).count("p") == 2
+def test_a_notebook_shows_a_result_with_a_title_and_one_block_of_notes(result_with_markup: Result) -> None:
+    assert Page(result_with_markup._repr_html_()).count("p") == 2
 
 
-def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:
-    assert Page(nasty._repr_html_()).count("script") == 0
+def test_notebook_tables_escape_too(result_with_markup: Result, suite: ResultGroup) -> None:
+    assert Page(result_with_markup._repr_html_()).count("script") == 0
     assert Page(suite._repr_html_()).count("table") == 7
 
 
 # -- the view of single queries: its data are those of the results, its texts cannot become markup
 
 
-def scorer(seed: int) -> Any:
+def model_with_seed(seed: int) -> Any:
+    """Return a model whose probabilities depend on a number, too."""
     return lambda prompt, label_space: model(f"{seed}{prompt}", label_space)
 
 
-def data_of(page: str) -> Any:
-    found = re.search(r'<script type="application/json" id="query-data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+def query_data_of_page(runs: dict[str, Result]) -> Any:
+    """Return the data of the view of queries on the page of runs.
+
+    It has the parts of all prompts as texts, each prompt as a list of indexes of parts, and for each query of a run its
+    prediction, a reason, its scores and the index of its prompt, which is -1 without one.
+    """
+    page = report_html(runs, more=query_section(runs, written_prompts))
+    (data,) = re.findall(r'<script type="application/json" id="query-data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(data)
 
 
-def page_of(runs: dict[str, Result]) -> str:
-    return report_html(runs, more=query_section(runs, written_prompts))
+def queries_of(data: Any, run: int) -> list[Any]:
+    """Return the queries of a run on the first data set."""
+    return list(data["sets"][0]["runs"][str(run)]["queries"].values())
 
 
-def prompts_in(data: Any, run: int, number: int = 0) -> list[str]:
-    queries = data["sets"][number]["runs"][str(run)]["queries"].values()
-    return ["".join(data["parts"][part] for part in data["prompts"][prompt]) for *_, prompt in queries]
+def prompts_of(data: Any, run: int) -> list[str]:
+    """Return the prompts of the queries of a run, with their parts joined."""
+    prompts = []
+    for *_, prompt in queries_of(data, run):
+        parts = [data["parts"][part] for part in data["prompts"][prompt]]
+        prompts.append("".join(parts))
+    return prompts
 
 
 KINDS = [type(member) for member in StaICC.Suite(datasets=["mini"]).members.values()]
@@ -843,10 +1003,10 @@ BENCHMARKS_WITH_SETTINGS = [
 def test_prompts_on_a_page_are_those_of_the_run(kind: Any, settings: dict[str, Any]) -> None:
     """In the noisy channel, the first of the prompts of a query."""
     benchmark = kind(datasets=["mini"], limit=3, **settings)
-    written = written_prompts(benchmark(scorer(0)))["mini"]
+    written = written_prompts(benchmark(model_with_seed(0)))["mini"]
     assert not isinstance(written, str)
-    sent = [prompt if isinstance(prompt, str) else prompt[0] for prompt in benchmark[0].prompt_set()]
-    assert ["".join(parts) for parts in written] == sent
+    prompts_of_run = [prompt if isinstance(prompt, str) else prompt[0] for prompt in benchmark[0].prompt_set()]
+    assert ["".join(parts) for parts in written] == prompts_of_run
 
 
 @pytest.mark.parametrize(("kind", "settings"), BENCHMARKS_WITH_SETTINGS)
@@ -854,82 +1014,132 @@ def test_the_parts_of_a_prompt_are_an_instruction_each_demonstration_and_the_que
     kind: Any, settings: dict[str, Any]
 ) -> None:
     benchmark = kind(datasets=["mini"], limit=3, **settings)
-    written = written_prompts(benchmark(scorer(0)))["mini"]
-    pool = benchmark[0].demonstration_set()
-    texts_of_pool = {text for number in range(len(pool)) for text in pool.row(number).texts}
-    for parts in written:
+    default_k = 4
+    demonstration_set = benchmark[0].demonstration_set()
+    texts = set()
+    for number in range(len(demonstration_set)):
+        texts.update(demonstration_set.row(number).texts)
+
+    for parts in written_prompts(benchmark(model_with_seed(0)))["mini"]:
         _instruction, *demonstrations, _query = list(parts)
-        assert len(demonstrations) == settings.get("k", 4)
+        assert len(demonstrations) == settings.get("k", default_k)
         for demonstration in demonstrations:
-            assert any(text in demonstration for text in texts_of_pool), demonstration
+            assert any(text in demonstration for text in texts), demonstration
 
 
 @pytest.fixture(scope="module")
 def runs_with_outputs() -> dict[str, Result]:
-    """Return two runs of ten queries."""
+    """Two runs of ten queries: five test rows, each with two draws of demonstrations."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=5)
-    return {"a": benchmark(scorer(1), return_outputs=True), "b": benchmark(scorer(2), return_outputs=True)}
+    return {
+        "a": benchmark(model_with_seed(1), return_outputs=True),
+        "b": benchmark(model_with_seed(2), return_outputs=True),
+    }
 
 
 def test_a_page_has_the_runs_and_labels_of_its_queries(runs_with_outputs: dict[str, Result]) -> None:
-    data = data_of(page_of(runs_with_outputs))
+    data = query_data_of_page(runs_with_outputs)
     (dataset,) = data["sets"]
     assert data["runs"] == ["a", "b"]
     assert dataset["labels"] == ["food", "travel", "weather"]
 
 
-@pytest.mark.parametrize(("number", "name"), [(0, "a"), (1, "b")])
-def test_a_page_has_each_query_with_its_prediction_and_probabilities(
-    runs_with_outputs: dict[str, Result], number: int, name: str
+def test_a_page_has_the_row_repeat_and_true_label_of_each_query(runs_with_outputs: dict[str, Result]) -> None:
+    """The first number is that of the condition; there is only one."""
+    outputs = runs_with_outputs["a"].outputs
+    assert outputs is not None
+
+    (dataset,) = query_data_of_page(runs_with_outputs)["sets"]
+
+    expected = [[0, record["row"], record["repeat"], record["ground_truth"]] for record in outputs["mini"]]
+    assert dataset["queries"] == expected
+
+
+@pytest.mark.parametrize(("run", "name"), [(0, "a"), (1, "b")])
+def test_a_page_has_the_prediction_and_the_probabilities_of_each_query(
+    runs_with_outputs: dict[str, Result], run: int, name: str
 ) -> None:
     """A probability is stored in units of a ten-thousandth."""
-    data = data_of(page_of(runs_with_outputs))
-    (dataset,) = data["sets"]
     outputs = runs_with_outputs[name].outputs
     assert outputs is not None
-    records = outputs["mini"]
-    queries = dataset["runs"][str(number)]["queries"]
-    assert dataset["queries"] == [[0, record["row"], record["repeat"], record["ground_truth"]] for record in records]
-    assert list(queries) == [str(query) for query in range(len(records))]
-    for (prediction, _, scores, _), record in zip(queries.values(), records, strict=True):
+
+    data = query_data_of_page(runs_with_outputs)
+
+    assert list(data["sets"][0]["runs"][str(run)]["queries"]) == [str(query) for query in range(10)]
+    for (prediction, _, scores, _), record in zip(queries_of(data, run), outputs["mini"], strict=True):
         assert prediction == record["prediction"]
-        assert scores == [round(10000 * value) for value in record["normalised_probabilities"]]
+        assert scores == [round(10000 * probability) for probability in record["normalised_probabilities"]]
 
 
-def test_a_page_has_each_prompt_and_stores_each_text_once(runs_with_outputs: dict[str, Result]) -> None:
-    """Ten prompts have six parts each, of which many are equal."""
-    data = data_of(page_of(runs_with_outputs))
+def test_a_page_has_the_prompts_of_both_runs(runs_with_outputs: dict[str, Result]) -> None:
+    data = query_data_of_page(runs_with_outputs)
+
     prompts = StaICC.Normal(datasets=["mini"], limit=5)[0].prompt_set()
-    assert prompts_in(data, run=0) == prompts
-    assert prompts_in(data, run=1) == prompts
+    assert prompts_of(data, run=0) == prompts
+    assert prompts_of(data, run=1) == prompts
+
+
+def test_a_page_stores_equal_parts_of_prompts_once(runs_with_outputs: dict[str, Result]) -> None:
+    """Ten prompts have six parts each: an instruction, four demonstrations and the query."""
+    data = query_data_of_page(runs_with_outputs)
     assert len(data["parts"]) < 10 * 6
+    assert len(data["parts"]) == len(set(data["parts"]))
 
 
-def test_a_forged_result_has_no_prompts() -> None:
-    """The prompts that the file claims are not those of its signature: none is shown."""
-    values = StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).to_dict()
-    digests = values["details"]["mini"]["query_digests"]
-    values["details"]["mini"]["query_digests"] = digests.replace("A", "B").replace("c", "d")
-    assert "differs" in written_prompts(Result.from_dict(values))["mini"]
+def test_a_result_with_other_digests_of_its_prompts_shows_none() -> None:
+    """The prompts that the file claims are not those of its signature."""
+    saved = StaICC.Normal(datasets=["mini"], limit=3)(model_with_seed(0)).to_dict()
+    digests = saved["details"]["mini"]["query_digests"]
+    saved["details"]["mini"]["query_digests"] = digests.replace("A", "B").replace("c", "d")
+
+    assert "differs" in written_prompts(Result.from_dict(saved))["mini"]
 
 
-@pytest.mark.parametrize("kept", [slice(5), slice(None), slice(None, None, -1)])
-def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
-    """Fewer records, more of them, or others, than the prompts and the scores: not paired with them."""
-    values = StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).to_dict()
-    (record,) = values["details"]["mini"]["conditions"]
+EDITS_OF_RECORDS = {
+    "one record fewer": lambda records: records[:5],
+    "one record more": lambda records: records + records[:1],
+    "another order": lambda records: records[::-1],
+}
+
+
+def result_with_edited_records(edit: str) -> Result:
+    """Return a result of six queries, of whose records an edit was made in the saved file."""
+    saved = StaICC.Normal(datasets=["mini"], limit=3)(model_with_seed(0)).to_dict()
+    (records,) = saved["details"]["mini"]["conditions"]
     for name in ("rows", "truth", "predictions"):
-        record[name] = (record[name] + record[name][: kept == slice(None)])[kept]
-    edited = Result.from_dict(values)
-    found = written_prompts(edited)["mini"]
-    assert isinstance(found, str)
-    assert (found == "the records of the queries are not those of the prompts") == (kept != slice(5))
-    runs = {"a": StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)), "b": edited}
-    (own,) = data_of(page_of(runs))["sets"]
-    first, second = (own["runs"][number]["queries"].values() for number in "01")
-    assert [prompt for *_, prompt in first if prompt < 0] == []
-    assert [prompt for *_, prompt in second if prompt != -1] == []
-    assert [scores for _, _, scores, _ in second if (scores is None) != (kept.step is None)] == []
+        records[name] = EDITS_OF_RECORDS[edit](records[name])
+    return Result.from_dict(saved)
+
+
+@pytest.mark.parametrize("edit", EDITS_OF_RECORDS)
+def test_a_result_with_edited_records_has_no_prompts(edit: str) -> None:
+    """Instead of the prompts, there is a reason."""
+    assert isinstance(written_prompts(result_with_edited_records(edit))["mini"], str)
+
+
+@pytest.mark.parametrize("edit", ["one record more", "another order"])
+def test_the_reason_is_that_the_records_are_not_those_of_the_prompts(edit: str) -> None:
+    reason = written_prompts(result_with_edited_records(edit))["mini"]
+    assert reason == "the records of the queries are not those of the prompts"
+
+
+@pytest.mark.parametrize("edit", EDITS_OF_RECORDS)
+def test_a_page_shows_prompts_of_the_run_without_edits_only(edit: str) -> None:
+    unedited = StaICC.Normal(datasets=["mini"], limit=3)(model_with_seed(0))
+
+    data = query_data_of_page({"a": unedited, "b": result_with_edited_records(edit)})
+
+    assert [prompt for *_, prompt in queries_of(data, run=0) if prompt == -1] == []
+    assert {prompt for *_, prompt in queries_of(data, run=1)} == {-1}
+
+
+@pytest.mark.parametrize(
+    ("edit", "scores_are_shown"), [("one record fewer", False), ("one record more", False), ("another order", True)]
+)
+def test_a_page_shows_scores_if_there_are_as_many_as_records(edit: str, scores_are_shown: bool) -> None:
+    data = query_data_of_page({"a": result_with_edited_records(edit)})
+
+    assert {scores is not None for _, _, scores, _ in queries_of(data, run=0)} == {scores_are_shown}
 
 
 @pytest.fixture(scope="module")
@@ -938,19 +1148,20 @@ def partial_and_whole() -> dict[str, Result]:
 
     The first has accuracy 1: readers must see that 80 of its 160 queries are not in it.
     """
-    runs = {"partial": known(0.6, fails=True), "whole": known(0.9)}
+    runs = {"partial": run_right_on(0.6, fails=True), "whole": run_right_on(0.9)}
     assert runs["partial"].averaged["accuracy"] == 1.0
     return runs
 
 
 def test_the_text_of_a_result_has_the_number_of_queries_left_out(partial_and_whole: dict[str, Result]) -> None:
     text = str(partial_and_whole["partial"])
-    last_column = {}
-    for line in text.splitlines():
-        name, *cells = line.split() or [""]
-        if name in ("easy", "hard", "mean"):
-            last_column[name] = cells[-1]
-    assert last_column == {"easy": "40", "hard": "40", "mean": "80"}
+
+    (line_of_easy,) = [line for line in text.splitlines() if line.startswith("easy ")]
+    (line_of_hard,) = [line for line in text.splitlines() if line.startswith("hard ")]
+    line_of_mean, *_ = [line for line in text.splitlines() if line.startswith("mean ")]
+    assert line_of_easy.endswith(" 40")
+    assert line_of_hard.endswith(" 40")
+    assert line_of_mean.endswith(" 80")
     assert "conditional on a prediction" in text
 
 
@@ -981,29 +1192,58 @@ def test_a_model_card_has_the_number_of_queries_left_out(partial_and_whole: dict
     assert accuracy["args"]["queries_left_out"] == 80
 
 
-def test_comparisons_and_rankings_have_the_number_of_queries_left_out(partial_and_whole: dict[str, Result]) -> None:
-    (compared,), _ = compare_all(partial_and_whole)
-    assert "80, 0" in format_comparisons([compared], "text")
-    assert "80, 0" in format_comparisons([compared], "markdown")
-    assert ",80,0," in format_comparisons([compared], "csv")
-    (document,) = json.loads(format_comparisons([compared], "json"))
+@pytest.mark.parametrize(
+    ("format_name", "text"), [("text", "80, 0"), ("markdown", "80, 0"), ("csv", ",80,0,")], ids=["text", "md", "csv"]
+)
+def test_a_comparison_has_the_numbers_of_queries_left_out_of_both_runs(
+    format_name: str, text: str, partial_and_whole: dict[str, Result]
+) -> None:
+    comparisons, _ = compare_all(partial_and_whole)
+    assert text in format_comparisons(comparisons, format_name)
+
+
+def test_a_comparison_as_json_has_the_numbers_of_queries_left_out_of_both_runs(
+    partial_and_whole: dict[str, Result],
+) -> None:
+    comparisons, _ = compare_all(partial_and_whole)
+    (document,) = json.loads(format_comparisons(comparisons, "json"))
     assert document["comparisons"][0]["mean"]["missing"] == [80, 0]
-    line_of_partial = str(rank(partial_and_whole)).splitlines()[5]
-    assert "80" in line_of_partial.split()
 
 
-def test_a_run_that_stopped_early_is_marked_where_it_is_exported_with_its_interval() -> None:
-    early = StaICC.Normal(datasets=["mini"])(model, precision=0.3)
-    assert early.stopping is not None
-    interval = early.stopping.interval
-    text = latex_scores({"early": early})
-    value = early.averaged["accuracy"]
-    assert f"${value:.4f}$ [{interval.low:.3f}, {interval.high:.3f}] (stopped early)" in text
-    (card,) = model_index([early])
+def test_a_ranking_has_the_number_of_queries_left_out(partial_and_whole: dict[str, Result]) -> None:
+    lines = str(rank(partial_and_whole)).splitlines()
+    (line_of_rank_2,) = [line for line in lines if line.startswith("2 ")]
+    assert "partial" in line_of_rank_2.split()
+    assert "80" in line_of_rank_2.split()
+
+
+@pytest.fixture(scope="module")
+def run_stopped_early() -> Result:
+    """A run that stopped as soon as its accuracy was known to +/- 0.3."""
+    return StaICC.Normal(datasets=["mini"])(model, precision=0.3)
+
+
+def test_latex_marks_a_run_that_stopped_early_and_has_its_interval(run_stopped_early: Result) -> None:
+    accuracy = run_stopped_early.averaged["accuracy"]
+    assert run_stopped_early.stopping is not None
+    interval = run_stopped_early.stopping.interval
+
+    text = latex_scores({"early": run_stopped_early})
+
+    assert f"${accuracy:.4f}$ [{interval.low:.3f}, {interval.high:.3f}] (stopped early)" in text
+
+
+def test_a_model_card_marks_each_metric_of_a_run_that_stopped_early(run_stopped_early: Result) -> None:
+    (card,) = model_index([run_stopped_early])
     for evaluation in card["results"]:
-        assert [metric for metric in evaluation["metrics"] if not metric["name"].endswith(" (stopped early)")] == []
-        assert [metric for metric in evaluation["metrics"] if not metric["args"]["stopped_early"]] == []
-    assert f"{value:.4f} (stopped early)" in unescape(report_html({"early": early}))
+        for metric in evaluation["metrics"]:
+            assert metric["name"].endswith(" (stopped early)")
+            assert metric["args"]["stopped_early"]
+
+
+def test_the_page_marks_a_run_that_stopped_early(run_stopped_early: Result) -> None:
+    accuracy = run_stopped_early.averaged["accuracy"]
+    assert f"{accuracy:.4f} (stopped early)" in unescape(report_html({"early": run_stopped_early}))
 
 
 def test_a_score_without_bound_has_no_shade() -> None:

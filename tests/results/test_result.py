@@ -701,14 +701,29 @@ def test_what_is_undefined_is_a_dash_with_its_reason() -> None:
     assert cells["likelihood"] == "-"
     assert cells["ECE-1"] == "-"
     assert re.match(r"0\.\d{4}", cells["macro F1"])
-    assert "mini: likelihood is undefined: the predictions are bare labels" in str(result)
+    assert "mini: likelihood, ECE-1 are undefined: the predictions are bare labels" in str(result)
+
+
+def test_warnings_that_differ_in_a_number_only_are_one_line() -> None:
+    datasets = []
+    for name in ("first", "second"):
+        rows = [(f"{name} text {'x' * (number % 3)} {number}", ("no", "yes")[number % 2]) for number in range(400)]
+        datasets.append(StaICC.Dataset.from_rows(rows, name=name))
+    result = StaICC.Normal(datasets=datasets)(lambda prompt, label_space: [0.5, 0.5] if len(prompt) % 2 else [0.6, 0.4])
+
+    (line,) = [line for line in str(result).splitlines() if "tie for the largest score" in line]
+
+    assert re.match(r"WARNING: first \(\d+ of 320\), second \(\d+ of 320\): predictions have a tie", line), line
 
 
 def test_notes_have_the_words_of_the_columns() -> None:
     """Every score that a note is about has a column with that name; conditions and intervals are said in addition."""
     result = StaICC.GLER(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
     head, _ = result_rows(result)
-    notes = re.findall(r"^mini: (?:interval of )?(.+?)(?: \(condition \d\))? is undefined", str(result), re.MULTILINE)
+    notes = []
+    for names in re.findall(r"^mini: (.+?) (?:is|are) undefined", str(result), re.MULTILINE):
+        for name in names.split(", "):
+            notes.append(re.sub(r" \(condition \d\)$", "", name.removeprefix("interval of ")))
     assert {"likelihood", "slope of likelihood", "slope of macro F1"} <= {*notes}
     assert {f"slope of {note.removeprefix('slope of ')}" for note in notes} <= {*head}
 

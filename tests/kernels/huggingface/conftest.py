@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -25,35 +24,56 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tokenizer(make_tokenizer: Any) -> Any:
+    """A tokenizer that was trained on a few texts."""
     return make_tokenizer()
 
 
 @pytest.fixture(scope="session")
 def model(make_model: Any) -> Any:
+    """A tiny random Llama, which no test may change."""
     return make_model("Llama")
 
 
-@pytest.fixture(scope="session")
-def plain() -> Any:
-    """The plainest way to the same numbers: one call of the complete model for each text, all positions."""
-    import torch
+class PlainOutput(NamedTuple):
+    """What one call of a model returns for a text, at each of its tokens."""
 
-    def call(model: Any, tokenizer: Any, text: str) -> Any:
+    ids: list[int]
+    logits: Any
+    states: Any
+    """The last hidden states; for a model without any, the logits."""
+
+
+class PlainCalls:
+    """The plainest way to the numbers of a kernel: one call of the complete model for each text, without a cache."""
+
+    @staticmethod
+    def output(model: Any, tokenizer: Any, text: str) -> PlainOutput:
+        import torch
+
         ids = tokenizer(text)["input_ids"]
+        input_ids = torch.tensor([ids], device=next(model.parameters()).device)
         with torch.no_grad():
-            given = torch.tensor([ids], device=next(model.parameters()).device)
-            output = model(input_ids=given, output_hidden_states=True, use_cache=False)
-        return ids, output.logits[0].double().cpu(), (output.hidden_states or [output.logits])[-1][0].cpu()
+            output = model(input_ids=input_ids, output_hidden_states=True, use_cache=False)
+        last_states = output.hidden_states[-1] if output.hidden_states else output.logits
+        return PlainOutput(ids, output.logits[0].double().cpu(), last_states[0].cpu())
 
-    def labels(model: Any, tokenizer: Any, text: str, labels: list[str]) -> list[float]:
-        """Probabilities of the labels' last tokens."""
-        tokens = [tokenizer(label)["input_ids"][-1] for label in labels]
-        return call(model, tokenizer, text)[1][-1][tokens].softmax(0).tolist()
+    @staticmethod
+    def label_probabilities(model: Any, tokenizer: Any, prompt: str, labels: list[str]) -> list[float]:
+        """Return the probabilities of the labels' last tokens as the next token of a prompt."""
+        label_tokens = [tokenizer(label)["input_ids"][-1] for label in labels]
+        next_token_logits = PlainCalls.output(model, tokenizer, prompt).logits[-1]
+        probabilities: list[float] = next_token_logits[label_tokens].softmax(0).tolist()
+        return probabilities
 
-    def logs(model: Any, tokenizer: Any, text: str) -> list[float]:
-        """Log-probability of each token after the first."""
-        ids, logits, _ = call(model, tokenizer, text)
-        rows = logits.log_softmax(-1)
-        return [rows[place, token].item() for place, token in enumerate(ids[1:])]
+    @staticmethod
+    def log_probabilities(model: Any, tokenizer: Any, text: str) -> list[float]:
+        """Return the log-probability of each token of a text after the first one."""
+        output = PlainCalls.output(model, tokenizer, text)
+        log_probabilities = output.logits.log_softmax(-1)
+        return [log_probabilities[index, token].item() for index, token in enumerate(output.ids[1:])]
 
-    return SimpleNamespace(call=call, labels=labels, logs=logs)
+
+@pytest.fixture(scope="session")
+def plain() -> type[PlainCalls]:
+    """The functions of ``PlainCalls``."""
+    return PlainCalls

@@ -70,11 +70,12 @@ def plain_results(models, tokenizer, plain):
         label_tokens = [tokenizer(label)["input_ids"][-1] for label in LABELS]
         result = PlainResult([], [], [], [])
         for prompt in PROMPTS:
-            _, logits, states = plain.call(models(family), tokenizer, prompt)
-            result.probabilities.append(logits[-1][label_tokens].softmax(-1).tolist())
-            result.label_mass.append(logits[-1].softmax(-1)[label_tokens].sum().item())
-            result.logits.append(logits[-1].tolist())
-            result.states.append(states[-1].tolist())
+            output = plain.output(models(family), tokenizer, prompt)
+            next_token_logits = output.logits[-1]
+            result.probabilities.append(next_token_logits[label_tokens].softmax(-1).tolist())
+            result.label_mass.append(next_token_logits.softmax(-1)[label_tokens].sum().item())
+            result.logits.append(next_token_logits.tolist())
+            result.states.append(output.states[-1].tolist())
         return result
 
     return compute
@@ -156,7 +157,7 @@ def test_the_loss_of_a_text_is_the_mean_over_its_tokens(models, tokenizer, plain
     losses = make_kernel(models(family), tokenizer, token_budget=budget).losses(texts)
 
     for text, loss in zip(texts, losses, strict=True):
-        log_probabilities = plain.logs(models(family), tokenizer, text)
+        log_probabilities = plain.log_probabilities(models(family), tokenizer, text)
         mean = math.fsum(log_probabilities) / len(log_probabilities)
         assert loss == pytest.approx(-mean, abs=1e-4), text
 
@@ -170,17 +171,20 @@ def channel_prompts(query):
 
 
 @pytest.mark.parametrize("family", REQUIRED)
-@pytest.mark.parametrize("budget", [4096, 32])
-def test_the_noisy_channel_of_the_paper_scores_the_tokens_after_the_label(models, tokenizer, plain, family, budget):
-    kernel = make_kernel(models(family), tokenizer, variant="paper", token_budget=budget)
+@pytest.mark.parametrize("token_budget", [4096, 32])
+def test_the_noisy_channel_of_the_paper_scores_the_tokens_after_the_label(
+    models, tokenizer, plain, family, token_budget
+):
+    kernel = make_kernel(models(family), tokenizer, variant="paper", token_budget=token_budget)
     rows = kernel.batch([channel_prompts(query) for query in QUERIES], LABELS)
 
     for query, row in zip(QUERIES, rows, strict=True):
         scores = []
         for label, prompt in zip(LABELS, channel_prompts(query), strict=True):
-            log_probabilities = plain.logs(models(family), tokenizer, prompt)  # of all tokens but the first one
-            given = token_count(tokenizer, f"{CHANNEL_CONTEXT}answer: {label}")
-            scores.append(math.fsum(log_probabilities[given - 1 :]))
+            log_probabilities = plain.log_probabilities(models(family), tokenizer, prompt)
+            tokens_up_to_label = token_count(tokenizer, f"{CHANNEL_CONTEXT}answer: {label}")
+            after_label = log_probabilities[tokens_up_to_label - 1 :]  # the first token has none
+            scores.append(math.fsum(after_label))
         assert row == pytest.approx(softmax(scores), abs=1e-4), query
 
 
@@ -193,7 +197,7 @@ def test_the_noisy_channel_of_the_release_scores_the_mean_of_all_tokens(models, 
     for query, row in zip(QUERIES, rows, strict=True):
         scores = []
         for prompt in channel_prompts(query):
-            log_probabilities = plain.logs(models(family), tokenizer, prompt)
+            log_probabilities = plain.log_probabilities(models(family), tokenizer, prompt)
             scores.append(math.fsum(log_probabilities) / len(log_probabilities))
         assert row == pytest.approx(softmax(scores), abs=1e-4), query
 
@@ -211,22 +215,26 @@ PROMPTS_BEFORE_LABELS = [prompt.rstrip() + "\n" for prompt in PROMPTS if len(pro
 """They end so that a label after them has tokens of its own."""
 
 
-def label_logs(plain, model, tokenizer, prompt, label):
+def label_log_probabilities(plain, model, tokenizer, prompt, label):
     """Return the log-probabilities of the tokens of a label after a prompt, from one call of the model."""
+    log_probabilities = plain.log_probabilities(model, tokenizer, prompt + label)
     tokens_of_prompt = token_count(tokenizer, prompt)
-    return plain.logs(model, tokenizer, prompt + label)[tokens_of_prompt - 1 :]  # the first token has none
+    return log_probabilities[tokens_of_prompt - 1 :]  # the first token has none
 
 
 @pytest.mark.parametrize("family", REQUIRED)
-@pytest.mark.parametrize("budget", [4096, 32])
-def test_labels_in_full_are_scored_by_the_sum_over_their_tokens(models, tokenizer, plain, family, budget):
-    kernel = make_kernel(models(family), tokenizer, label_scoring="full", token_budget=budget)
+@pytest.mark.parametrize("token_budget", [4096, 32])
+def test_labels_in_full_are_scored_by_the_sum_over_their_tokens(models, tokenizer, plain, family, token_budget):
+    kernel = make_kernel(models(family), tokenizer, label_scoring="full", token_budget=token_budget)
     scores = kernel.score(PROMPTS_BEFORE_LABELS, LONG_LABELS)
 
     for number, prompt in enumerate(PROMPTS_BEFORE_LABELS):
-        sums = [math.fsum(label_logs(plain, models(family), tokenizer, prompt, label)) for label in LONG_LABELS]
+        sums = []
+        for label in LONG_LABELS:
+            sums.append(math.fsum(label_log_probabilities(plain, models(family), tokenizer, prompt, label)))
+        label_mass = math.fsum(math.exp(log_probability) for log_probability in sums)
         assert scores.probabilities[number] == pytest.approx(softmax(sums), abs=1e-4), prompt
-        assert scores.label_mass[number] == pytest.approx(math.fsum(map(math.exp, sums)), rel=1e-3), prompt
+        assert scores.label_mass[number] == pytest.approx(label_mass, rel=1e-3), prompt
 
 
 @pytest.mark.parametrize("family", REQUIRED)
@@ -236,11 +244,14 @@ def test_labels_in_full_may_be_scored_by_the_mean_over_their_tokens(models, toke
     scores = make_kernel(models(family), tokenizer, **options).score(PROMPTS_BEFORE_LABELS, LONG_LABELS)
 
     for number, prompt in enumerate(PROMPTS_BEFORE_LABELS):
-        logs = [label_logs(plain, models(family), tokenizer, prompt, label) for label in LONG_LABELS]
-        means = [math.fsum(row) / len(row) for row in logs]
-        mass = math.fsum(math.exp(math.fsum(row)) for row in logs)
+        means = []
+        label_mass = 0.0
+        for label in LONG_LABELS:
+            log_probabilities = label_log_probabilities(plain, models(family), tokenizer, prompt, label)
+            means.append(math.fsum(log_probabilities) / len(log_probabilities))
+            label_mass += math.exp(math.fsum(log_probabilities))
         assert scores.probabilities[number] == pytest.approx(softmax(means), abs=1e-4), prompt
-        assert scores.label_mass[number] == pytest.approx(mass, rel=1e-3), prompt
+        assert scores.label_mass[number] == pytest.approx(label_mass, rel=1e-3), prompt
 
 
 def greedy_tokens(model, tokenizer, prompt, count):
@@ -328,7 +339,7 @@ def test_positions_that_stretch_with_length(make_model, tokenizer, plain, family
     rows = CausalLMKernel(new_model(), tokenizer, max_length=256).batch(prompts, LABELS)
 
     for prompt, row in zip(prompts, rows, strict=True):
-        assert row == pytest.approx(plain.labels(new_model(), tokenizer, prompt, LABELS), abs=1e-4), prompt
+        assert row == pytest.approx(plain.label_probabilities(new_model(), tokenizer, prompt, LABELS), abs=1e-4), prompt
 
 
 def test_prompts_beyond_the_length_from_which_positions_stretch_are_not_batched(make_model, tokenizer):

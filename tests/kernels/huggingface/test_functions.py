@@ -105,8 +105,9 @@ def channel_row(parts, prompts, variant):
         if variant == "0.1.1":
             scores.append(sum(log_probabilities) / len(log_probabilities))
         else:
-            given = len(parts["tokenizer"](f"answer: {label}")["input_ids"])
-            scores.append(sum(log_probabilities[given - 1 :]))
+            tokens_up_to_label = len(parts["tokenizer"](f"answer: {label}")["input_ids"])
+            after_label = log_probabilities[tokens_up_to_label - 1 :]  # the first token has none
+            scores.append(sum(after_label))
     return torch.softmax(torch.tensor(scores).double(), 0).tolist()
 
 
@@ -124,31 +125,48 @@ def test_a_batch_of_noisy_channels_has_the_rows_of_single_calls(parts, variant):
         assert row == pytest.approx(channel_row(parts, prompts, variant), abs=1e-5), prompts
 
 
-def trained(calibration_class, row, **options):
-    """Return the argument for a calibration that was trained with a kernel that predicts one row for all prompts."""
+def trained_calibration(calibration_class, row, **options):
+    """Return a calibration that was trained on one prompt, for which the model predicts this row."""
+
+    def write_prompt(demonstrations, query):
+        return "prompt"
+
+    def predict(prompt, label_space):
+        return row
+
     calibration = calibration_class(LABELS, **options)
-    calibration.train(
-        lambda *_, **__: "prompt", lambda prompt, label_space: row, [(["a b"], 0)], calibration_number=1, k=0
-    )
-    return {"calibration_function": calibration.inference}
+    calibration.train(write_prompt, predict, [(["a b"], 0)], calibration_number=1, k=0)
+    return calibration.inference
 
 
-def test_the_identity_of_a_call_depends_on_function_model_variant_and_calibration(parts, make_model):
+def test_the_identity_of_a_call_depends_on_function_model_and_variant(parts, make_model):
+    identities = [
+        standard.identity_for(**parts),
+        batched.identity_for(**parts),
+        noisy.identity_for(**parts),
+        noisy.identity_for(**parts, variant="0.1.1"),
+        standard.identity_for(model=make_model("GPT2", seed=1), tokenizer=parts["tokenizer"]),
+    ]
+
+    assert len({identity.digest for identity in identities}) == 5
+
+
+def test_the_identity_of_a_call_depends_on_its_calibration(parts):
     row, other_row = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
-    identities = {
-        "standard": standard.identity_for(**parts),
-        "batched": batched.identity_for(**parts),
-        "noisy": noisy.identity_for(**parts),
-        "noisy of the release": noisy.identity_for(**parts, variant="0.1.1"),
-        "other model": standard.identity_for(model=make_model("GPT2", seed=1), tokenizer=parts["tokenizer"]),
-        "a function": standard.identity_for(**parts, calibration_function=lambda row, logits, state: row),
-        "calibrated": standard.identity_for(**parts, **trained(ContextualCalibration, row)),
-        "other row": standard.identity_for(**parts, **trained(ContextualCalibration, other_row)),
-        "other calibration": standard.identity_for(**parts, **trained(DomainCalibration, row)),
-        "other variant": standard.identity_for(**parts, **trained(ContextualCalibration, row, variant="0.1.1")),
-    }
-    digests = {name: identity.digest for name, identity in identities.items()}
-    assert len(set(digests.values())) == len(digests), digests
+    calibrations = [
+        None,
+        lambda row, logits, state: row,
+        trained_calibration(ContextualCalibration, row),
+        trained_calibration(ContextualCalibration, other_row),
+        trained_calibration(ContextualCalibration, row, variant="0.1.1"),
+        trained_calibration(DomainCalibration, row),
+    ]
+
+    digests = set()
+    for calibration in calibrations:
+        digests.add(standard.identity_for(**parts, calibration_function=calibration).digest)
+
+    assert len(digests) == 6
 
 
 def test_arguments_that_change_no_prediction_are_not_in_the_identity(parts):
@@ -157,10 +175,12 @@ def test_arguments_that_change_no_prediction_are_not_in_the_identity(parts):
 
 
 def test_equal_calibrations_have_one_identity(parts):
-    row = [0.5, 0.3, 0.2]
-    first = standard.identity_for(**parts, **trained(ContextualCalibration, row))
-    second = standard.identity_for(**parts, **trained(ContextualCalibration, row))
-    assert first.digest == second.digest
+    first = trained_calibration(ContextualCalibration, [0.5, 0.3, 0.2])
+    second = trained_calibration(ContextualCalibration, [0.5, 0.3, 0.2])
+
+    identity = standard.identity_for(**parts, calibration_function=first)
+
+    assert identity.digest == standard.identity_for(**parts, calibration_function=second).digest
 
 
 def test_a_partial_with_its_model_has_a_complete_identity(parts):

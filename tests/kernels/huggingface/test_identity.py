@@ -309,7 +309,7 @@ def rows_of_plain_calls(plain):
     """A function that returns the label probabilities of prompts, each from one call of the model."""
 
     def rows(model, tokenizer, prompts):
-        return [plain.labels(model, tokenizer, prompt, LABELS) for prompt in prompts]
+        return [plain.label_probabilities(model, tokenizer, prompt, LABELS) for prompt in prompts]
 
     return rows
 
@@ -350,8 +350,9 @@ def test_hooks_see_one_label_at_a_time_where_labels_are_scored_in_full(make_mode
     tokens_of_prompt = len(tokenizer(prompt)["input_ids"])
     scores = []
     for label in labels:
-        log_probabilities = plain.logs(kernel.model, tokenizer, prompt + label)  # of all tokens but the first one
-        scores.append(sum(log_probabilities[tokens_of_prompt - 1 :]))
+        log_probabilities = plain.log_probabilities(kernel.model, tokenizer, prompt + label)
+        of_label = log_probabilities[tokens_of_prompt - 1 :]  # the first token has none
+        scores.append(sum(of_label))
     assert first_row == pytest.approx(torch.softmax(torch.tensor(scores), 0).tolist(), abs=1e-4)
 
 
@@ -577,20 +578,28 @@ class Capacity(DependsOnBatch):
     """Leaves out what a call has beyond a hundred positions, as a mixture of experts with a capacity does."""
 
     def forward(self, states):
-        positions = torch.arange(states[..., 0].numel(), device=states.device).reshape(*states.shape[:2], 1)
-        return self.inner(states) * (positions < 100)
+        rows, positions_of_row, _width = states.shape
+        positions = torch.arange(rows * positions_of_row, device=states.device)
+        is_computed = (positions < 100).reshape(rows, positions_of_row, 1)
+        return self.inner(states) * is_computed
 
 
-class HeadWithContext(torch.nn.Module):  # type: ignore[name-defined]
-    """A model whose logits depend on what the short trial sequences do not have: a token of the run."""
+class HeadThatSeesAToken(torch.nn.Module):  # type: ignore[name-defined]
+    """A model that reverses the logits of all positions if its input has a token, anywhere in the batch.
+
+    The short sequences of the kernel's trial do not have the token; the prompts of the run do.
+    """
 
     def __init__(self, inner, token):
         super().__init__()
-        self.inner, self.token, self.config = inner, token, inner.config
-        self.base_model, self.get_output_embeddings = inner.base_model, inner.get_output_embeddings
+        self.inner = inner
+        self.token = token
+        self.config = inner.config
+        self.base_model = inner.base_model
+        self.get_output_embeddings = inner.get_output_embeddings
 
-    def forward(self, input_ids=None, **more):
-        output = self.inner(input_ids=input_ids, **more)
+    def forward(self, input_ids=None, **options):
+        output = self.inner(input_ids=input_ids, **options)
         if (input_ids == self.token).any():
             output.logits = output.logits.flip(-1)
         output.hidden_states = None  # as the output of a class of one's own
@@ -620,7 +629,7 @@ def test_a_model_whose_head_depends_on_other_tokens_runs_each_prompt_alone(
 ):
     """The trial with short sequences cannot notice it, only the comparison with prompts of the run."""
     token_of_all_prompts = tokenizer(" answer")["input_ids"][-1]
-    model = HeadWithContext(make_model("Llama"), token_of_all_prompts).eval()
+    model = HeadThatSeesAToken(make_model("Llama"), token_of_all_prompts).eval()
     kernel = CausalLMKernel(model, tokenizer)
 
     rows = kernel.batch(PROMPTS, LABELS)

@@ -27,15 +27,15 @@ LONG = [f"{CONTEXT}question: {n}? answer: " for n in range(20)]
 
 
 @pytest.fixture
-def make(model, tokenizer):
+def make_kernel(model, tokenizer):
     """A function that returns a kernel, which caches shared beginnings from so many tokens on."""
 
-    def make_kernel(cache_from=8, **options):
+    def new_kernel(cache_from=8, **options):
         kernel = CausalLMKernel(model, tokenizer, **options)
         kernel.runner().cache_from = cache_from
         return kernel
 
-    return make_kernel
+    return new_kernel
 
 
 def close(rows, abs=1e-5):
@@ -43,7 +43,7 @@ def close(rows, abs=1e-5):
     return [pytest.approx(row, abs=abs) for row in rows]
 
 
-def channel(query):
+def channel_prompts(query):
     """Return the prompts of a query for a noisy channel."""
     return [f"answer: person question: who {query}?\nanswer: {label} question: {query}?\n" for label in LABELS]
 
@@ -51,75 +51,92 @@ def channel(query):
 # Memory
 
 
-class Failing:
-    """A context in which some calls of a model fail, counted from 1, before or after they are done."""
+class FailingCalls:
+    """A context in which some calls of a model raise an error, counted from 1.
 
-    def __init__(self, kernel, failing_calls, error=torch.OutOfMemoryError, after=False):
+    With ``after_call``, the model computes before the error is raised, as when the user presses Ctrl-C late.
+    """
+
+    def __init__(self, kernel, failing_calls, error=torch.OutOfMemoryError, after_call=False):
         self.forward = kernel.runner().forward
-        self.call = self.forward.call
-        self.failing_calls, self.error, self.after = set(failing_calls), error, after
+        self.original_call = self.forward.call
+        self.failing_calls = failing_calls
+        self.error = error
+        self.after_call = after_call
         self.count = 0
 
-    def __enter__(self):
-        def call(*arguments, **options):
-            self.count += 1
-            fails = self.count in self.failing_calls
-            if fails and not self.after:
-                raise self.error("CUDA out of memory. Tried to allocate 1 GiB")
-            result = self.call(*arguments, **options)
-            if fails:
-                raise self.error("CUDA out of memory. Tried to allocate 1 GiB")
-            return result
+    def call(self, *arguments, **options):
+        self.count += 1
+        is_failing = self.count in self.failing_calls
+        if is_failing and self.after_call:
+            self.original_call(*arguments, **options)
+        if is_failing:
+            raise self.error("CUDA out of memory. Tried to allocate 1 GiB")
+        return self.original_call(*arguments, **options)
 
-        self.forward.call = call
+    def __enter__(self):
+        self.forward.call = self.call
         return self
 
     def __exit__(self, *_):
         del self.forward.call
 
 
-WAYS = {
+COMPUTATIONS = {
     "labels": lambda kernel: kernel.batch(PROMPTS, LABELS),
     "states": lambda kernel: kernel.hidden_states(PROMPTS).tolist(),
     "losses": lambda kernel: [[loss] for loss in kernel.losses(PROMPTS)],
-    "channel": lambda kernel: kernel.noisy_channel([channel(n) for n in range(30)], LABELS),
+    "channel": lambda kernel: kernel.noisy_channel([channel_prompts(number) for number in range(30)], LABELS),
     "text": lambda kernel: kernel.generate(PROMPTS[:9], 5),
 }
 """What a kernel computes in several calls of its model."""
+"""What a kernel computes in several calls of its model."""
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("computation", COMPUTATIONS)
+@pytest.mark.parametrize("prefix_reuse", [True, False])
 @pytest.mark.parametrize("failing_calls", [(1,), (2, 4), (2, 3, 5)])
-def test_out_of_memory_in_the_middle_halves_the_batches_and_changes_nothing(make, way, reuse, failing_calls, caplog):
-    expected = WAYS[way](make(token_budget=256, prefix_reuse=reuse))
-    kernel = make(token_budget=256, prefix_reuse=reuse)
-    with Failing(kernel, failing_calls) as failing, caplog.at_level(logging.WARNING):
-        result = WAYS[way](kernel)
+def test_out_of_memory_in_the_middle_halves_the_batches_and_changes_nothing(
+    make_kernel, computation, prefix_reuse, failing_calls, caplog
+):
+    compute = COMPUTATIONS[computation]
+    expected = compute(make_kernel(token_budget=256, prefix_reuse=prefix_reuse))
 
-    assert failing.count > max(failing_calls)
-    assert result == (expected if way == "text" else close(expected))
+    kernel = make_kernel(token_budget=256, prefix_reuse=prefix_reuse)
+    with FailingCalls(kernel, failing_calls) as calls, caplog.at_level(logging.WARNING):
+        result = compute(kernel)
+
+    assert calls.count > max(failing_calls)
+    assert result == (expected if computation == "text" else close(expected))
     assert kernel.runner().budget == 256 // 2 ** len(failing_calls)
     assert caplog.text.count("going on with") == len(failing_calls)
 
 
 @pytest.mark.parametrize("call", [1, 2])
-def test_an_interrupt_of_label_scores_leaves_no_half_grown_prefix(make, call):
+def test_after_an_interrupt_label_scores_are_those_without_a_cached_prefix(make_kernel, call):
     """The user's Ctrl-C comes when the cache has grown already."""
-    kernel = make(16, token_budget=64)
+    kernel = make_kernel(16, token_budget=64)
     kernel.batch(LONG, LABELS)
-    with Failing(kernel, [call], error=KeyboardInterrupt, after=True), pytest.raises(KeyboardInterrupt):
+    interrupt = FailingCalls(kernel, [call], error=KeyboardInterrupt, after_call=True)
+
+    with interrupt, pytest.raises(KeyboardInterrupt):
         kernel.batch(LONG, LABELS)
-    assert kernel.batch(LONG, LABELS) == close(make(prefix_reuse=False).batch(LONG, LABELS))
+
+    without_cache = make_kernel(prefix_reuse=False)
+    assert kernel.batch(LONG, LABELS) == close(without_cache.batch(LONG, LABELS))
 
 
 @pytest.mark.parametrize("call", [1, 2, 5])
-def test_an_interrupt_of_texts_leaves_no_half_grown_prefix(make, call):
-    kernel = make(16, token_budget=64)
+def test_after_an_interrupt_texts_are_those_without_a_cached_prefix(make_kernel, call):
+    kernel = make_kernel(16, token_budget=64)
     kernel.generate(LONG, 3)
-    with Failing(kernel, [call], error=KeyboardInterrupt, after=True), pytest.raises(KeyboardInterrupt):
+    interrupt = FailingCalls(kernel, [call], error=KeyboardInterrupt, after_call=True)
+
+    with interrupt, pytest.raises(KeyboardInterrupt):
         kernel.generate(LONG, 3)
-    assert kernel.generate(LONG, 3) == make(prefix_reuse=False).generate(LONG, 3)
+
+    without_cache = make_kernel(prefix_reuse=False)
+    assert kernel.generate(LONG, 3) == without_cache.generate(LONG, 3)
 
 
 # Order, cached prefixes, threads
@@ -130,9 +147,9 @@ FIRST_PART, SECOND_PART = LONG[:10], LONG[10:]
 
 
 @pytest.fixture
-def counting_kernel(make):
+def counting_kernel(make_kernel):
     """Return a kernel that caches the context, without the computations that check its first batch."""
-    kernel = make(16, token_budget=64)
+    kernel = make_kernel(16, token_budget=64)
     kernel.runner().forward.capabilities.checked_sequences = 2
     return kernel
 
@@ -153,9 +170,9 @@ def test_a_prefix_is_kept_from_call_to_call(counting_kernel, tokenizer):
     assert computed_second <= positions(tokenizer, SECOND_PART) - context_tokens
 
 
-def test_predictions_after_a_kept_prefix_are_those_without(counting_kernel, make):
+def test_predictions_after_a_kept_prefix_are_those_without(counting_kernel, make_kernel):
     counting_kernel.batch(FIRST_PART, LABELS)
-    expected = make(prefix_reuse=False).batch(SECOND_PART, LABELS)
+    expected = make_kernel(prefix_reuse=False).batch(SECOND_PART, LABELS)
     assert counting_kernel.batch(SECOND_PART, LABELS) == close(expected)
 
 
@@ -181,34 +198,34 @@ def data_with_shared_token():
     return Dataset.from_rows(rows, name="own", label_space=SHARED_TOKEN)
 
 
-def test_labels_that_share_their_token_are_logged_once(make, caplog):
+def test_labels_that_share_their_token_are_logged_once(make_kernel, caplog):
     for _ in range(2):
-        scores = make().score(PROMPTS[:2], SHARED_TOKEN)
+        scores = make_kernel().score(PROMPTS[:2], SHARED_TOKEN)
         assert [issue.kind for issue in scores.issues] == ["shared-token"]
     assert caplog.text.count("scored by the same token") == 1
 
 
-def test_a_token_that_labels_share_counts_once_in_the_label_mass(make):
-    with_shared = make().score(PROMPTS[:2], ["x person", "y person", "number"])
-    without_shared = make().score(PROMPTS[:2], ["y person", "number"])
+def test_a_token_that_labels_share_counts_once_in_the_label_mass(make_kernel):
+    with_shared = make_kernel().score(PROMPTS[:2], ["x person", "y person", "number"])
+    without_shared = make_kernel().score(PROMPTS[:2], ["y person", "number"])
     assert with_shared.label_mass == close(without_shared.label_mass)
 
 
-def test_a_run_warns_of_labels_that_share_their_token(make, data_with_shared_token):
-    result = Suite(k=1, datasets=[data_with_shared_token], limit=1)(make(last_blank="label"))
+def test_a_run_warns_of_labels_that_share_their_token(make_kernel, data_with_shared_token):
+    result = Suite(k=1, datasets=[data_with_shared_token], limit=1)(make_kernel(last_blank="label"))
     (warning,) = [text for text in result.warnings if "scored by the same token" in text]
     assert "2 of 3 labels" in warning
     assert "' x person', ' y person'" in warning
     assert "label_scoring='full'" in warning
 
 
-def test_labels_in_full_share_no_token(make, data_with_shared_token):
-    result = Normal(k=1, datasets=[data_with_shared_token], limit=1)(make(label_scoring="full"))
+def test_labels_in_full_share_no_token(make_kernel, data_with_shared_token):
+    result = Normal(k=1, datasets=[data_with_shared_token], limit=1)(make_kernel(label_scoring="full"))
     assert "same token" not in " ".join(result.warnings)
 
 
-def test_labels_in_full_are_joined_to_some_prompts_at_a_time(make, monkeypatch):
-    expected = make(label_scoring="full").batch(PROMPTS[:9], LABELS)
+def test_labels_in_full_are_joined_to_some_prompts_at_a_time(make_kernel, monkeypatch):
+    expected = make_kernel(label_scoring="full").batch(PROMPTS[:9], LABELS)
     monkeypatch.setattr(token_kernel, "TOKENS_AT_ONCE", 400)
     runs, original = [], BatchRunner.run
 
@@ -217,7 +234,7 @@ def test_labels_in_full_are_joined_to_some_prompts_at_a_time(make, monkeypatch):
         original(runner, *arguments)
 
     monkeypatch.setattr(BatchRunner, "run", counted)
-    assert make(label_scoring="full").batch(PROMPTS[:9], LABELS) == close(expected)
+    assert make_kernel(label_scoring="full").batch(PROMPTS[:9], LABELS) == close(expected)
     assert len(runs) > 1
 
 

@@ -99,22 +99,26 @@ def test_a_replaced_state_leaves_no_hook_in_the_model(family_kernel: Any) -> Non
 # -- steering
 
 
-def steered_vector(x: Any, vector: list[float], strength: float) -> Any:
-    """Return a vector that is turned to another one by the formula of the paper; its length stays."""
-    length = numpy.linalg.norm(x)
-    target = numpy.array(vector) / numpy.linalg.norm(vector)
-    against = max(0.0, -float(x @ target) / length)
-    moved = x / length + strength * (1 + against) * target
+def steered_state(state: Any, vector: list[float], strength: float) -> Any:
+    """Return a state that is moved towards a vector and keeps its length: with unit vectors x and v,
+
+    x + strength * (1 + max(0, -cos(x, v))) * v, scaled to the length of the state.
+    """
+    length = numpy.linalg.norm(state)
+    x = state / length
+    v = numpy.array(vector) / numpy.linalg.norm(vector)
+    cosine = float(x @ v)
+    moved = x + strength * (1 + max(0.0, -cosine)) * v
     return length * moved / numpy.linalg.norm(moved)
 
 
 def steer_by_hand(network: Any, vector: list[float], strength: float) -> None:
-    """Let a feed-forward network turn its output to a vector, position by position."""
+    """Let a feed-forward network steer its output to a vector, position by position."""
 
     def hook(module: Any, inputs: Any, output: Any) -> Any:
-        (sequence,) = output.double().numpy()
-        turned = numpy.stack([steered_vector(x, vector, strength) for x in sequence])
-        return torch.tensor(turned, dtype=output.dtype)[None]
+        (states,) = output.double().numpy()
+        steered = [steered_state(state, vector, strength) for state in states]
+        return torch.tensor(numpy.array([steered]), dtype=output.dtype)
 
     network.register_forward_hook(hook)
 
@@ -268,17 +272,17 @@ def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, fa
     assert forward.capabilities.flat, forward.capabilities.reason
 
     rows = [CHAIN, TREE, FOREST, TREE, CHAIN]
-    (states,) = forward.flat(rows)
+    (states_of_all_rows,) = forward.flat(rows)
 
-    assert len(states) == sum(len(row.tokens) for row in rows)
-    first_of_row = 0
-    for row in rows:
-        for path in row.wanted_positions.values():
-            sequence = [row.tokens[index] for index in path]
-            (alone,) = forward.padded([TrieRow(sequence, range(len(sequence)), {})])
-            together = states[[first_of_row + index for index in path]]
-            assert torch.allclose(together, alone, atol=rounding), f"the sequence {sequence} of {row}"
-        first_of_row += len(row.tokens)
+    sizes = [len(row.tokens) for row in rows]
+    states_of_rows = states_of_all_rows.split(sizes)
+    for row, states in zip(rows, states_of_rows, strict=True):
+        for positions in row.wanted_positions.values():
+            sequence = [row.tokens[position] for position in positions]
+            alone = TrieRow(sequence, range(len(sequence)), {})
+            (states_alone,) = forward.padded([alone])
+            states_in_row = states[list(positions)]
+            assert torch.allclose(states_in_row, states_alone, atol=rounding), f"the sequence {sequence} of {row}"
 
 
 # Matrix products

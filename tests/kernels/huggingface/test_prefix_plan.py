@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,59 +22,87 @@ def path_to(row, index):
     """
     path = [index]
     for earlier in reversed(range(index)):
-        if row.depths[earlier] < row.depths[path[0]]:
+        first_of_path = path[0]
+        if row.depths[earlier] < row.depths[first_of_path]:
             path.insert(0, earlier)
     return path
 
 
-def assert_rows_have_every_sequence_once(sequences, rows, first_wanted):
-    """Check that a row has each sequence on one path, and picks its positions from the first wanted one on."""
-    numbers = []
-    for row in rows:
-        cached = len(row.prefix)
-        for number, picked in row.wanted_positions.items():
-            sequence = sequences[number]
-            path = path_to(row, picked[-1])
-            assert row.prefix + tuple(row.tokens[index] for index in path) == sequence
-            assert [row.depths[index] for index in path] == list(range(cached, len(sequence)))
-            assert cached <= first_wanted[number]
-            assert list(picked) == path[first_wanted[number] - cached :]
-            numbers.append(number)
-    assert sorted(numbers) == list(range(len(sequences)))
+class Plan(NamedTuple):
+    """Sequences of tokens, and the rows in which a kernel computes them.
+
+    Attributes:
+        sequences: The tokens of each sequence.
+        first_wanted: The first position of each sequence whose output is wanted.
+        row_tokens: How many tokens a row may have, if it has several sequences.
+        rows: The rows of the plan.
+    """
+
+    sequences: list
+    first_wanted: list
+    row_tokens: int
+    rows: list
 
 
 @st.composite
-def planned_rows(draw):
-    """Draw sequences, the first wanted position of each, the size of rows, and the rows of any plan for them."""
+def plans(draw):
+    """Draw sequences and options of a kernel, and return the plan that it makes for them."""
     sequences = draw(SEQUENCES)
     first_wanted = [draw(st.integers(0, len(sequence) - 1)) for sequence in sequences]
     row_tokens = draw(st.sampled_from([0, 1, 4, 9, 100]))
-    capabilities = SimpleNamespace(attention_weight=draw(st.sampled_from([0.0, 0.01, 1.0])))
-    runner = BatchRunner(SimpleNamespace(capabilities=capabilities), row_tokens)
+    attention_weight = draw(st.sampled_from([0.0, 0.01, 1.0]))
+    cost_of_a_row = draw(st.sampled_from([0.0, 50.0]))
+
+    runner = BatchRunner(SimpleNamespace(capabilities=SimpleNamespace(attention_weight=attention_weight)), row_tokens)
     runner.cache_from = draw(st.sampled_from([math.inf, 1, 2, 5]))
     runner.prefix_in_cache = draw(st.sampled_from([(), sequences[0], (0, 1, 0, 1, 1, 0)]))
-    rows = runner.plan_rows(sequences, first_wanted, range(len(sequences)), True, draw(st.sampled_from([0.0, 50.0])))
-    return sequences, first_wanted, row_tokens, rows
+    rows = runner.plan_rows(sequences, first_wanted, range(len(sequences)), True, cost_of_a_row)
+    return Plan(sequences, first_wanted, row_tokens, list(rows))
 
 
 @settings(max_examples=300)
-@given(planned_rows())
-def test_rows_have_every_sequence_once_and_whole(plan):
-    sequences, first_wanted, _, rows = plan
-    assert_rows_have_every_sequence_once(sequences, rows, first_wanted)
+@given(plans())
+def test_every_sequence_is_in_one_row(plan):
+    numbers = []
+    for row in plan.rows:
+        numbers += row.wanted_positions
+    assert sorted(numbers) == list(range(len(plan.sequences)))
 
 
 @settings(max_examples=300)
-@given(planned_rows())
+@given(plans())
+def test_a_sequence_is_the_cached_prefix_of_its_row_and_the_tokens_of_one_path(plan):
+    for row in plan.rows:
+        for number, wanted in row.wanted_positions.items():
+            path = path_to(row, wanted[-1])
+            tokens_of_path = [row.tokens[index] for index in path]
+            depths_of_path = [row.depths[index] for index in path]
+            assert (*row.prefix, *tokens_of_path) == plan.sequences[number]
+            assert depths_of_path == list(range(len(row.prefix), len(plan.sequences[number])))
+
+
+@settings(max_examples=300)
+@given(plans())
+def test_the_positions_of_a_sequence_are_wanted_from_the_first_wanted_one_on(plan):
+    for row in plan.rows:
+        cached = len(row.prefix)
+        for number, wanted in row.wanted_positions.items():
+            first_wanted = plan.first_wanted[number]
+            assert cached <= first_wanted, "the outputs of cached positions are gone"
+            assert list(wanted) == path_to(row, wanted[-1])[first_wanted - cached :]
+
+
+@settings(max_examples=300)
+@given(plans())
 def test_a_row_is_longer_than_its_limit_only_for_a_single_sequence(plan):
-    """Equal sequences count as one."""
-    _, _, row_tokens, rows = plan
-    for row in rows:
-        last_positions = {picked[-1] for picked in row.wanted_positions.values()}
-        assert len(last_positions) == 1 or len(row.tokens) <= row_tokens
+    """Equal sequences count as one: they end at the same position."""
+    for row in plan.rows:
+        last_positions = {wanted[-1] for wanted in row.wanted_positions.values()}
+        if len(last_positions) > 1:
+            assert len(row.tokens) <= plan.row_tokens
 
 
-def plan_with_free_attention(sequences):
+def rows_with_free_attention(sequences):
     """Return the rows of sequences where pairs of positions that are masked out cost nothing."""
     runner = BatchRunner(SimpleNamespace(capabilities=SimpleNamespace(attention_weight=0.0)), 10_000)
     return runner.plan_rows(sequences, [0] * len(sequences), range(len(sequences)), True)
@@ -81,23 +110,29 @@ def plan_with_free_attention(sequences):
 
 @given(SEQUENCES)
 def test_free_attention_computes_every_prefix_once(sequences):
-    rows = plan_with_free_attention(sequences)
-    prefixes = {sequence[:end] for sequence in sequences for end in range(1, len(sequence) + 1)}
-    assert sum(len(row.tokens) for row in rows) == len(prefixes)
+    prefixes = set()
+    for sequence in sequences:
+        for end in range(1, len(sequence) + 1):
+            prefixes.add(sequence[:end])
+
+    computed_tokens = sum(len(row.tokens) for row in rows_with_free_attention(sequences))
+
+    assert computed_tokens == len(prefixes)
     assert distinct_positions(sequences) == len(prefixes)
 
 
 @given(SEQUENCES)
-def test_a_row_is_a_chain_if_each_position_is_deeper_by_one(sequences):
-    for row in plan_with_free_attention(sequences):
-        one_sequence = range(len(row.prefix), len(row.prefix) + len(row.tokens))
-        assert row.is_unbranched is (list(row.depths) == list(one_sequence))
+def test_a_row_is_unbranched_if_each_position_is_deeper_by_one(sequences):
+    for row in rows_with_free_attention(sequences):
+        first_depth = len(row.prefix)
+        is_deeper_by_one = list(row.depths) == list(range(first_depth, first_depth + len(row.tokens)))
+        assert row.is_unbranched is is_deeper_by_one
 
 
 @given(SEQUENCES)
 def test_the_ancestors_of_a_position_are_those_in_whose_subtree_it_is(sequences):
-    for row in plan_with_free_attention(sequences):
+    for row in rows_with_free_attention(sequences):
         ends = row.subtree_ends()
-        for index in range(len(row.tokens)):
-            in_subtree_of = [ancestor for ancestor in range(index + 1) if index < ends[ancestor]]
-            assert path_to(row, index) == in_subtree_of
+        for position in range(len(row.tokens)):
+            ancestors = [earlier for earlier in range(position + 1) if position < ends[earlier]]
+            assert path_to(row, position) == ancestors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -42,12 +42,16 @@ def model(tokenizer: Any) -> Any:
 
 
 def in_turns(parts: PromptParts) -> str:
-    """Return the turns of a prompt, written here again from its parts."""
-    text, before = "", parts.instruction
-    for shown in parts.demonstrations:
-        text += f"<user>{before}{shown.before}</user><assistant>{shown.label}</assistant>"
-        before = shown.after if shown.after.strip() else ""
-    return f"{text}<user>{before}{parts.question}</user><assistant>"
+    """Return the turns of a prompt: the user says all but the labels, and the assistant the labels.
+
+    White space after a label is left out; other text there begins the next turn of the user.
+    """
+    text = ""
+    begins_turn = parts.instruction
+    for demonstration in parts.demonstrations:
+        text += f"<user>{begins_turn}{demonstration.before}</user><assistant>{demonstration.label}</assistant>"
+        begins_turn = demonstration.after if demonstration.after.strip() else ""
+    return f"{text}<user>{begins_turn}{parts.question}</user><assistant>"
 
 
 def expected_text(parts: PromptParts, style: str) -> str:
@@ -130,55 +134,67 @@ def test_a_prompt_of_long_icl_has_the_instruction_of_its_task_and_demonstrations
         assert len(parts.demonstrations) > 1
 
 
+class ShortenedRun(NamedTuple):
+    """A benchmark of 16 prompts, and a kernel that drops demonstrations of those that are too long."""
+
+    benchmark: Any
+    kernel: Any
+    n_too_long: int
+
+
 @pytest.fixture
-def shortened(tokenizer: Any, model: Any) -> Any:
-    """Return a benchmark, a kernel that is too small for some of its prompts, and the number of these prompts."""
+def shortened(tokenizer: Any, model: Any) -> ShortenedRun:
+    """A run on eight test rows, in which about half of the prompts are too long."""
     benchmark = StaICC.Normal(k=3, datasets=[own_data(["good", "bad"])], limit=8)
     sizes = prompt_sizes(tokenizer, benchmark[0].all_queries())
-    limit = sorted(sizes)[len(sizes) // 2]
-    too_long = sum(size > limit for size in sizes)
-    return benchmark, limited_kernel(model, tokenizer, limit), too_long
+    median_size = sorted(sizes)[len(sizes) // 2]
+    n_too_long = sum(size > median_size for size in sizes)
+    return ShortenedRun(benchmark, limited_kernel(model, tokenizer, median_size), n_too_long)
 
 
-def test_dropped_demonstrations_are_counted_in_the_result(shortened: Any) -> None:
-    benchmark, kernel, too_long = shortened
-    result = benchmark(kernel)
+def test_dropped_demonstrations_are_counted_in_the_result(shortened: ShortenedRun) -> None:
+    result = shortened.benchmark(shortened.kernel)
 
     prompts, demonstrations = result.details["hostile"].dropped["normal"]
-    assert prompts == too_long
-    assert demonstrations >= too_long, "each of these prompts lost at least one"
-    assert f"{too_long} of 16 prompts were longer than the model reads" in str(result)
+    assert prompts == shortened.n_too_long
+    assert demonstrations >= shortened.n_too_long, "each of these prompts lost at least one"
+    assert f"{shortened.n_too_long} of 16 prompts were longer than the model reads" in str(result)
 
 
-def test_dropped_demonstrations_are_stored(shortened: Any, tmp_path: Path) -> None:
-    benchmark, kernel, _ = shortened
+def test_dropped_demonstrations_are_stored(shortened: ShortenedRun, tmp_path: Path) -> None:
     with PredictionStore(tmp_path / "store.db") as store:
-        first = benchmark(kernel, store=store)
-        again = benchmark(kernel, store=store)
-    assert again.details == first.details
+        first = shortened.benchmark(shortened.kernel, store=store)
+        second = shortened.benchmark(shortened.kernel, store=store)
+
+    assert second.details == first.details
 
 
-def test_dropped_demonstrations_are_saved(shortened: Any, tmp_path: Path) -> None:
-    benchmark, kernel, _ = shortened
-    result = benchmark(kernel)
+def test_dropped_demonstrations_are_saved(shortened: ShortenedRun, tmp_path: Path) -> None:
+    result = shortened.benchmark(shortened.kernel)
+
     result.save(tmp_path / "result.json")
     loaded = StaICC.load(tmp_path / "result.json")
+
     assert loaded.details["hostile"].dropped == result.details["hostile"].dropped
 
 
 def test_long_icl_states_what_was_sent(tmp_path: Path, tokenizer: Any, model: Any) -> None:
+    """A model that reads half of the longest prompt, on three test rows and a context of two rounds."""
     benchmark = long_icl_on(write_small(tmp_path), ["banking77"], (2,), 3, unparsed="wrong")
     experimentor = benchmark[0]
-    context, items = experimentor.contexts[2], experimentor.test_items
-    longest = max(len(tokenizer(str(prompt)).input_ids) for prompt in experimentor.prompt_set())
+    longest_prompt = max(len(tokenizer(str(prompt)).input_ids) for prompt in experimentor.prompt_set())
+    kernel = limited_kernel(model, tokenizer, longest_prompt // 2)
 
-    result = benchmark(text_inference(limited_kernel(model, tokenizer, longest // 2), 4))
+    result = benchmark(text_inference(kernel, 4))
 
+    context = experimentor.contexts[2]
+    test_items = experimentor.test_items
     (of_round,) = result.divided["banking77"]["rounds"].values()
-    dropped_per_prompt = of_round["dropped"] / len(items)
+    dropped_per_prompt = of_round["dropped"] / len(test_items)
+    labels_of_whole_context = context.coverage([item.gold for item in test_items])["labels_shown"]
     assert of_round["dropped"] > 0
     assert of_round["demonstrations"] == pytest.approx(context.demonstrations - dropped_per_prompt)
-    assert of_round["labels_shown"] < context.coverage([item.gold for item in items])["labels_shown"]
+    assert of_round["labels_shown"] < labels_of_whole_context
     assert "prompts were longer than the model reads" in str(result)
 
 

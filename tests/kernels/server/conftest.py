@@ -9,27 +9,27 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import endpoint_server as wrong
+import endpoint_server
 
 from StaICC.kernels.server import transport
 from StaICC.kernels.server.endpoint import EndpointKernel
 
 
 @pytest.fixture
-def make(server):
+def make_kernel(server):
     """A function that returns a kernel for the server of the test, which retries after a hundredth of a second."""
     pytest.importorskip("openai")
     kernels = []
 
-    def make_kernel(scoring="top-logprobs", **options):
+    def new_kernel(scoring="top-logprobs", **options):
         if scoring == "top-logprobs":
             options.setdefault("unlisted", "bound")
         options = {"backoff": 0.01, "timeout": 5.0, **options}
-        kernel = EndpointKernel(server.url, wrong.MODEL, scoring=scoring, **options)
+        kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring=scoring, **options)
         kernels.append(kernel)
         return kernel
 
-    yield make_kernel
+    yield new_kernel
     for kernel in kernels:
         kernel.close()
 

@@ -65,15 +65,22 @@ def all_begin_alike(rows: list[list[str]], count: int) -> bool:
 
 
 class Server:
-    """The server; ``wrong`` is a list of things to do wrong, one a request, then all is right (or ``always``)."""
+    """A server on a port of this machine.
+
+    Attributes:
+        next_answers: How the next requests are answered, one after the other (``None``: rightly).
+        usual_answer: How the requests after these are answered (``None``: rightly).
+        requests: The bodies of all requests, with their ``path``.
+        headers: The headers of all requests, with names in lower case.
+        delay: Seconds before each answer.
+    """
 
     def __init__(self) -> None:
         self.requests: list[dict] = []
         self.headers: list[dict[str, str]] = []
-        self.wrong: list = []
-        self.always: Any = None
+        self.next_answers: list = []
+        self.usual_answer: Any = None
         self.delay = 0.0
-        """Seconds before each answer."""
         self._lock = threading.Lock()
         self._server = QuietServer(("127.0.0.1", 0), Handler)
         self._server.endpoint = self
@@ -81,12 +88,14 @@ class Server:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
-    def note(self, path: str, headers: dict[str, str], body: dict) -> Any:
-        """Note a request, and return what is to be done wrong with it, if anything."""
+    def record(self, path: str, headers: dict[str, str], body: dict) -> Any:
+        """Record a request, and return how it is to be answered."""
         with self._lock:
             self.requests.append({**body, "path": path})
             self.headers.append(headers)
-            return self.wrong.pop(0) if self.wrong else self.always
+            if self.next_answers:
+                return self.next_answers.pop(0)
+            return self.usual_answer
 
     def close(self) -> None:
         self._server.shutdown()
@@ -119,15 +128,15 @@ class Handler(BaseHTTPRequestHandler):
         endpoint = self.server.endpoint
         self.body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        wrong = endpoint.note(self.path, headers, self.body)
+        answer = endpoint.record(self.path, headers, self.body)
         if endpoint.delay:
             time.sleep(endpoint.delay)
         right_answer = chat(self.body) if "chat" in self.path else completion(self.body)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            if wrong is None:
+            if answer is None:
                 send(self, right_answer)
             else:
-                wrong(self, right_answer)
+                answer(self, right_answer)
 
 
 def send(handler, answer, status=200, headers=(), kind="application/json"):
@@ -196,7 +205,7 @@ def chat(body: dict) -> dict:
     return answer_with("chat.completion", body, prompt, message=message, finish_reason="stop", logprobs=logprobs)
 
 
-# -- things to do wrong ---------------------------------------------------------------------------------------------
+# -- ways to answer a request -----------------------------------------------------------------------------------------
 
 
 def status(code, headers=(), body=None, kind="application/json"):
@@ -206,38 +215,38 @@ def status(code, headers=(), body=None, kind="application/json"):
     return lambda handler, answer: send(handler, body, code, headers, kind)
 
 
-def changed(change):
-    """Answer as always, but with a change to the body: made in place, or a new body that ``change`` returns."""
+def changed_body(change):
+    """Answer rightly, but with a changed body: ``change`` changes it in place, or returns a new one."""
 
-    def wrong(handler, answer):
-        replacement = change(answer)
-        send(handler, answer if replacement is None else replacement)
+    def answer_request(handler, right_answer):
+        replacement = change(right_answer)
+        send(handler, right_answer if replacement is None else replacement)
 
-    return wrong
+    return answer_request
 
 
-def answering(words, reason="stop"):
-    """Reply with the text of a function of the request (``None``: no text), in the form of its interface."""
+def reply_with(text_of_request, reason="stop"):
+    """Reply with the text (``None``: no text) that a function returns for the request, in the form of its interface."""
 
-    def answer(handler, right):
-        text = words(handler.body)
+    def answer_request(handler, right_answer):
+        text = text_of_request(handler.body)
         choice = {"index": 0, "finish_reason": reason, "logprobs": None}
         if "messages" in handler.body:
             choice["message"] = {"role": "assistant", "content": text}
         else:
             choice["text"] = text
-        send(handler, {**right, "choices": [choice]})
+        send(handler, {**right_answer, "choices": [choice]})
 
-    return answer
+    return answer_request
 
 
-def drop(handler, answer):
+def no_answer(handler, answer):
     """Close the connection without an answer."""
     handler.close_connection = True
     handler.connection.shutdown(2)
 
 
-def drop_in_body(handler, answer):
+def half_a_body(handler, answer):
     """Close the connection after half of the body."""
     data = json.dumps(answer).encode()
     handler.send_response(200)
@@ -250,10 +259,10 @@ def drop_in_body(handler, answer):
     handler.connection.shutdown(2)
 
 
-def drip(code=200, seconds=20.0, part=b" ", pause=0.05):
+def endless_body(code=200, seconds=20.0, part=b" ", pause=0.05):
     """A body that never ends, byte by byte: each read succeeds soon, the whole never does."""
 
-    def wrong(handler, answer):
+    def answer_request(handler, right_answer):
         handler.send_response(code)
         handler.send_header("content-type", "application/json")
         handler.send_header("transfer-encoding", "chunked")
@@ -264,4 +273,4 @@ def drip(code=200, seconds=20.0, part=b" ", pause=0.05):
             handler.wfile.flush()
             time.sleep(pause)
 
-    return wrong
+    return answer_request

@@ -28,9 +28,12 @@ LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 
 
 def long_icl(limit: int = 12) -> LongICL:
-    """Return a benchmark with contexts of about 1,000, 2,000 and 3,000 words."""
-    words = " ".join(f"word{number}" for number in range(40))
-    rows = [(f"Text {turn} of {label} {words}", label) for turn in range(16) for label in LABELS]
+    """Return a benchmark with contexts of about 1,000, 2,000 and 3,000 words: 23 texts of 44 words in each round."""
+    forty_words = " ".join(f"word{number}" for number in range(40))
+    rows = []
+    for number in range(16):
+        for label in LABELS:
+            rows.append((f"Text {number} of {label} {forty_words}", label))
     data = Dataset.from_rows(rows, label_space=LABELS, name="kinds", split=SplitSizes(20, 230, 115))
     return LongICL(datasets=[data], rounds=(1, 2, 3), limit=limit)
 
@@ -46,9 +49,9 @@ def kernel_for(server: Server, options: str) -> Any:
     return load_kernel(f"openai:{server.url}#words;scoring=text;max_tokens=1;{options}", backoff=0.01)
 
 
-def about(spent: float) -> Any:
-    """Return what equals an amount within two percent."""
-    return pytest.approx(spent, rel=0.02)
+def about(expected: float) -> Any:
+    """Return what equals numbers within two percent of the expected one."""
+    return pytest.approx(expected, rel=0.02)
 
 
 every_interface = pytest.mark.parametrize(
@@ -59,7 +62,7 @@ every_interface = pytest.mark.parametrize(
 @every_interface
 @pytest.mark.usefixtures("paid")
 def test_the_forecast_is_what_the_provider_bills(server: Server, options: str) -> None:
-    server.always = provider = Provider("OpenAI", LABELS[0])
+    server.usual_answer = provider = Provider("OpenAI", LABELS[0])
     kernel = kernel_for(server, options)
     forecast = long_icl().forecast(kernel, tokenizer=count_tokens, prices=PRICES, currency="USD")
     assert server.requests == [], "a forecast sends nothing"
@@ -75,7 +78,7 @@ def test_the_forecast_is_what_the_provider_bills(server: Server, options: str) -
 @every_interface
 @pytest.mark.usefixtures("paid")
 def test_the_usage_of_a_run_is_what_the_provider_bills(server: Server, options: str) -> None:
-    server.always = provider = Provider("OpenAI", LABELS[0])
+    server.usual_answer = provider = Provider("OpenAI", LABELS[0])
     kernel = kernel_for(server, options)
     long_icl()(kernel)
 
@@ -87,7 +90,7 @@ def test_the_usage_of_a_run_is_what_the_provider_bills(server: Server, options: 
 @pytest.fixture
 def silent_provider(server: Server, paid: None) -> Provider:
     """Return the provider behind the server, which says nothing of its cache."""
-    server.always = provider = Provider("silent", LABELS[0])
+    server.usual_answer = provider = Provider("silent", LABELS[0])
     return provider
 
 
@@ -134,7 +137,7 @@ def test_the_usage_counts_in_full_what_a_provider_does_not_state(server: Server,
 
 @pytest.mark.usefixtures("paid")
 def test_the_forecast_of_replies_of_an_ordinary_benchmark_is_what_is_used(server: Server) -> None:
-    server.always = Provider("OpenAI")
+    server.usual_answer = Provider("OpenAI")
     benchmark, kernel = Normal(datasets=["mini"], k=30, limit=20), kernel_for(server, "api=chat")
     forecast = benchmark.forecast(kernel, tokenizer=count_tokens)
     benchmark(kernel, on_error="collect")
@@ -161,7 +164,7 @@ def test_the_forecast_of_scores_of_an_ordinary_benchmark_is_what_is_used(server:
 @pytest.mark.usefixtures("paid")
 def test_one_request_reads_a_long_context_before_the_others(server: Server, on_error: str) -> None:
     """Eight at once would all miss the cache, and the context would be paid for eight times in each round."""
-    server.always = provider = Provider("OpenAI", LABELS[0], seconds=0.3)
+    server.usual_answer = provider = Provider("OpenAI", LABELS[0], seconds=0.3)
     kernel = kernel_for(server, "api=completions;concurrency=8")
     forecast = long_icl(8).forecast(kernel, tokenizer=count_tokens)
     long_icl(8)(kernel, on_error=on_error)
@@ -213,7 +216,7 @@ def test_without_a_tokenizer_and_a_request_tokens_are_estimated(server: Server) 
 
 @pytest.mark.usefixtures("paid")
 def test_a_paid_server_is_probed_if_seconds_are_given(server: Server) -> None:
-    server.always = Provider("OpenAI")
+    server.usual_answer = Provider("OpenAI")
     forecast = Normal(datasets=["mini"], limit=20).forecast(kernel_for(server, "api=chat"), probe_seconds=0.2)
     assert len(server.requests) > 0
     assert forecast.seconds is not None
@@ -221,7 +224,7 @@ def test_a_paid_server_is_probed_if_seconds_are_given(server: Server) -> None:
 
 
 def test_a_local_server_is_probed(server: Server) -> None:
-    server.always = Provider("OpenAI")
+    server.usual_answer = Provider("OpenAI")
     forecast = Normal(datasets=["mini"], limit=20).forecast(kernel_for(server, "api=chat"))
     assert len(server.requests) > 0
     assert forecast.seconds is not None
@@ -266,7 +269,7 @@ def test_a_dry_run_uses_a_given_tokenizer_and_sends_nothing(server: Server, show
 
 @pytest.mark.usefixtures("paid")
 def test_a_dry_run_with_probe_seconds_sends_requests(server: Server, shown_by_dry_run: Any) -> None:
-    server.always = Provider("OpenAI")
+    server.usual_answer = Provider("OpenAI")
     shown_by_dry_run("--probe-seconds", "0.1")
     assert len(server.requests) > 0
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("openai")
 
-import endpoint_server as wrong
+import endpoint_server
 
 from StaICC import Normal
 from StaICC.errors import OutputError
@@ -30,7 +30,7 @@ def label_of(body):
     return f"The answer is **{LABELS[hashlib.sha256(prompt.encode()).digest()[0] % 3]}**."
 
 
-RIGHT = wrong.answering(label_of)
+RIGHT = endpoint_server.reply_with(label_of)
 
 
 class Fault(NamedTuple):
@@ -50,12 +50,12 @@ class Fault(NamedTuple):
 
 def refused(code, message, status=400):
     """Refuse a request with an error in the form of OpenAI."""
-    return wrong.status(status, body={"error": {"message": message, "code": code}})
+    return endpoint_server.status(status, body={"error": {"message": message, "code": code}})
 
 
 def content(text, reason="stop"):
     """Reply with one text to all requests."""
-    return wrong.answering(lambda body: text, reason)
+    return endpoint_server.reply_with(lambda body: text, reason)
 
 
 TOO_LONG = "the prompt is longer than the model's context length; shorten it or use fewer demonstrations"
@@ -92,7 +92,7 @@ WRONG_FIELDS = {
 
 FAULTS = {
     **{
-        f"context: {name}": Fault(wrong.status(status, body=body), "query", TOO_LONG)
+        f"context: {name}": Fault(endpoint_server.status(status, body=body), "query", TOO_LONG)
         for name, (status, body) in CONTEXT.items()
     },
     "filtered reply": Fault(content("", "content_filter"), "unparsed", r"withheld the reply \(content filter\)"),
@@ -103,10 +103,12 @@ FAULTS = {
     "a refusal": Fault(content("I'm sorry, but I can't help with that."), "unparsed", "I'm sorry"),
     "no text": Fault(content(None), "query", "holds no text"),
     "an empty text": Fault(content(""), "unparsed", "empty"),
-    "reasoning text": Fault(wrong.answering(lambda body: f"<think>Not food.</think>{label_of(body)}"), "passes"),
-    "dropped connection": Fault(wrong.drop, "retried"),
-    "half a body": Fault(wrong.drop_in_body, "retried"),
-    "rate limit": Fault(wrong.status(429, [("retry-after", "0")]), "retried"),
+    "reasoning text": Fault(
+        endpoint_server.reply_with(lambda body: f"<think>Not food.</think>{label_of(body)}"), "passes"
+    ),
+    "dropped connection": Fault(endpoint_server.no_answer, "retried"),
+    "half a body": Fault(endpoint_server.half_a_body, "retried"),
+    "rate limit": Fault(endpoint_server.status(429, [("retry-after", "0")]), "retried"),
     "wrong key": Fault(refused("invalid_api_key", "Incorrect API key", status=401), "ends", "wants a valid key"),
     "unknown model": Fault(refused("model_not_found", "no such model", status=404), "ends", "no model 'words'"),
     "quota": Fault(refused("insufficient_quota", "You exceeded your quota", status=429), "ends", "quota is used up"),
@@ -122,11 +124,11 @@ FAULTS = {
         "temperature=none",
     ),
     **{
-        f"a wrong field: {name}": Fault(wrong.status(status, body=body), "query", f"status {status}")
+        f"a wrong field: {name}": Fault(endpoint_server.status(status, body=body), "query", f"status {status}")
         for name, (status, body, _, _) in WRONG_FIELDS.items()
     },
     "a bad request": Fault(refused(None, "no"), "query", "status 400: 'no'"),
-    "no choices": Fault(wrong.changed(lambda answer: answer.update(choices=[])), "query", "0 choices"),
+    "no choices": Fault(endpoint_server.changed_body(lambda answer: answer.update(choices=[])), "query", "0 choices"),
 }
 
 
@@ -135,14 +137,14 @@ def server():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
         patch.setenv("NO_PROXY", "127.0.0.1")
-        running = wrong.Server()
+        running = endpoint_server.Server()
         yield running
         running.close()
 
 
 def run(server, path, way="kernel"):
     """Run once with a store, collecting failures, and return the result and the kernel's usage."""
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text", api="chat", backoff=0.01)
+    kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01)
     function = kernel if way == "kernel" else text_inference(kernel)
     benchmark = Normal(datasets=["mini"], limit=20, unparsed="excluded")
     try:
@@ -154,7 +156,7 @@ def run(server, path, way="kernel"):
 @pytest.fixture(scope="module")
 def right_result(server, tmp_path_factory):
     """Return the result of a run without a fault."""
-    server.wrong, server.always = [], RIGHT
+    server.next_answers, server.usual_answer = [], RIGHT
     result, usage = run(server, tmp_path_factory.mktemp("faults") / "s.sqlite")
     assert usage.requests == result.details["mini"].distinct + 1  # one asks for the edition
     return result
@@ -167,14 +169,14 @@ def names_of(*kinds):
 
 def with_three_faults(server, fault):
     """Let the server have a fault three times, each after eight right answers, and forget its requests."""
-    server.wrong = ([RIGHT] * BETWEEN + [fault.answer]) * 3
-    server.always = RIGHT
+    server.next_answers = ([RIGHT] * BETWEEN + [fault.answer]) * 3
+    server.usual_answer = RIGHT
     server.requests.clear()
 
 
 def run_without_fault(server, path, way="kernel"):
     """Run again with the same store and a server without a fault."""
-    server.wrong, server.always = [], RIGHT
+    server.next_answers, server.usual_answer = [], RIGHT
     return run(server, path, way)
 
 
@@ -242,7 +244,7 @@ def test_a_reply_whose_reasoning_is_cut_is_requested_with_more_tokens(server, ri
 @pytest.mark.parametrize("way", ["kernel", "generate"])
 @pytest.mark.parametrize("name", names_of("ends"))
 def test_a_fault_of_the_server_ends_the_run_with_few_requests(server, tmp_path, name, way):
-    server.wrong, server.always = [RIGHT] * BETWEEN, FAULTS[name].answer
+    server.next_answers, server.usual_answer = [RIGHT] * BETWEEN, FAULTS[name].answer
     server.requests.clear()
     with pytest.raises(OutputError, match=FAULTS[name].says):
         run(server, tmp_path / "s.sqlite", way)
@@ -274,7 +276,7 @@ def test_the_next_run_requests_no_reply_again(server, tmp_path, name):
 
 @pytest.mark.parametrize("name", names_of("ends"))
 def test_what_was_received_before_the_end_of_a_run_is_stored(server, right_result, tmp_path, name):
-    server.wrong, server.always = [RIGHT] * BETWEEN, FAULTS[name].answer
+    server.next_answers, server.usual_answer = [RIGHT] * BETWEEN, FAULTS[name].answer
     with pytest.raises(OutputError):
         run(server, tmp_path / "s.sqlite")
 
@@ -289,7 +291,7 @@ def test_what_was_received_before_the_end_of_a_run_is_stored(server, right_resul
 def test_a_setting_that_is_refused_from_the_first_query_on_ends_the_run(server, tmp_path, name):
     """Later, a named setting is no reason: other queries with the same settings had an answer (the faults above)."""
     status, body, kind, says = WRONG_FIELDS[name]
-    server.always, server.wrong = wrong.status(status, body=body), []
+    server.usual_answer, server.next_answers = endpoint_server.status(status, body=body), []
     server.requests.clear()
     with pytest.raises(OutputError, match=says) as caught:
         run(server, tmp_path / "s.sqlite")
@@ -300,16 +302,16 @@ def test_a_setting_that_is_refused_from_the_first_query_on_ends_the_run(server, 
 @pytest.mark.parametrize("parameter", ["None", "null", " ", "", None])
 def test_a_refusal_that_names_no_field_costs_its_query(server, tmp_path, parameter):
     refusal = {"error": {"message": "no", "type": "None", "param": parameter, "code": "400"}}
-    server.always, server.wrong = wrong.status(400, body=refusal), []
+    server.usual_answer, server.next_answers = endpoint_server.status(400, body=refusal), []
     with pytest.raises(OutputError, match="refused") as caught:
         run(server, tmp_path / "s.sqlite")
     assert not isinstance(caught.value, UnusableEndpointError)
 
 
 def test_a_run_that_stops_at_the_first_failure_sends_one_query_alone(server):
-    server.wrong, server.always = [], wrong.status(422)
+    server.next_answers, server.usual_answer = [], endpoint_server.status(422)
     server.requests.clear()
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text")
+    kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text")
     queries = [Query(f"film {row}", ("no", "yes"), 0, row, 0) for row in range(20)]
     with pytest.raises(OutputError, match="status 422"):
         predict_queries(kernel, queries, "x")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import email.utils
+import itertools
 import math
 import os
 import signal
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 pytest.importorskip("openai")
 
-import endpoint_server as wrong
+import endpoint_server
 
 from StaICC.errors import RunEndingError
 from StaICC.inference.contract import Text
@@ -38,7 +39,7 @@ def listed_mass(prompt, label):
     """Return the probability of the listed next tokens that begin this label and no other one."""
     other_labels = [other for other in LABELS if other != label]
     total = 0.0
-    for word, log_probability in wrong.best(prompt, 20).items():
+    for word, log_probability in endpoint_server.best(prompt, 20).items():
         beginning = word.lstrip(" ")
         is_unclear = any(other.startswith(beginning) for other in other_labels)
         if label.startswith(beginning) and not is_unclear:
@@ -53,7 +54,7 @@ def listed_row(prompt):
 
 def joint_row(prompt, labels):
     """Return the label probabilities by the log-probabilities of all words of the labels."""
-    return normalised([math.exp(score) for score in wrong.joint(prompt, labels)])
+    return normalised([math.exp(score) for score in endpoint_server.joint(prompt, labels)])
 
 
 def normalised(masses):
@@ -64,19 +65,19 @@ def normalised(masses):
 # -- right answers --------------------------------------------------------------------------------------------------
 
 
-def test_prompt_log_probabilities_are_the_joint_ones(make):
-    rows = make("prompt-logprobs").batch(PROMPTS, LABELS)
+def test_prompt_log_probabilities_are_the_joint_ones(make_kernel):
+    rows = make_kernel("prompt-logprobs").batch(PROMPTS, LABELS)
     for prompt, row in zip(PROMPTS, rows, strict=True):
         assert row == pytest.approx(joint_row(prompt, LABELS), rel=1e-12), prompt
 
 
-def test_one_prompt_has_the_row_that_it_has_in_a_batch(make):
-    kernel = make("prompt-logprobs")
+def test_one_prompt_has_the_row_that_it_has_in_a_batch(make_kernel):
+    kernel = make_kernel("prompt-logprobs")
     assert kernel(PROMPTS[3], LABELS) == kernel.batch(PROMPTS, LABELS)[3]
 
 
-def test_prompt_log_probabilities_need_a_request_for_each_label_and_five_for_the_echo(make, server):
-    make("prompt-logprobs").batch(PROMPTS, LABELS)
+def test_prompt_log_probabilities_need_a_request_for_each_label_and_five_for_the_echo(make_kernel, server):
+    make_kernel("prompt-logprobs").batch(PROMPTS, LABELS)
 
     assert len(server.requests) == 12 * 2 + 5
     for request in server.requests:
@@ -85,65 +86,65 @@ def test_prompt_log_probabilities_need_a_request_for_each_label_and_five_for_the
         assert request["max_tokens"] == 1
 
 
-def test_prompt_log_probabilities_need_no_finish_reason(make, server):
-    server.always = wrong.changed(lambda answer: answer["choices"][0].update(finish_reason=None))
-    row = make("prompt-logprobs")(PROMPTS[0], LABELS)
+def test_prompt_log_probabilities_need_no_finish_reason(make_kernel, server):
+    server.usual_answer = endpoint_server.changed_body(lambda answer: answer["choices"][0].update(finish_reason=None))
+    row = make_kernel("prompt-logprobs")(PROMPTS[0], LABELS)
     assert row == pytest.approx(joint_row(PROMPTS[0], LABELS), rel=1e-12)
 
 
 @pytest.mark.parametrize("prompt", ["say x: ", "say x:", "say very", "say a very "])
-def test_labels_of_several_words_with_a_common_beginning_are_scored(make, prompt):
+def test_labels_of_several_words_with_a_common_beginning_are_scored(make_kernel, prompt):
     labels = ["very good", "very bad", "good", "a.b"]
-    row = make("prompt-logprobs")(prompt, labels)
+    row = make_kernel("prompt-logprobs")(prompt, labels)
     assert row == pytest.approx(joint_row(prompt, labels), rel=1e-12)
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])
-def test_top_log_probabilities_are_the_listed_ones(make, api):
-    rows = make("top-logprobs", api=api).batch(PROMPTS, LABELS)
+def test_top_log_probabilities_are_the_listed_ones(make_kernel, api):
+    rows = make_kernel("top-logprobs", api=api).batch(PROMPTS, LABELS)
     for prompt, row in zip(PROMPTS, rows, strict=True):
         assert row == pytest.approx(listed_row(prompt), rel=1e-12), prompt
 
 
-def test_completions_are_asked_for_twenty_next_tokens(make, server):
-    make("top-logprobs", api="completions")(PROMPTS[0], LABELS)
+def test_completions_are_asked_for_twenty_next_tokens(make_kernel, server):
+    make_kernel("top-logprobs", api="completions")(PROMPTS[0], LABELS)
     request = server.requests[0]
     assert request["path"] == "/v1/completions"
     assert request["logprobs"] == 20
 
 
-def test_chats_are_asked_for_twenty_next_tokens(make, server):
-    make("top-logprobs", api="chat")(PROMPTS[0], LABELS)
+def test_chats_are_asked_for_twenty_next_tokens(make_kernel, server):
+    make_kernel("top-logprobs", api="chat")(PROMPTS[0], LABELS)
     request = server.requests[0]
     assert request["path"] == "/v1/chat/completions"
     assert request["logprobs"] is True
     assert request["top_logprobs"] == 20
 
 
-def test_the_last_blank_may_belong_to_the_label_of_prompt_log_probabilities(make):
-    rows = make("prompt-logprobs", last_blank="label").batch(PROMPTS, LABELS)
+def test_the_last_blank_may_belong_to_the_label_of_prompt_log_probabilities(make_kernel):
+    rows = make_kernel("prompt-logprobs", last_blank="label").batch(PROMPTS, LABELS)
     for prompt, row in zip(PROMPTS, rows, strict=True):
         expected = joint_row(prompt.rstrip(" "), [" negative", " positive"])
         assert row == pytest.approx(expected, rel=1e-12), prompt
 
 
-def test_the_last_blank_may_belong_to_the_label_of_top_log_probabilities(make):
-    rows = make("top-logprobs", last_blank="label").batch(PROMPTS, LABELS)
+def test_the_last_blank_may_belong_to_the_label_of_top_log_probabilities(make_kernel):
+    rows = make_kernel("top-logprobs", last_blank="label").batch(PROMPTS, LABELS)
     for prompt, row in zip(PROMPTS, rows, strict=True):
         assert row == pytest.approx(listed_row(prompt.rstrip(" ")), rel=1e-12), prompt
 
 
 @pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs"])
-def test_a_last_blank_that_belongs_to_the_label_is_not_sent(make, server, scoring):
-    make(scoring, last_blank="label").batch(PROMPTS, LABELS)
+def test_a_last_blank_that_belongs_to_the_label_is_not_sent(make_kernel, server, scoring):
+    make_kernel(scoring, last_blank="label").batch(PROMPTS, LABELS)
     for request in server.requests:
         assert not request["prompt"].endswith(" "), request
 
 
 @pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs"])
-def test_the_place_of_the_last_blank_is_in_the_identity(make, scoring):
-    default = make(scoring).identity().settings
-    assert make(scoring, last_blank="label").identity().settings == {**default, "last_blank": "label"}
+def test_the_place_of_the_last_blank_is_in_the_identity(make_kernel, scoring):
+    default = make_kernel(scoring).identity().settings
+    assert make_kernel(scoring, last_blank="label").identity().settings == {**default, "last_blank": "label"}
 
 
 FIELDS: dict[str, tuple[str, Any]] = {
@@ -159,7 +160,7 @@ FIELDS: dict[str, tuple[str, Any]] = {
 
 def reply_request(server, setting=""):
     """Return the request and the identity of a kernel that has one reply written, with a setting."""
-    server.always = wrong.answering(lambda body: "positive")
+    server.usual_answer = endpoint_server.reply_with(lambda body: "positive")
     kernel = load_kernel(f"openai:{server.url}#words;scoring=text;api=chat{setting}", **QUICK)
     assert kernel.batch(PROMPTS[:1], LABELS) == ["positive"]
     kernel.close()
@@ -207,20 +208,28 @@ def test_without_a_system_text_the_prompt_is_the_only_message(server):
     assert "system" not in identity.settings
 
 
-def test_guided_choice_sends_the_labels(make, server):
-    make("text", guided="choice").batch(PROMPTS[:1], LABELS)
+def test_guided_choice_sends_the_labels(make_kernel, server):
+    make_kernel("text", guided="choice").batch(PROMPTS[:1], LABELS)
     assert server.requests[0]["structured_outputs"] == {"choice": LABELS}
 
 
-def test_guided_json_sends_a_schema_with_the_labels(make, server):
-    make("text", api="chat", guided="json").batch(PROMPTS[:1], LABELS)
+def test_guided_json_sends_a_schema_with_the_labels(make_kernel, server):
+    make_kernel("text", api="chat", guided="json").batch(PROMPTS[:1], LABELS)
     schema = server.requests[0]["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["label"]["enum"] == LABELS
 
 
+class GuidedReplies(NamedTuple):
+    """A reply that a value of ``guided`` allows, one that it does not, and the other options that it needs."""
+
+    allowed: str
+    forbidden: str
+    options: dict[str, str]
+
+
 GUIDED = {
-    "choice": ("positive", "It is positive.", {}),
-    "json": ('{"label": "positive"}', '{"label": "fine"}', {"api": "chat"}),
+    "choice": GuidedReplies("positive", "It is positive.", {}),
+    "json": GuidedReplies('{"label": "positive"}', '{"label": "fine"}', {"api": "chat"}),
 }
 """For each value of ``guided``: a reply that it allows, one that it does not, and the options that it needs."""
 
@@ -236,93 +245,107 @@ def test_a_guided_reply_that_is_a_part_of_a_label_is_not_allowed(guided, reply):
 
 
 @pytest.mark.parametrize("guided", GUIDED)
-def test_a_server_that_ignores_guided_ends_the_run(make, server, guided):
-    _, forbidden, options = GUIDED[guided]
-    server.always = wrong.answering(lambda _: forbidden)
-    (refusal,) = make("text", guided=guided, **options).batch(PROMPTS[:1], LABELS)
-    assert isinstance(refusal, RunEndingError)
-    assert f"the server ignores guided='{guided}'" in str(refusal)
-    assert forbidden in str(refusal)
+def test_a_server_that_ignores_guided_ends_the_run(make_kernel, server, guided):
+    replies = GUIDED[guided]
+    server.usual_answer = endpoint_server.reply_with(lambda _: replies.forbidden)
+
+    (outcome,) = make_kernel("text", guided=guided, **replies.options).batch(PROMPTS[:1], LABELS)
+
+    assert isinstance(outcome, RunEndingError)
+    assert f"the server ignores guided='{guided}'" in str(outcome)
+    assert replies.forbidden in str(outcome)
 
 
 @pytest.mark.parametrize("guided", GUIDED)
-def test_a_guided_reply_is_read_after_the_reasoning(make, server, guided):
-    allowed, forbidden, options = GUIDED[guided]
-    reply = f"<think>{forbidden}</think>{allowed}"
-    server.always = wrong.answering(lambda _: reply)
-    assert make("text", guided=guided, **options).batch(PROMPTS[:1], LABELS) == [reply]
+def test_a_guided_reply_is_read_after_the_reasoning(make_kernel, server, guided):
+    replies = GUIDED[guided]
+    with_reasoning = f"<think>{replies.forbidden}</think>{replies.allowed}"
+    server.usual_answer = endpoint_server.reply_with(lambda _: with_reasoning)
+
+    outcomes = make_kernel("text", guided=guided, **replies.options).batch(PROMPTS[:1], LABELS)
+
+    assert outcomes == [with_reasoning]
 
 
 @pytest.mark.parametrize("guided", GUIDED)
-def test_a_guided_reply_that_is_cut_is_no_fault_of_the_server(make, server, guided):
-    _, forbidden, options = GUIDED[guided]
-    server.always = wrong.answering(lambda _: forbidden, reason="length")
-    assert make("text", guided=guided, **options).batch(PROMPTS[:1], LABELS) == [forbidden]
+def test_a_guided_reply_that_is_cut_is_no_fault_of_the_server(make_kernel, server, guided):
+    replies = GUIDED[guided]
+    server.usual_answer = endpoint_server.reply_with(lambda _: replies.forbidden, reason="length")
+
+    outcomes = make_kernel("text", guided=guided, **replies.options).batch(PROMPTS[:1], LABELS)
+
+    assert outcomes == [replies.forbidden]
 
 
-def test_a_query_with_an_unlisted_label_may_be_refused(make):
+def test_a_query_with_an_unlisted_label_may_be_refused(make_kernel):
     with pytest.raises(NoMatch, match="'zebra' not among the 14 most probable next tokens"):
-        make("top-logprobs", unlisted="refuse")(PROMPTS[0], ["positive", "zebra"])
+        make_kernel("top-logprobs", unlisted="refuse")(PROMPTS[0], ["positive", "zebra"])
 
 
-def test_an_unlisted_label_may_get_the_most_that_it_can_have(make):
+def test_an_unlisted_label_may_get_the_most_that_it_can_have(make_kernel):
     """What the list leaves over is 0.1, and an unlisted token has at most the probability of the last listed one."""
-    row = make("top-logprobs", unlisted="bound")(PROMPTS[0], ["positive", "zebra"])
-    last_listed = math.exp(min(wrong.best(PROMPTS[0], 20).values()))
+    row = make_kernel("top-logprobs", unlisted="bound")(PROMPTS[0], ["positive", "zebra"])
+    last_listed = math.exp(min(endpoint_server.best(PROMPTS[0], 20).values()))
     assert row == pytest.approx(normalised([listed_mass(PROMPTS[0], "positive"), min(0.1, last_listed)]))
 
 
 # -- faults that pass -----------------------------------------------------------------------------------------------
 
 UNFINISHED = {
-    "429": (wrong.status(429), "status 429: 'failed on request'"),
-    "429 with Retry-After": (wrong.status(429, [("retry-after", "0.2")]), "status 429"),
-    "500": (wrong.status(500), "status 500"),
-    "502 in HTML": (wrong.status(502, body=b"<html><body>Bad", kind="text/html"), "status 502: '<html><body>Bad"),
-    "dropped": (wrong.drop, "the connection failed"),
-    "dropped in the body": (wrong.drop_in_body, "the connection failed"),
-    "HTML": (wrong.status(200, body=b"<!DOCTYPE html>", kind="text/html"), "text/html, .*is the address"),
-    "no JSON object": (wrong.status(200, body=b"[1, 2]"), "no object"),
-    "nested deep": (wrong.status(200, body=b"[" * 100_000), "not JSON"),
-    "an error with status 200": (wrong.status(200, body={"error": {"message": "overloaded"}}), "error .*overloaded"),
+    "429": (endpoint_server.status(429), "status 429: 'failed on request'"),
+    "429 with Retry-After": (endpoint_server.status(429, [("retry-after", "0.2")]), "status 429"),
+    "500": (endpoint_server.status(500), "status 500"),
+    "502 in HTML": (
+        endpoint_server.status(502, body=b"<html><body>Bad", kind="text/html"),
+        "status 502: '<html><body>Bad",
+    ),
+    "dropped": (endpoint_server.no_answer, "the connection failed"),
+    "dropped in the body": (endpoint_server.half_a_body, "the connection failed"),
+    "HTML": (endpoint_server.status(200, body=b"<!DOCTYPE html>", kind="text/html"), "text/html, .*is the address"),
+    "no JSON object": (endpoint_server.status(200, body=b"[1, 2]"), "no object"),
+    "nested deep": (endpoint_server.status(200, body=b"[" * 100_000), "not JSON"),
+    "an error with status 200": (
+        endpoint_server.status(200, body={"error": {"message": "overloaded"}}),
+        "error .*overloaded",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", UNFINISHED)
-def test_a_fault_that_passes_changes_no_prediction(make, server, name):
+def test_a_fault_that_passes_changes_no_prediction(make_kernel, server, name):
     fault, _ = UNFINISHED[name]
-    expected = make("prompt-logprobs").batch(PROMPTS[:2], LABELS)
+    expected = make_kernel("prompt-logprobs").batch(PROMPTS[:2], LABELS)
 
-    server.wrong = [fault, None, fault, fault]  # the first request, and the second one twice
-    kernel = make("prompt-logprobs", retries=2, concurrency=1)
+    server.next_answers = [fault, None, fault, fault]  # the first request, and the second one twice
+    kernel = make_kernel("prompt-logprobs", retries=2, concurrency=1)
 
     assert kernel.batch(PROMPTS[:2], LABELS) == expected
     assert kernel.usage.retries == 3
 
 
 @pytest.mark.parametrize("name", UNFINISHED)
-def test_a_fault_that_stays_is_an_error_after_all_retries(make, server, name):
-    server.always, message = UNFINISHED[name]
+def test_a_fault_that_stays_is_an_error_after_all_retries(make_kernel, server, name):
+    server.usual_answer, message = UNFINISHED[name]
     with pytest.raises(EndpointError, match=rf"^{server.url}: (.|\n)*{message}(.|\n)*\(3 requests\)$") as caught:
-        make("prompt-logprobs", retries=2)(PROMPTS[0], LABELS[:1])
+        make_kernel("prompt-logprobs", retries=2)(PROMPTS[0], LABELS[:1])
     assert len(server.requests) == 3
     assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("name", UNFINISHED)
-def test_an_error_has_no_exception_of_the_client_with_its_headers(make, server, name):
-    server.always, _ = UNFINISHED[name]
+def test_an_error_has_no_exception_of_the_client_with_its_headers(make_kernel, server, name):
+    server.usual_answer, _ = UNFINISHED[name]
     with pytest.raises(EndpointError) as caught:
-        make("prompt-logprobs", retries=0)(PROMPTS[0], LABELS[:1])
+        make_kernel("prompt-logprobs", retries=0)(PROMPTS[0], LABELS[:1])
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
 
 
-def test_waits_before_retries_double(make, server, waits):
+def test_waits_before_retries_double(make_kernel, server, waits):
     """A jitter shortens each of them by up to a half."""
-    server.always = wrong.status(500)
+    server.usual_answer = endpoint_server.status(500)
     with pytest.raises(EndpointError):
-        make(retries=4, backoff=0.05)(PROMPTS[0], LABELS)
+        make_kernel(retries=4, backoff=0.05)(PROMPTS[0], LABELS)
 
     first, second, third, fourth = waits
     assert 0.025 <= first <= 0.05
@@ -331,11 +354,11 @@ def test_waits_before_retries_double(make, server, waits):
     assert 0.2 <= fourth <= 0.4
 
 
-def test_waits_before_retries_do_not_depend_on_chance(make, server, waits):
-    server.always = wrong.status(500)
+def test_waits_before_retries_do_not_depend_on_chance(make_kernel, server, waits):
+    server.usual_answer = endpoint_server.status(500)
     for _ in range(2):
         with pytest.raises(EndpointError):
-            make(retries=4, backoff=0.05)(PROMPTS[0], LABELS)
+            make_kernel(retries=4, backoff=0.05)(PROMPTS[0], LABELS)
     assert waits[:4] == waits[4:]
 
 
@@ -348,11 +371,11 @@ def test_waits_before_retries_do_not_depend_on_chance(make, server, waits):
     ],
     ids=["seconds", "date"],
 )
-def test_a_server_that_asks_for_too_long_is_not_waited_for(make, server, waits, in_an_hour, seconds):
-    server.always = wrong.status(429, [("retry-after", in_an_hour())])
+def test_a_server_that_asks_for_too_long_is_not_waited_for(make_kernel, server, waits, in_an_hour, seconds):
+    server.usual_answer = endpoint_server.status(429, [("retry-after", in_an_hour())])
     too_long = rf"asks to wait {seconds} s, more than longest_wait \(120 s\); run again later"
     with pytest.raises(EndpointError, match=too_long):
-        make()(PROMPTS[0], LABELS)
+        make_kernel()(PROMPTS[0], LABELS)
     assert waits == []
     assert len(server.requests) == 1
 
@@ -381,45 +404,47 @@ def test_retry_after(headers, seconds):
 # -- slowness -------------------------------------------------------------------------------------------------------
 
 
-def test_a_huge_answer_is_cut_off(make, server):
-    server.always = wrong.drip(200, seconds=300, part=b" " * 2**20, pause=0)
+def test_a_huge_answer_is_cut_off(make_kernel, server):
+    server.usual_answer = endpoint_server.endless_body(200, seconds=300, part=b" " * 2**20, pause=0)
     with pytest.raises(EndpointError, match="longer than 64 MiB"):
-        make(timeout=300)(PROMPTS[0], LABELS)
+        make_kernel(timeout=300)(PROMPTS[0], LABELS)
 
 
-def test_a_huge_error_is_cut_off(make, server):
+def test_a_huge_error_is_cut_off(make_kernel, server):
     """It would last five minutes, and the client would wait for it as long."""
-    server.always = wrong.drip(500, seconds=300, part=b"x" * 2**20, pause=0)
+    server.usual_answer = endpoint_server.endless_body(500, seconds=300, part=b"x" * 2**20, pause=0)
     with pytest.raises(EndpointError, match="status 500"):
-        make(timeout=300, retries=0)(PROMPTS[0], LABELS)
+        make_kernel(timeout=300, retries=0)(PROMPTS[0], LABELS)
 
 
 @pytest.mark.parametrize(("status", "message"), [(200, "no whole answer within 0.5 s"), (500, "status 500")])
-def test_an_answer_that_never_ends_is_cut_off_at_the_timeout(make, server, status, message):
+def test_an_answer_that_never_ends_is_cut_off_at_the_timeout(make_kernel, server, status, message):
     """It would last five minutes, with a byte every twentieth of a second."""
-    server.always = wrong.drip(status, seconds=300)
+    server.usual_answer = endpoint_server.endless_body(status, seconds=300)
     with pytest.raises(EndpointError, match=message):
-        make(timeout=0.5, retries=0)(PROMPTS[0], LABELS)
+        make_kernel(timeout=0.5, retries=0)(PROMPTS[0], LABELS)
 
 
 @pytest.fixture
 def interrupt_at_third_request(server):
     """Let the server interrupt this process at its third request; further answers come after the interrupt."""
     was_interrupted = threading.Event()
+    request_numbers = itertools.count(1)  # the length of server.requests may grow by two between two looks
 
     def on_signal(number, frame):
         was_interrupted.set()
         raise KeyboardInterrupt
 
-    def answer(handler, right):
-        if len(server.requests) == 3:
+    def answer_after_interrupt(handler, right_answer):
+        request_number = next(request_numbers)
+        if request_number == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        if len(server.requests) >= 3:
+        if request_number >= 3:
             was_interrupted.wait(60)
             time.sleep(0.05)
-        wrong.send(handler, right)
+        endpoint_server.send(handler, right_answer)
 
-    server.always = answer
+    server.usual_answer = answer_after_interrupt
     handler_before = signal.signal(signal.SIGINT, on_signal)
     yield
     signal.signal(signal.SIGINT, handler_before)
@@ -427,8 +452,8 @@ def interrupt_at_third_request(server):
 
 @pytest.mark.posix
 @pytest.mark.usefixtures("interrupt_at_third_request")
-def test_after_an_interrupt_the_rest_is_never_sent_not_even_in_the_next_run(make, server):
-    kernel = make(concurrency=2)
+def test_after_an_interrupt_the_rest_is_never_sent_not_even_in_the_next_run(make_kernel, server):
+    kernel = make_kernel(concurrency=2)
     with pytest.raises(KeyboardInterrupt):
         kernel.batch(PROMPTS, LABELS)
 
@@ -443,11 +468,11 @@ def test_after_an_interrupt_the_rest_is_never_sent_not_even_in_the_next_run(make
 # -- faults that stay -----------------------------------------------------------------------------------------------
 
 
-def test_a_redirect_is_not_followed_to_where_the_key_would_go(make, server):
-    other = wrong.Server()
-    server.always = wrong.status(308, [("location", other.url + "/completions")])
+def test_a_redirect_is_not_followed_to_where_the_key_would_go(make_kernel, server):
+    other = endpoint_server.Server()
+    server.usual_answer = endpoint_server.status(308, [("location", other.url + "/completions")])
     with pytest.raises(EndpointError, match="give the address that it really has"):
-        make()(PROMPTS[0], LABELS)
+        make_kernel()(PROMPTS[0], LABELS)
     assert other.requests == []
     other.close()
 
@@ -460,20 +485,22 @@ def shift_values(answer):
     logprobs = answer["choices"][0]["logprobs"]
     words = logprobs["tokens"]
     if len(words) > 1:
-        shifted = [wrong.log_probability("".join(words[: index + 1]), word) for index, word in enumerate(words)]
+        shifted = [
+            endpoint_server.log_probability("".join(words[: index + 1]), word) for index, word in enumerate(words)
+        ]
         logprobs["token_logprobs"] = [None, *shifted[1:]]
 
 
-def test_a_shifted_echo_is_an_error_of_every_query(make, server):
-    server.always = wrong.changed(shift_values)
-    for outcome in make("prompt-logprobs", concurrency=1).batch(PROMPTS, LABELS):
+def test_a_shifted_echo_is_an_error_of_every_query(make_kernel, server):
+    server.usual_answer = endpoint_server.changed_body(shift_values)
+    for outcome in make_kernel("prompt-logprobs", concurrency=1).batch(PROMPTS, LABELS):
         assert isinstance(outcome, EndpointError)
         assert "the server's echo cannot be trusted" in str(outcome)
 
 
-def test_after_a_shifted_echo_nothing_more_is_sent(make, server):
-    server.always = wrong.changed(shift_values)
-    kernel = make("prompt-logprobs", concurrency=1)
+def test_after_a_shifted_echo_nothing_more_is_sent(make_kernel, server):
+    server.usual_answer = endpoint_server.changed_body(shift_values)
+    kernel = make_kernel("prompt-logprobs", concurrency=1)
     kernel.batch(PROMPTS, LABELS)
     sent = len(server.requests)
     assert sent <= 10, "the check of the echo has two tries of five requests"

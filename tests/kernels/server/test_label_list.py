@@ -16,17 +16,17 @@ LABELS = ["good", "bad"]
 SPEC = "openai:http://localhost:1/v1#m;scoring=text;prompt_format=chat-labels"
 
 
-def test_the_instruction_and_the_labels_are_before_the_prompt(make: Any, server: Any) -> None:
+def test_the_instruction_and_the_labels_are_before_the_prompt(make_kernel: Any, server: Any) -> None:
     pytest.importorskip("openai")
-    kernel = make("text", api="chat", label_list=True)
+    kernel = make_kernel("text", api="chat", label_list=True)
     kernel.batch(["text: fine label: "], LABELS)
     (message,) = server.requests[-1]["messages"]
     assert message == {"role": "user", "content": f"{INSTRUCTION} good, bad.\n\ntext: fine label: "}
 
 
-def test_other_formats_send_the_prompt_alone(make: Any, server: Any) -> None:
+def test_other_formats_send_the_prompt_alone(make_kernel: Any, server: Any) -> None:
     pytest.importorskip("openai")
-    make("text", api="chat").batch(["text: fine label: "], LABELS)
+    make_kernel("text", api="chat").batch(["text: fine label: "], LABELS)
     assert server.requests[-1]["messages"] == [{"role": "user", "content": "text: fine label: "}]
 
 
@@ -69,18 +69,18 @@ def test_on_the_command_line_that_error_names_the_options_of_the_command() -> No
         EndpointKernel("http://localhost:1/v1", "m", api="chat")
 
 
-def test_a_rendered_prompt_is_what_is_sent(make: Any, server: Any) -> None:
+def test_a_rendered_prompt_is_what_is_sent(make_kernel: Any, server: Any) -> None:
     """With an instruction that lists the labels (``label_list``), as JSON of the messages of the chat."""
     pytest.importorskip("openai")
-    kernel = make("text", api="chat", label_list=True)
+    kernel = make_kernel("text", api="chat", label_list=True)
     (rendered,) = kernel.rendered(["text: fine label: "], LABELS)
     kernel.batch(["text: fine label: "], LABELS)
     assert json.loads(rendered) == server.requests[-1]["messages"]
 
 
-def test_a_prompt_that_lists_labels_cannot_be_rendered_without_labels(make: Any) -> None:
+def test_a_prompt_that_lists_labels_cannot_be_rendered_without_labels(make_kernel: Any) -> None:
     pytest.importorskip("openai")
-    kernel = make("text", api="chat", label_list=True)
+    kernel = make_kernel("text", api="chat", label_list=True)
     with pytest.raises(StaICC.ArgumentError, match="label_space"):
         kernel.rendered(["text: fine label: "])
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("openai")
 
-import endpoint_server as wrong
+import endpoint_server
 
 from StaICC import Normal
 from StaICC.errors import PromptTooLongError
@@ -35,30 +35,41 @@ class TokenCounter:
         cached: Whether tokens in its cache are ``"included"`` in the count or ``"left out"``.
         replicas: How many servers share the requests, each with a cache of its own.
         piece: The longest token in characters.
-        draw: What chooses the replica.
+        draw: The generator that chooses the replica of a request.
     """
 
     def __init__(self, limit=None, *, keeps="limit", template=0, cached="included", replicas=1, piece=4, draw=None):
-        self.limit, self.keeps, self.template, self.cached, self.piece = limit, keeps, template, cached, piece
+        self.limit = limit
+        self.keeps = keeps
+        self.template = template
+        self.cached = cached
+        self.piece = piece
         self.caches = [[] for _ in range(replicas)]
         self.draw = draw or random.Random(0)
         self.requests = 0
 
     def tokens(self, text):
+        """Return the tokens of a text: pieces of words, each with the blank before it, after those of the template."""
         pieces = re.findall(rf"\s?[^\s]{{1,{self.piece}}}|\s", text)
         return ["<template>"] * self.template + pieces
 
+    def cut(self, tokens):
+        """Return the tokens that the server reads."""
+        if self.limit is None or len(tokens) <= self.limit:
+            return tokens
+        if self.keeps == "limit":
+            return tokens[-self.limit :]
+        return tokens[-(self.limit // 2 + 2) :]
+
     def __call__(self, text):
+        """Return the number of tokens that the server states for a text, which is in the cache afterwards."""
         self.requests += 1
-        tokens = self.tokens(text)
-        if self.limit is not None and len(tokens) > self.limit:
-            kept = self.limit if self.keeps == "limit" else self.limit // 2 + 2
-            tokens = tokens[-kept:]
+        tokens = self.cut(self.tokens(text))
         cache = self.draw.choice(self.caches)
-        in_cache = max((common_prefix(tokens, other) for other in cache), default=0)
+        tokens_in_cache = max((common_prefix(tokens, cached) for cached in cache), default=0)
         cache.append(tokens)
         if self.cached == "left out":
-            return len(tokens) - in_cache
+            return len(tokens) - tokens_in_cache
         return len(tokens)
 
 
@@ -81,8 +92,8 @@ def text_of(size, language="English", seed=0, separator=" "):
     return text
 
 
-def check_all(prompts, count):
-    """Check prompts as a run does: it announces them, and measures those that are not known to be read."""
+def check_each(prompts, count):
+    """Check prompts as a run does, and yield the check after each: it announces all, and measures the unknown ones."""
     check = PromptCheck()
     check.announce(prompts)
     for prompt in prompts:
@@ -117,9 +128,14 @@ def random_server(cached, draw):
 
 def random_prompts(language, seed, draw):
     """Return four prompts with a common beginning of 3 to 4,000 bytes, which may have no blanks, as in Chinese."""
-    size = int(10 ** draw.uniform(0.5, 3.6))
-    beginning = text_of(size, language, seed, draw.choice([" ", "\n", ""]))
-    return [beginning + text_of(draw.randrange(5, 100), language, number) for number in range(4)]
+    size_of_beginning = int(10 ** draw.uniform(0.5, 3.6))
+    separator = draw.choice([" ", "\n", ""])
+    beginning = text_of(size_of_beginning, language, seed, separator)
+    prompts = []
+    for number in range(4):
+        size_of_end = draw.randrange(5, 100)
+        prompts.append(beginning + text_of(size_of_end, language, seed=number))
+    return prompts
 
 
 @pytest.mark.parametrize("cached", ["included", "left out"])
@@ -128,18 +144,23 @@ def test_a_server_that_reads_all_is_never_suspected(cached, language):
     """In 250 simulated runs, each of a random server; the check raises if it suspects one."""
     draw = random.Random(language + cached)
     for run in range(250):
-        count, prompts = random_server(cached, draw), random_prompts(language, run, draw)
-        for prompt, _ in zip(prompts, check_all(prompts, count), strict=True):
-            count(prompt)
-        assert count.requests <= len(prompts) + 8
+        server = random_server(cached, draw)
+        prompts = random_prompts(language, run, draw)
+        for prompt, _ in zip(prompts, check_each(prompts, server), strict=True):
+            server(prompt)  # the run sends the prompt after its check
+        requests_of_checks = server.requests - len(prompts)
+        assert requests_of_checks <= 8
 
 
 def test_the_longest_prompt_alone_is_measured():
     """What holds for it holds for all that are shorter; a measurement has four requests."""
     count = TokenCounter()
-    *_, check = check_all([text_of(size) for size in (900, 3_000, 1_000, 2_000)], count)
+    prompts = [text_of(900), text_of(3_000), text_of(1_000), text_of(2_000)]
+
+    *_, check_after_last = check_each(prompts, count)
+
     assert count.requests == 4
-    assert check.is_known_to_be_read(text_of(3_000))
+    assert check_after_last.is_known_to_be_read(text_of(3_000))
 
 
 def test_a_copy_of_a_check_knows_what_was_measured():
@@ -154,26 +175,31 @@ def test_prompts_that_no_server_cuts_are_not_measured():
 
 def test_of_a_server_that_cuts_only_long_prompts_are_refused():
     """It reads 400 tokens, about 1,600 bytes of these words."""
-    count, check = TokenCounter(400), PromptCheck()
-    short, long = [text_of(600), text_of(1_000)], [text_of(4_000), text_of(4_100), text_of(9_000)]
-    check.announce(short + long)
-    for prompt in short:
+    count = TokenCounter(limit=400)
+    check = PromptCheck()
+    short_prompts = [text_of(600), text_of(1_000)]
+    long_prompts = [text_of(4_000), text_of(4_100), text_of(9_000)]
+    check.announce(short_prompts + long_prompts)
+
+    for prompt in short_prompts:
         check.refuse_if_cut(prompt, count)
-    for prompt in long:
+    for prompt in long_prompts:
         with pytest.raises(PromptCutError):
             check.refuse_if_cut(prompt, count)
 
 
-def test_a_longest_prompt_that_the_server_refuses_is_no_fault_of_the_others():
-    count, check = TokenCounter(), PromptCheck()
+def test_a_prompt_is_checked_although_the_server_refuses_the_longest_one():
+    server = TokenCounter()
+    check = PromptCheck()
 
-    def refuse_long_ones(text):
+    def count_up_to_5000_characters(text):
         if len(text) > 5_000:
             raise PromptTooLongError("too long")
-        return count(text)
+        return server(text)
 
     check.announce([text_of(9_000)])
-    check.refuse_if_cut(text_of(1_000), refuse_long_ones)
+    check.refuse_if_cut(text_of(1_000), count_up_to_5000_characters)
+
     assert check.is_known_to_be_read(text_of(1_000))
 
 
@@ -214,42 +240,42 @@ def cutting_to(limit):
     """Answer as a server that reads the last ``limit`` words and says so in its usage."""
 
     def answer(handler, right):
-        words = wrong.split(handler.body["prompt"])[-limit:]
+        words = endpoint_server.split(handler.body["prompt"])[-limit:]
         usage = {"prompt_tokens": len(words), "completion_tokens": 1}
-        wrong.send(handler, {**right, "usage": usage})
+        endpoint_server.send(handler, {**right, "usage": usage})
 
     return answer
 
 
 @pytest.mark.parametrize("scoring", ["top-logprobs", "text"])
-def test_the_kernel_fails_long_queries_of_a_server_that_cuts(make, server, scoring):
-    server.always = cutting_to(200)
-    medium, long, short = make(scoring).batch([text_of(600), text_of(3_000), "short: "], LABELS)
+def test_the_kernel_fails_long_queries_of_a_server_that_cuts(make_kernel, server, scoring):
+    server.usual_answer = cutting_to(200)
+    medium, long, short = make_kernel(scoring).batch([text_of(600), text_of(3_000), "short: "], LABELS)
     assert isinstance(long, PromptCutError)
     assert not isinstance(medium, PromptCutError)
     assert not isinstance(short, PromptCutError)
 
 
-def test_a_run_ends_with_the_limit_and_what_to_do(make, server):
-    server.always = cutting_to(40)
+def test_a_run_ends_with_the_limit_and_what_to_do(make_kernel, server):
+    server.usual_answer = cutting_to(40)
     with pytest.raises(Exception, match=r"reads \d+ tokens of a prompt of about .* num_ctx"):
-        Normal(datasets=["mini"], k=40, limit=3)(make())
+        Normal(datasets=["mini"], k=40, limit=3)(make_kernel())
 
 
-def test_the_check_costs_four_requests_of_a_run(make, server):
-    kernel = make()
+def test_the_check_costs_four_requests_of_a_run(make_kernel, server):
+    kernel = make_kernel()
     kernel.batch([text_of(600 + number) for number in range(20)], LABELS)
     assert len(server.requests) == 20 + 4
 
 
-def test_a_run_warns_of_next_tokens_without_visible_text(make, server):
+def test_a_run_warns_of_next_tokens_without_visible_text(make_kernel, server):
     def answer(handler, right):
         listed = {" ": -0.5, "food": -2.0, "travel": -3.0, "weather": -3.5}
         logprobs = {"tokens": [" "], "token_logprobs": [-0.5], "top_logprobs": [listed]}
-        wrong.send(handler, {**right, "choices": [{**right["choices"][0], "logprobs": logprobs}]})
+        endpoint_server.send(handler, {**right, "choices": [{**right["choices"][0], "logprobs": logprobs}]})
 
-    server.always = answer
-    result = Normal(datasets=["mini"], limit=5)(make())
+    server.usual_answer = answer
+    result = Normal(datasets=["mini"], limit=5)(make_kernel())
     (warning,) = [text for text in result.warnings if "without visible text" in text]
     assert "probability 0.61 on average, and more than 0.5 in 10 of 10 prompts" in warning
     assert "last_blank='label'" in warning

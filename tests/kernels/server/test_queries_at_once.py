@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("openai")
 
-import endpoint_server as wrong
+import endpoint_server
 
 from StaICC.benchmarks.context import RunContext
 from StaICC.errors import OutputError
@@ -26,10 +26,11 @@ LABELS = ("negative", "positive")
 
 @pytest.fixture
 def server(monkeypatch):
+    """A server that replies "positive" to every request."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    running = wrong.Server()
-    running.always = wrong.answering(lambda body: "positive")
+    running = endpoint_server.Server()
+    running.usual_answer = endpoint_server.reply_with(lambda body: "positive")
     yield running
     running.close()
 
@@ -58,7 +59,7 @@ def kernel_for(server):
     kernels = []
 
     def make(scoring="text", **options):
-        kernel = EndpointKernel(server.url, wrong.MODEL, scoring=scoring, **options)
+        kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring=scoring, **options)
         kernels.append(kernel)
         return kernel
 
@@ -68,32 +69,35 @@ def kernel_for(server):
 
 
 def test_replies_are_stored_while_a_slow_one_is_awaited(kernel_for, server, tmp_path):
-    """The server answers query 5 only after all others are stored (or after a minute, for the test to fail)."""
-    reply = wrong.answering(lambda body: "positive")
-    stored = []
+    """The server answers query 5 only after the 39 others are stored (or after a minute, for the test to fail)."""
+    reply = endpoint_server.reply_with(lambda body: "positive")
+    stored_before_query_5 = []
 
-    def answer(handler, right):
+    def answer_query_5_last(handler, right_answer):
         if handler.body["prompt"].startswith("query 5 "):
             end = time.monotonic() + 60
             while stored_in(tmp_path / "s") < 39 and time.monotonic() < end:
                 time.sleep(0.05)
-            stored.append(stored_in(tmp_path / "s"))
-        reply(handler, right)
+            stored_before_query_5.append(stored_in(tmp_path / "s"))
+        reply(handler, right_answer)
 
-    server.always = answer
+    server.usual_answer = answer_query_5_last
     predict(kernel_for(concurrency=2), 40, tmp_path / "s")
-    assert stored == [39]
+
+    assert stored_before_query_5 == [39]
 
 
 def test_a_query_that_waits_for_a_retry_keeps_no_other_one_waiting(kernel_for, server, tmp_path):
-    reply = wrong.answering(lambda body: "positive")
-    server.wrong = [reply, reply, wrong.status(500)]  # for the edition, the first query, the second one
+    reply = endpoint_server.reply_with(lambda body: "positive")
+    for_edition, for_first_query, for_second_query = reply, reply, endpoint_server.status(500)
+    server.next_answers = [for_edition, for_first_query, for_second_query]
+
     predict(kernel_for(concurrency=1, backoff=2.0), 10, tmp_path / "s")
 
     prompts = [request["prompt"] for request in server.requests]
-    failed = prompts[2]
-    assert len(prompts) == 1 + 10 + 1
-    assert prompts[-1] == failed, "all others had their replies before it was requested again"
+    failed_prompt = prompts[2]
+    assert len(prompts) == 1 + 10 + 1, "one for the edition, and one retry"
+    assert prompts[-1] == failed_prompt, "all others had their replies before it was requested again"
 
 
 @pytest.fixture
@@ -101,12 +105,13 @@ def interrupted_run(kernel_for, server, tmp_path):
     """Interrupt a run of 40 queries when ten are done, and return the kernel; four requests are then in flight."""
     server.delay = 0.4
     kernel = kernel_for(concurrency=4)
-    signals = iter([signal.SIGINT])
+    was_interrupted = False
 
     def interrupt_once(progress):
-        if progress.done >= 10:
-            for number in signals:
-                os.kill(os.getpid(), number)
+        nonlocal was_interrupted
+        if progress.done >= 10 and not was_interrupted:
+            was_interrupted = True
+            os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         predict(kernel, 40, tmp_path / "s", progress=interrupt_once)
@@ -140,7 +145,7 @@ TIE = {"negative": -1.0, "positive": -1.0, "other": -2.0}
 @pytest.fixture
 def tying_server(server):
     """Return a server whose labels have the same score for each prompt."""
-    server.always = wrong.changed(lambda answer: with_listed_tokens(answer, TIE))
+    server.usual_answer = endpoint_server.changed_body(lambda answer: with_listed_tokens(answer, TIE))
     return server
 
 
@@ -158,16 +163,18 @@ def test_predictions_of_a_server_whose_scores_are_all_ties_are_not_stored(kernel
 
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_server_that_told_labels_apart_once_may_have_any_number_of_ties(kernel_for, concurrency, server, tmp_path):
-    def answer(handler, right):
-        is_third = handler.body["prompt"].startswith("query 3 ")
-        with_listed_tokens(right, {**TIE, "positive": -1.5} if is_third else TIE)
-        wrong.send(handler, right)
+    def answer_query_3_without_tie(handler, right_answer):
+        tokens = dict(TIE)
+        if handler.body["prompt"].startswith("query 3 "):
+            tokens["positive"] = -1.5
+        with_listed_tokens(right_answer, tokens)
+        endpoint_server.send(handler, right_answer)
 
-    server.always = answer
+    server.usual_answer = answer_query_3_without_tie
     rows = predict(kernel_for("top-logprobs", concurrency=concurrency), 30, tmp_path / "s")
 
-    without_tie = [number for number, (negative, positive) in enumerate(rows) if negative != positive]
-    assert without_tie == [3]
+    queries_without_tie = [query for query, (negative, positive) in enumerate(rows) if negative != positive]
+    assert queries_without_tie == [3]
 
 
 def test_twice_the_concurrency_of_a_served_model_are_queried_at_once(kernel_for):

@@ -26,7 +26,10 @@ from tests.result_edits import edited, every_place
 
 
 def echo_body(tokens, values, generated=(), front=()):
-    """What a server sends that splits a text so; ``front`` are special tokens that are no part of the text."""
+    """Return the body of a server that echoes a text in these tokens, with their log-probabilities.
+
+    ``generated`` are tokens after the text, ``front`` special tokens that are no part of it.
+    """
     values = [*([None] * len(front)), *values, *[-0.5] * len(generated)]
     logprobs = {"tokens": [*front, *tokens, *generated], "token_logprobs": values}
     choice = {"text": "".join([*tokens, *generated]), "logprobs": logprobs}
@@ -34,12 +37,16 @@ def echo_body(tokens, values, generated=(), front=()):
 
 
 def scores_of(prompt, labels, splits, **more):
-    """Return the scores of labels whose texts the server splits so; the tokens after the first have -1, -2, -4, ..."""
+    """Return the scores of labels after a prompt, given how the server splits each prompt with its label into tokens.
+
+    The log-probabilities of the tokens after the first one are -1, -2, -4, and so on.
+    """
     echoes = []
     for label, tokens in zip(labels, splits, strict=True):
         assert "".join(tokens) == prompt + label
-        values = [None, *(-(2.0**index) for index in range(len(tokens) - 1))]
-        echoes.append(echoed_tokens(echo_body(tokens, values, **more), prompt + label))
+        values = [None] + [-(2.0**index) for index in range(len(tokens) - 1)]
+        body = echo_body(tokens, values, **more)
+        echoes.append(echoed_tokens(body, prompt + label))
     return joint_log_probabilities(echoes, prompt, labels)
 
 
@@ -190,25 +197,28 @@ BROKEN = [None, "x", "", "a b: no", "\ufffd", "<s>", 3.0, math.nan, -math.inf, T
 
 def with_damage(body, draw):
     """Return a body with one value, at a random place, that is cut or replaced by a random one."""
-    path, value = draw.choice([*every_place(body)])
-    shorter = value[:-1] if isinstance(value, (list, str)) else None
-    return edited(body, path, draw.choice([shorter, *BROKEN]))
+    path, value = draw.choice(list(every_place(body)))
+    replacements = list(BROKEN)
+    if isinstance(value, (list, str)):
+        replacements.append(value[:-1])
+    return edited(body, path, draw.choice(replacements))
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
-def test_scores_of_a_damaged_echo_are_right_or_refused(draw: random.Random, times):
+def test_scores_of_a_damaged_echo_are_right_or_refused(draw: random.Random, damages):
     no = echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -5.0], generated=(" so",))
     yes = echo_body(["a", " b", ":", " y", "es"], [None, -1.0, -2.0, -6.0, -0.25], generated=(" so",))
-    for _ in range(times):
-        if draw.random() < 0.5:
-            no = with_damage(no, draw)
-        else:
-            yes = with_damage(yes, draw)
+    bodies = [no, yes]
+    for _ in range(damages):
+        damaged = draw.randrange(2)
+        bodies[damaged] = with_damage(bodies[damaged], draw)
+
     try:
-        echoes = [echoed_tokens(no, "a b: no"), echoed_tokens(yes, "a b: yes")]
+        echoes = [echoed_tokens(bodies[0], "a b: no"), echoed_tokens(bodies[1], "a b: yes")]
         scores = joint_log_probabilities(echoes, "a b:", [" no", " yes"])
     except EndpointError:
         return
+
     assert scores == [-5.0, -6.0 - 0.25]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("openai")
 
-import endpoint_server as wrong
+import endpoint_server
 from test_redaction import leaks
 
 from StaICC import Normal
@@ -29,7 +29,7 @@ def kernel_for(server, scoring, **options):
     """Return a kernel for the server of the test that retries at once."""
     if scoring == "top-logprobs":
         options["unlisted"] = "bound"
-    return EndpointKernel(server.url, wrong.MODEL, scoring=scoring, backoff=0.01, **options)
+    return EndpointKernel(server.url, endpoint_server.MODEL, scoring=scoring, backoff=0.01, **options)
 
 
 def key_in_two_chunks(handler, answer):
@@ -65,29 +65,29 @@ def model_replies(text):
             top = {text: -0.5, "zzz": -1.5, "yyy": -3.0}
             choice["logprobs"] = {"tokens": [text], "token_logprobs": [-0.5], "top_logprobs": [top]}
 
-    return wrong.changed(change)
+    return endpoint_server.changed_body(change)
 
 
 QUOTED = urllib.parse.quote(KEY, safe="")
 LONG = "x" * 140
 
 ECHOES = {
-    "401 at the end of what is shown": wrong.status(401, body={"error": {"message": LONG + KEY}}),
-    "404 with the URL": wrong.status(404, body=f"no /v1?api_key={QUOTED}".encode(), kind="text/plain"),
-    "302 to a URL": wrong.status(302, [("location", f"http://h/{QUOTED}/x?key={QUOTED}")]),
-    "200 with HTML": wrong.status(200, body=f"<html>{KEY}</html>".encode(), kind="text/html"),
+    "401 at the end of what is shown": endpoint_server.status(401, body={"error": {"message": LONG + KEY}}),
+    "404 with the URL": endpoint_server.status(404, body=f"no /v1?api_key={QUOTED}".encode(), kind="text/plain"),
+    "302 to a URL": endpoint_server.status(302, [("location", f"http://h/{QUOTED}/x?key={QUOTED}")]),
+    "200 with HTML": endpoint_server.status(200, body=f"<html>{KEY}</html>".encode(), kind="text/html"),
     "500 in chunks": key_in_two_chunks,
-    "500 as the code": wrong.status(500, body={"error": {"code": KEY, "message": KEY}}),
-    "200 with an error": wrong.status(200, body={"error": {"headers": {"authorization": f"Bearer {KEY}"}}}),
-    "200 with cut JSON": wrong.status(200, body=f'{{"choices": "{KEY}'.encode()),
+    "500 as the code": endpoint_server.status(500, body={"error": {"code": KEY, "message": KEY}}),
+    "200 with an error": endpoint_server.status(200, body={"error": {"headers": {"authorization": f"Bearer {KEY}"}}}),
+    "200 with cut JSON": endpoint_server.status(200, body=f'{{"choices": "{KEY}'.encode()),
     "an exception of the client, status line": malformed_response(f"HTTP/1.1 {KEY}"),
     "an exception of the client, header": malformed_response("HTTP/1.1 200 OK", f"bad header {KEY}\x00"),
-    "the model's name": wrong.changed(lambda answer: answer.update(model=KEY)),
+    "the model's name": endpoint_server.changed_body(lambda answer: answer.update(model=KEY)),
     "the reply": model_replies(f"Your key is {KEY}"),
-    "the reason of a filter": wrong.changed(
+    "the reason of a filter": endpoint_server.changed_body(
         lambda answer: answer["choices"][0].update(finish_reason=KEY, text=None, logprobs=None)
     ),
-    "headers of the response": wrong.status(500, [("x-debug", f"Bearer {KEY}"), ("retry-after", KEY)]),
+    "headers of the response": endpoint_server.status(500, [("x-debug", f"Bearer {KEY}"), ("retry-after", KEY)]),
 }
 
 
@@ -133,8 +133,8 @@ def test_a_long_key_is_in_no_file_message_or_log(server, monkeypatch, caplog, tm
     """The server repeats the key that it got, in each way of ``ECHOES``; it is shown as ``[key]`` or not at all."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     caplog.set_level(logging.DEBUG)
-    server.wrong = [None]  # the first request, which may ask which edition is served, succeeds
-    server.always = ECHOES[echo]
+    server.next_answers = [None]  # the first request, which may ask which edition is served, succeeds
+    server.usual_answer = ECHOES[echo]
     kernel = kernel_for(server, scoring, retries=1, timeout=5)
 
     shown = texts_of_kernel(kernel)
@@ -159,7 +159,7 @@ def test_a_long_key_is_in_no_file_message_or_log(server, monkeypatch, caplog, tm
 def test_a_generated_text_that_holds_the_key_is_an_error_and_not_stored(server, monkeypatch, form):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     kernel = kernel_for(server, "text")
-    server.always = model_replies(f"Your key: {form}")
+    server.usual_answer = model_replies(f"Your key: {form}")
     with pytest.raises(EndpointError, match=r"the reply holds the key from OPENAI_API_KEY.*'Your key: \[key\]'"):
         kernel.generate(PROMPTS[:1])
     kernel.close()
@@ -169,7 +169,7 @@ def test_a_generated_text_that_holds_the_key_is_an_error_and_not_stored(server, 
 def kernel_of_edition_with_key(server, monkeypatch):
     """Return a kernel after its first prompt, to which the server answered under the edition ``fp`` and the key."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    server.always = wrong.changed(lambda answer: answer.update(system_fingerprint=f"fp {KEY}"))
+    server.usual_answer = endpoint_server.changed_body(lambda answer: answer.update(system_fingerprint=f"fp {KEY}"))
     kernel = kernel_for(server, "text")
     assert kernel.pin_edition() == "model 'words'; system_fingerprint 'fp [key]'"
     yield kernel
@@ -183,7 +183,7 @@ def test_an_edition_that_holds_the_key_is_recorded_without_it(kernel_of_edition_
 
 
 def test_a_change_of_an_edition_that_holds_the_key_is_shown_without_it(server, kernel_of_edition_with_key):
-    server.always = wrong.changed(lambda answer: answer.update(system_fingerprint="fp"))
+    server.usual_answer = endpoint_server.changed_body(lambda answer: answer.update(system_fingerprint="fp"))
     with pytest.raises(EditionError, match=r"from model 'words'; system_fingerprint 'fp \[key\]' to"):
         kernel_of_edition_with_key.generate(PROMPTS)
 

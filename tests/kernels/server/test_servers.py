@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("openai")
 
-import endpoint_server as wrong
+import endpoint_server
 
 from StaICC.errors import OutputError
 from StaICC.kernels.registry import load_kernel
@@ -59,7 +59,7 @@ def reply_of(name, finish_reason="stop"):
     """Answer as a server writes a reply that ended for this reason."""
     (choice,) = TEXT[name]["choices"]
     body = {**TEXT[name], "choices": [{**choice, "finish_reason": finish_reason}]}
-    return wrong.changed(lambda _: body)
+    return endpoint_server.changed_body(lambda _: body)
 
 
 @pytest.fixture(params=TEXT)
@@ -72,7 +72,7 @@ def served(request, server):
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
 def test_a_reply_in_the_format_of_a_server_is_read(server, served, finish_reason):
     name, kernel = served
-    server.always = reply_of(name, finish_reason)
+    server.usual_answer = reply_of(name, finish_reason)
     (reply,) = kernel.batch([PROMPT], LABELS)
     assert reply == "positive"
     assert reply.finish_reason == finish_reason
@@ -81,14 +81,14 @@ def test_a_reply_in_the_format_of_a_server_is_read(server, served, finish_reason
 def test_a_reply_that_the_server_did_not_end_is_requested_again(server, served):
     """A server that loads its model answers with the finish reason "load"."""
     name, kernel = served
-    server.wrong, server.always = [reply_of(name, "load")], reply_of(name)
+    server.next_answers, server.usual_answer = [reply_of(name, "load")], reply_of(name)
     assert kernel.batch([PROMPT], LABELS) == ["positive"]
     assert kernel.usage.retries == 1
 
 
 def test_tokens_and_edition_are_read_in_the_format_of_a_server(server, served):
     name, kernel = served
-    server.always = reply_of(name)
+    server.usual_answer = reply_of(name)
     kernel.batch([PROMPT], LABELS)
     assert kernel.tokens_used == (9, 1)
     assert kernel.editions == (f"model 'words'; system_fingerprint '{TEXT[name]['system_fingerprint']}'",)
@@ -98,12 +98,12 @@ def next_tokens_of_llama_cpp(api, finish_reason="length"):
     """Answer with the next tokens, which both interfaces of llama.cpp list as chat completions do."""
     choice = {"index": 0, "finish_reason": finish_reason, "logprobs": CONTENT}
     choice |= {"text": "positive"} if api == "completions" else message("positive")
-    return wrong.changed(lambda _: {**TEXT["llama.cpp"], "choices": [choice]})
+    return endpoint_server.changed_body(lambda _: {**TEXT["llama.cpp"], "choices": [choice]})
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])
 def test_next_tokens_in_the_format_of_llama_cpp_are_read(server, api):
-    server.always = next_tokens_of_llama_cpp(api)
+    server.usual_answer = next_tokens_of_llama_cpp(api)
     kernel = load_kernel(f"openai:{server.url}#words;scoring=top-logprobs;api={api};top_n=4")
     negative, positive = 0.25, 0.5 + 0.125
     total = negative + positive
@@ -112,7 +112,7 @@ def test_next_tokens_in_the_format_of_llama_cpp_are_read(server, api):
 
 @pytest.mark.parametrize("api", ["completions", "chat"])
 def test_next_tokens_that_the_server_did_not_end_are_requested_again(server, api):
-    server.wrong, server.always = [next_tokens_of_llama_cpp(api, "load")], next_tokens_of_llama_cpp(api)
+    server.next_answers, server.usual_answer = [next_tokens_of_llama_cpp(api, "load")], next_tokens_of_llama_cpp(api)
     kernel = load_kernel(f"openai:{server.url}#words;scoring=top-logprobs;api={api};top_n=4;backoff=0.01")
     kernel(PROMPT, LABELS)
     assert kernel.retried == 1
@@ -121,7 +121,7 @@ def test_next_tokens_that_the_server_did_not_end_are_requested_again(server, api
 @pytest.fixture
 def server_with_file_name(server):
     """Return a server that names the file of its model as the model."""
-    server.always = wrong.changed(lambda _: {**TEXT["llama.cpp"], "model": "words-Q4_1.gguf"})
+    server.usual_answer = endpoint_server.changed_body(lambda _: {**TEXT["llama.cpp"], "model": "words-Q4_1.gguf"})
     return server
 
 

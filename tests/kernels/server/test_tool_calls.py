@@ -65,7 +65,7 @@ def sending(message: object, reason: str = "tool_calls") -> Any:
     def change(answer: dict[str, Any]) -> dict[str, Any]:
         return {**answer, "choices": [{"index": 0, "message": message, "finish_reason": reason}]}
 
-    return endpoint_server.changed(change)
+    return endpoint_server.changed_body(change)
 
 
 def chat_kernel(server: endpoint_server.Server) -> Any:
@@ -75,7 +75,7 @@ def chat_kernel(server: endpoint_server.Server) -> Any:
 
 @pytest.mark.parametrize("form", MESSAGES)
 def test_a_call_with_the_label_is_a_complete_reply(server: endpoint_server.Server, form: str) -> None:
-    server.always = sending(*MESSAGES[form])
+    server.usual_answer = sending(*MESSAGES[form])
     kernel = chat_kernel(server)
     (reply,) = kernel.batch(["a text "], LABELS)
     assert isinstance(reply, Text)
@@ -85,7 +85,7 @@ def test_a_call_with_the_label_is_a_complete_reply(server: endpoint_server.Serve
 
 @pytest.mark.parametrize("form", MESSAGES)
 def test_the_label_in_the_arguments_is_the_prediction(server: endpoint_server.Server, form: str) -> None:
-    server.always = sending(*MESSAGES[form])
+    server.usual_answer = sending(*MESSAGES[form])
     result = Normal(datasets=["mini"], limit=3)(chat_kernel(server))
     assert result.complete
     assert set(result.details["mini"].conditions[0].predictions) == {LABELS_OF_MINI.index("food")}
@@ -93,7 +93,7 @@ def test_the_label_in_the_arguments_is_the_prediction(server: endpoint_server.Se
 
 @pytest.mark.parametrize("form", WITHOUT_LABEL)
 def test_a_call_without_a_label_is_an_unparsed_reply(server: endpoint_server.Server, form: str) -> None:
-    server.always = sending(WITHOUT_LABEL[form])
+    server.usual_answer = sending(WITHOUT_LABEL[form])
     result = Normal(datasets=["mini"], limit=3, unparsed="wrong")(chat_kernel(server))
     assert len(result.details["mini"].unparsed) == 6
 
@@ -102,7 +102,7 @@ def test_a_call_without_a_label_is_an_unparsed_reply(server: endpoint_server.Ser
 def test_a_call_without_a_label_is_a_failure_where_unparsed_replies_are(
     server: endpoint_server.Server, form: str
 ) -> None:
-    server.always = sending(WITHOUT_LABEL[form])
+    server.usual_answer = sending(WITHOUT_LABEL[form])
     result = Normal(datasets=["mini"], limit=3)(chat_kernel(server), on_error="collect")
     for failure in result.details["mini"].failures:
         assert "unparsed reply" in failure.reason
@@ -113,7 +113,7 @@ def test_a_call_without_a_label_is_a_failure_where_unparsed_replies_are(
 def test_a_finish_reason_of_a_call_that_is_not_there_is_an_incomplete_reply(
     server: endpoint_server.Server, form: str
 ) -> None:
-    server.always = sending({"content": None, "tool_calls": NO_CALL[form]}, "tool_calls")
+    server.usual_answer = sending({"content": None, "tool_calls": NO_CALL[form]}, "tool_calls")
     kernel = chat_kernel(server)
     (outcome,) = kernel.batch(["a text "], LABELS)
     assert isinstance(outcome, OutputError)
@@ -123,7 +123,7 @@ def test_a_finish_reason_of_a_call_that_is_not_there_is_an_incomplete_reply(
 
 @pytest.mark.parametrize("form", NO_CALL)
 def test_a_complete_reply_without_text_and_call_is_an_error(server: endpoint_server.Server, form: str) -> None:
-    server.always = sending({"content": None, "tool_calls": NO_CALL[form]}, "stop")
+    server.usual_answer = sending({"content": None, "tool_calls": NO_CALL[form]}, "stop")
     (outcome,) = chat_kernel(server).batch(["a text "], LABELS)
     assert isinstance(outcome, OutputError)
     assert "holds no text" in str(outcome)

@@ -40,14 +40,14 @@ def expected_turns(parts: PromptParts) -> list[tuple[str, str]]:
     return list(zip(roles, parts.turns(), strict=True))
 
 
-def test_a_server_gets_the_parts_as_messages(make: Any, server: Any) -> None:
-    make("text", api="chat", turns=True, system="Be brief.").batch([PROMPT], ["good", "bad"])
+def test_a_server_gets_the_parts_as_messages(make_kernel: Any, server: Any) -> None:
+    make_kernel("text", api="chat", turns=True, system="Be brief.").batch([PROMPT], ["good", "bad"])
     assert [("system", "Be brief."), *TURNS] in [turns_of(request) for request in server.requests]
 
 
-def test_whole_benchmarks_send_turns(make: Any, server: Any) -> None:
+def test_whole_benchmarks_send_turns(make_kernel: Any, server: Any) -> None:
     benchmark = StaICC.Normal(k=2, datasets=["mini"], limit=2, unparsed="wrong")
-    benchmark(make("text", api="chat", turns=True))
+    benchmark(make_kernel("text", api="chat", turns=True))
 
     received = [turns_of(request) for request in server.requests]
     for query in benchmark[0].all_queries():
@@ -55,10 +55,10 @@ def test_whole_benchmarks_send_turns(make: Any, server: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", LABEL_KINDS)
-def test_every_kind_of_label_is_sent_as_it_is(make: Any, server: Any, kind: str) -> None:
+def test_every_kind_of_label_is_sent_as_it_is(make_kernel: Any, server: Any, kind: str) -> None:
     labels = LABEL_KINDS[kind]
     queries = StaICC.Normal(k=2, datasets=own_data(labels), limit=2)[0].all_queries()
-    make("text", api="chat", turns=True).batch([query.prompt for query in queries], labels)
+    make_kernel("text", api="chat", turns=True).batch([query.prompt for query in queries], labels)
 
     received = [turns_of(request) for request in server.requests]
     for query in queries:
@@ -115,10 +115,10 @@ def test_batch_files_have_turns() -> None:
     assert messages[-2]["content"][0]["cache_control"] == {"type": "ephemeral"}
 
 
-def test_requests_that_measure_a_long_prompt_have_its_messages(make: Any, server: Any) -> None:
+def test_requests_that_measure_a_long_prompt_have_its_messages(make_kernel: Any, server: Any) -> None:
     """More than one request: some ask how many tokens the server reads."""
     long_prompt = PromptText(replace(PROMPT.parts, instruction="a long text " * 100))
-    make("text", api="chat", turns=True).batch([long_prompt], ["good", "bad"])
+    make_kernel("text", api="chat", turns=True).batch([long_prompt], ["good", "bad"])
 
     assert len(server.requests) > 1
     for request in server.requests:

@@ -37,33 +37,36 @@ LABELS = ["no", "yes"]
 ROWS = [([f"t{i} u{i} v{i}"], i % 2) for i in range(10)]
 
 
-def write(demonstrations: list[Any], query: list[str]) -> str:
-    """A prompt that shows what it was made of."""
+def write_prompt(demonstrations: list[Any], query: list[str]) -> str:
+    """Write a prompt such as "t1 u1 v1=yes / t0 u0 v0"."""
     shown = [f"{texts[0]}={label}" for texts, label in demonstrations]
     return " / ".join([*shown, query[0]])
 
 
-def answers(*rows: list[float]) -> Callable[..., Any]:
-    """Return a model that gives the rows in turn, and then the first ones again."""
+def model_that_returns(*rows: list[float]) -> Callable[..., Any]:
+    """Return a model that predicts the first row for its first prompt, the second for the next, and so on, in turns."""
     rows_in_turn = itertools.cycle(rows)
     return lambda prompt, label_space: next(rows_in_turn)
 
 
-class Numbered:
-    """A kernel whose states and logits are made from the query's number by a function."""
+class NumberedKernel:
+    """A kernel whose hidden states and logits are a function of the number of the query's row (3 for "t3 u3 v3")."""
 
-    def __init__(self, row: Callable[[int], list[float]]) -> None:
-        self.row = row
-        self.asked: list[str] = []
+    def __init__(self, row_of_number: Callable[[int], list[float]]) -> None:
+        self.row_of_number = row_of_number
 
     def identity(self) -> Identity:
         return Identity({"model": "kernel"})
 
-    def _all(self, prompts: list[str]) -> Any:
-        self.asked += prompts
-        return numpy.array([self.row(int(prompt.split(" / ")[-1].split()[0][1:])) for prompt in prompts])
+    def hidden_states(self, prompts: list[str]) -> Any:
+        rows = []
+        for prompt in prompts:
+            query = prompt.split(" / ")[-1]
+            first_word = query.split()[0]
+            rows.append(self.row_of_number(int(first_word.removeprefix("t"))))
+        return numpy.array(rows)
 
-    hidden_states = full_vocabulary_logits = _all
+    full_vocabulary_logits = hidden_states
 
     def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
         return [0.5, 0.5]
@@ -88,7 +91,7 @@ class PriorCase(NamedTuple):
 def trained_on(calibration: Any, case: PriorCase, **options: Any) -> Any:
     """Return a calibration that was trained on the rows of a case, one for each training prompt."""
     rows = case.training_rows
-    calibration.train(write, answers(*rows), ROWS, calibration_number=len(rows), k=1, **options)
+    calibration.train(write_prompt, model_that_returns(*rows), ROWS, calibration_number=len(rows), k=1, **options)
     return calibration
 
 
@@ -146,20 +149,23 @@ def test_a_call_uses_the_inference_of_a_derived_class(make_calibration: Any, var
 def test_a_prior_of_zero_is_refused() -> None:
     made = sc.contextual_calibration(LABELS, variant="paper")
     with pytest.raises(OutputError, match="probability 0"):
-        made.train(write, answers([1.0, 0.0]), ROWS, calibration_number=2, k=1)
+        made.train(write_prompt, model_that_returns([1.0, 0.0]), ROWS, calibration_number=2, k=1)
 
 
 def test_logits_are_read_as_in_training() -> None:
     """Also a row that alone could be probabilities: (0, 1) are logits here."""
     calibration = DomainCalibration(LABELS)
-    calibration.train(write, answers([0.0, math.log(3)], [0.0, -5.0]), ROWS, calibration_number=2, k=0)
+    model = model_that_returns([0.0, math.log(3)], [0.0, -5.0])
+    calibration.train(write_prompt, model, ROWS, calibration_number=2, k=0)
     calibration.state = PriorState((0.25, 0.75), calibration.state.read_as)
 
+    no, yes = softmax(0.0, 1.0)
+    calibrated_no, calibrated_yes = no / 0.25, yes / 0.75  # up to a common factor
+    total = calibrated_no + calibrated_yes
+    assert calibration.inference([0.0, 1.0]) == pytest.approx([calibrated_no / total, calibrated_yes / total])
+
     logits_of_the_prior = [0.0, math.log(3)]
-    first, second = softmax(0.0, 1.0)
-    ratios = [first / 0.25, second / 0.75]
     assert calibration.inference(logits_of_the_prior) == pytest.approx([0.5, 0.5])
-    assert calibration.inference([0.0, 1.0]) == pytest.approx([ratio / sum(ratios) for ratio in ratios])
 
 
 @st.composite
@@ -176,7 +182,7 @@ BOTH_PRIORS = pytest.mark.parametrize("kind", [ContextualCalibration, DomainCali
 @given(prior=distributions(3))
 def test_the_prior_itself_becomes_uniform(kind: Any, prior: list[float]) -> None:
     calibration = kind(["a", "b", "c"])
-    calibration.train(write, answers(prior), ROWS, calibration_number=1, k=0)
+    calibration.train(write_prompt, model_that_returns(prior), ROWS, calibration_number=1, k=0)
 
     assert calibration.inference(prior) == pytest.approx([1 / 3, 1 / 3, 1 / 3])
 
@@ -187,7 +193,7 @@ def test_the_label_with_the_largest_ratio_to_the_prior_is_predicted(
     kind: Any, prior: list[float], row: list[float]
 ) -> None:
     calibration = kind(["a", "b", "c"])
-    calibration.train(write, answers(prior), ROWS, calibration_number=1, k=0)
+    calibration.train(write_prompt, model_that_returns(prior), ROWS, calibration_number=1, k=0)
 
     calibrated = calibration.inference(row)
 
@@ -250,7 +256,7 @@ def hidden_calibration(variant: Any) -> HiddenCalibration:
     """Return a calibration that was trained on one row of each label (paper), or on six rows (release)."""
     calibration = HiddenCalibration(LABELS, variant=variant)
     options = {"per_label": 1} if variant == "paper" else {}
-    calibration.train(write, Numbered(states_by_label), ROWS, calibration_number=6, k=1, **options)
+    calibration.train(write_prompt, NumberedKernel(states_by_label), ROWS, calibration_number=6, k=1, **options)
     return calibration
 
 
@@ -278,7 +284,7 @@ def logits(number: int) -> list[float]:
 
 def trained_on_ten_rows(calibration: Any) -> Any:
     """Return a calibration that was trained on five rows of each label, with the logits above."""
-    calibration.train(write, Numbered(logits), ROWS, calibration_number=10, k=1)
+    calibration.train(write_prompt, NumberedKernel(logits), ROWS, calibration_number=10, k=1)
     return calibration
 
 
@@ -352,13 +358,13 @@ def test_the_release_takes_distances_of_logits_from_their_means() -> None:
 
 def trained_contextual() -> Any:
     calibration = ContextualCalibration(LABELS)
-    calibration.train(write, answers([0.8, 0.2]), ROWS, calibration_number=3)
+    calibration.train(write_prompt, model_that_returns([0.8, 0.2]), ROWS, calibration_number=3)
     return calibration
 
 
 def trained_domain() -> Any:
     calibration = DomainCalibration(LABELS, variant="0.1.1")
-    calibration.train(write, answers([0.8, 0.2]), ROWS, calibration_number=3)
+    calibration.train(write_prompt, model_that_returns([0.8, 0.2]), ROWS, calibration_number=3)
     return calibration
 
 
@@ -503,14 +509,14 @@ def test_half_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_calibrated_kernel_predicts_many_prompts_as_one_by_one() -> None:
     """More than it holds at once."""
-    kernel = sc.CalibratedKernel(Numbered(logits), trained_hidden())
+    kernel = sc.CalibratedKernel(NumberedKernel(logits), trained_hidden())
     prompts = [f"t{number}" for number in range(300)]
 
     assert kernel.batch(prompts, LABELS) == [kernel(prompt, LABELS) for prompt in prompts]
 
 
 def test_the_identity_of_a_calibrated_kernel_names_kernel_and_calibration() -> None:
-    identity = sc.CalibratedKernel(Numbered(logits), trained_hidden()).identity()
+    identity = sc.CalibratedKernel(NumberedKernel(logits), trained_hidden()).identity()
 
     assert identity.who["model"] == "kernel"
     assert identity.who["calibration learned"] == trained_hidden().digest()
@@ -520,14 +526,14 @@ def test_the_identity_of_a_calibrated_kernel_names_kernel_and_calibration() -> N
 
 
 def test_kernels_with_different_calibrations_have_different_identities() -> None:
-    hidden = sc.CalibratedKernel(Numbered(logits), trained_hidden())
-    knn = sc.CalibratedKernel(Numbered(logits), trained_knn())
+    hidden = sc.CalibratedKernel(NumberedKernel(logits), trained_hidden())
+    knn = sc.CalibratedKernel(NumberedKernel(logits), trained_knn())
 
     assert hidden.identity().digest != knn.identity().digest
 
 
 def test_a_calibrated_kernel_refuses_other_labels_than_those_of_its_training() -> None:
-    kernel = sc.CalibratedKernel(Numbered(logits), trained_hidden())
+    kernel = sc.CalibratedKernel(NumberedKernel(logits), trained_hidden())
 
     with pytest.raises(ArgumentError, match="was trained on the labels"):
         kernel.batch(["t1"], ["yes", "no"])
@@ -553,7 +559,7 @@ def test_a_calibration_without_training_predicts_nothing(kind: Any) -> None:
 @UNTRAINED
 def test_a_calibration_without_training_calibrates_no_kernel(kind: Any) -> None:
     with pytest.raises(ArgumentError, match="not trained"):
-        sc.CalibratedKernel(Numbered(logits), kind(LABELS))
+        sc.CalibratedKernel(NumberedKernel(logits), kind(LABELS))
 
 
 def test_a_calibration_without_training_is_not_saved(tmp_path: Path) -> None:
@@ -565,15 +571,17 @@ def test_a_calibration_without_training_is_not_saved(tmp_path: Path) -> None:
 
 
 def overconfident_predictions(
-    number: int, width: int = 3, seed: int = 0, sharpness: float = 2.0
+    n_rows: int, n_labels: int = 3, seed: int = 0, sharpness: float = 2.0
 ) -> tuple[list[list[float]], list[int]]:
-    """Return probabilities that are right more often than not, and too certain; and the true labels."""
+    """Return random probabilities that are right more often than not, and too certain; and the true labels."""
     generator = numpy.random.default_rng(seed)
-    labels = [int(label) for label in generator.integers(0, width, number)]
-    logits = generator.normal(0, sharpness, (number, width))
-    logits[range(number), labels] += 1.5
+    labels = [int(label) for label in generator.integers(0, n_labels, n_rows)]
+    logits = generator.normal(0, sharpness, (n_rows, n_labels))
+    for row, label in enumerate(labels):
+        logits[row, label] += 1.5
     powers = numpy.exp(logits)
-    return (powers / powers.sum(1, keepdims=True)).tolist(), labels
+    probabilities = powers / powers.sum(axis=1, keepdims=True)
+    return probabilities.tolist(), labels
 
 
 THREE = ["a", "b", "c"]
@@ -637,79 +645,90 @@ def test_a_high_temperature_keeps_the_predicted_label_of_nearly_equal_probabilit
 # -- linear calibration
 
 
-def torchs(free: Any, data: Any, labels: Any, rate: float, epochs: int) -> tuple[Any, Any]:
-    """The rows through torch's SGD and cross-entropy, in double precision.
+class Linear(NamedTuple):
+    """A linear calibration: softmax(weights @ p + bias)."""
 
-    The training of mominabbass/LinC (run_classification.py, eval_accuracy), which computes in single precision.
+    weights: Any
+    bias: Any
+
+    def probabilities(self, rows: Any) -> Any:
+        scores = numpy.array(rows) @ self.weights.T + self.bias
+        powers = numpy.exp(scores - scores.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+
+def train_with_torch(content_free: Any, rows: Any, labels: Any, rate: float, epochs: int) -> Linear:
+    """Train a linear calibration with torch's SGD and cross-entropy, in double precision.
+
+    The training of mominabbass/LinC (run_classification.py, eval_accuracy), which computes in single precision. The
+    weights begin as the inverse of the diagonal matrix of the mean content-free row.
     """
     torch = pytest.importorskip("torch")
     from StaICC.prompting.stable_random import StableRandom
 
-    prior = torch.tensor(free, dtype=torch.float64).mean(0)
+    prior = torch.tensor(content_free, dtype=torch.float64).mean(0)
     weights = torch.diag(1 / prior).requires_grad_()
     bias = torch.zeros(3, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.SGD([weights, bias], lr=rate)
     generator = StableRandom()
     for _ in range(epochs):
-        for place in generator.sample_indexes(len(data), len(data)):
+        for index in generator.sample_indexes(len(rows), len(rows)):
             optimizer.zero_grad()
-            scores = weights @ torch.tensor(data[place], dtype=torch.float64) + bias
-            torch.nn.functional.cross_entropy(scores[None], torch.tensor([labels[place]])).backward()
+            scores = weights @ torch.tensor(rows[index], dtype=torch.float64) + bias
+            loss = torch.nn.functional.cross_entropy(scores[None], torch.tensor([labels[index]]))
+            loss.backward()
             optimizer.step()
-    return weights.detach().numpy(), bias.detach().numpy()
+    return Linear(weights.detach().numpy(), bias.detach().numpy())
 
 
-def probabilities(data: Any, weights: Any, bias: Any) -> Any:
-    scores = numpy.array(data) @ numpy.array(weights).T + bias
-    expected = numpy.exp(scores - scores.max(1, keepdims=True))
-    return expected / expected.sum(1, keepdims=True)
-
-
-def test_linear_calibration_is_torchs() -> None:
-    data, labels = overconfident_predictions(20)
+def test_linear_calibration_is_trained_as_by_torch() -> None:
+    rows, labels = overconfident_predictions(20)
     content_free, _ = overconfident_predictions(6, seed=5)
 
-    state = linear_calibration.learn(content_free, data, labels, THREE, 0.05, 7)
-    calibrated = linear_calibration.apply(state, data, THREE)
+    state = linear_calibration.learn(content_free, rows, labels, THREE, 0.05, 7)
+    calibrated = linear_calibration.apply(state, rows, THREE)
 
-    weights, bias = torchs(content_free, data, labels, rate=0.05, epochs=7)
-    assert numpy.allclose(state.weights, weights, atol=1e-10)
-    assert numpy.allclose(state.bias, bias, atol=1e-10)
-    assert numpy.allclose(calibrated, probabilities(data, weights, bias), atol=1e-12)
+    expected = train_with_torch(content_free, rows, labels, rate=0.05, epochs=7)
+    assert numpy.allclose(state.weights, expected.weights, atol=1e-10)
+    assert numpy.allclose(state.bias, expected.bias, atol=1e-10)
+    assert numpy.allclose(calibrated, expected.probabilities(rows), atol=1e-12)
 
 
-def loss_on_left_out_rows(content_free: Any, data: Any, labels: Any, rate: float, epochs: int) -> float:
+def loss_on_left_out_rows(content_free: Any, rows: Any, labels: Any, rate: float, epochs: int) -> float:
     """Return the log loss of five-fold cross-validation; a fold has every fifth row."""
     loss = 0.0
     for fold in range(5):
-        kept = [row for row in range(len(data)) if row % 5 != fold]
-        left_out = range(fold, len(data), 5)
-        weights, bias = torchs(content_free, [data[row] for row in kept], [labels[row] for row in kept], rate, epochs)
-        predicted = probabilities([data[row] for row in left_out], weights, bias)
-        for row, row_probabilities in zip(left_out, predicted, strict=True):
-            loss -= math.log(row_probabilities[labels[row]])
+        left_out = [index for index in range(len(rows)) if index % 5 == fold]
+        kept = [index for index in range(len(rows)) if index % 5 != fold]
+        kept_rows = [rows[index] for index in kept]
+        kept_labels = [labels[index] for index in kept]
+        linear = train_with_torch(content_free, kept_rows, kept_labels, rate, epochs)
+        for index in left_out:
+            (probabilities,) = linear.probabilities([rows[index]])
+            loss -= math.log(probabilities[labels[index]])
     return loss
 
 
-@pytest.mark.parametrize(("seed", "rates"), [(1, [0.003]), (4, [0.05, 0.15])])
+@pytest.mark.parametrize(("seed", "rates"), [(1, (0.003,)), (4, (0.05, 0.15))])
 def test_step_and_epochs_of_linear_calibration_are_those_that_predict_left_out_rows_best(
-    seed: int, rates: Any, monkeypatch: pytest.MonkeyPatch
+    seed: int, rates: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("StaICC.methods.linear_calibration.RATES", tuple(rates))
+    monkeypatch.setattr("StaICC.methods.linear_calibration.RATES", rates)
     monkeypatch.setattr("StaICC.methods.linear_calibration.EPOCHS", (1, 4))
-    data, labels = overconfident_predictions(13, seed=seed)
+    rows, labels = overconfident_predictions(13, seed=seed)
     content_free, _ = overconfident_predictions(6, seed=5)
 
-    state = linear_calibration.learn(content_free, data, labels, THREE)
+    chosen_by_cross_validation = linear_calibration.learn(content_free, rows, labels, THREE)
 
     losses = {}
     for rate, epochs in itertools.product(rates, (1, 4)):
-        losses[rate, epochs] = loss_on_left_out_rows(content_free, data, labels, rate, epochs)
-    assert len(set(losses.values())) == len(losses)
+        losses[rate, epochs] = loss_on_left_out_rows(content_free, rows, labels, rate, epochs)
+    assert len(set(losses.values())) == len(losses), "with equal losses, several choices would be right"
     best_rate, best_epochs = min(losses, key=losses.__getitem__)
-    weights, _ = torchs(content_free, data, labels, best_rate, best_epochs)
-    assert numpy.allclose(state.weights, weights, atol=1e-9)
-    assert linear_calibration.learn(content_free, data, labels, THREE, best_rate, best_epochs) == state
+    expected = train_with_torch(content_free, rows, labels, best_rate, best_epochs)
+    assert numpy.allclose(chosen_by_cross_validation.weights, expected.weights, atol=1e-9)
+    with_given_options = linear_calibration.learn(content_free, rows, labels, THREE, best_rate, best_epochs)
+    assert chosen_by_cross_validation == with_given_options
 
 
 # -- prototypical calibration
@@ -729,77 +748,123 @@ def test_the_assignment_has_the_lowest_cost_of_all(size: int, seed: int) -> None
     assert cost(columns) == min(map(cost, itertools.permutations(range(size))))
 
 
-def sklearns_mixture(points: Any, shares: Any) -> Any:
-    """Scikit-learn's mixture (tolerance 1e-3, 100 iterations), begun with the given shares of components in points."""
+def fit_with_sklearn(points: Any, shares: Any) -> Any:
+    """Fit scikit-learn's Gaussian mixture (tolerance 1e-3, 100 iterations).
+
+    It begins with the weights, means and precisions of components that have these shares in the points: array (points,
+    components).
+    """
     mixture = pytest.importorskip("sklearn.mixture")
-    sizes = shares.sum(0)
+    sizes = shares.sum(axis=0)
     means = (shares.T @ points) / sizes[:, None]
     precisions = []
     for component, mean in enumerate(means):
         centred = points - mean
         covariance = (shares[:, component] * centred.T) @ centred / sizes[component]
-        precisions.append(numpy.linalg.inv(covariance + 1e-6 * numpy.eye(points.shape[1])))
+        covariance += 1e-6 * numpy.eye(points.shape[1])
+        precisions.append(numpy.linalg.inv(covariance))
     weights = sizes / sizes.sum()
-    begun = mixture.GaussianMixture(len(means), means_init=means, precisions_init=precisions, weights_init=weights)
-    return begun.fit(points)
+    start = mixture.GaussianMixture(len(means), means_init=means, precisions_init=precisions, weights_init=weights)
+    return start.fit(points)
+
+
+def points_of_three_clusters(spread: float) -> Any:
+    """Return 50 points around (0, 0), 50 around (3, 1), and 50 around (0, 4)."""
+    generator = numpy.random.default_rng(1)
+    clusters = [generator.normal(centre, spread, (50, 2)) for centre in ((0, 0), (3, 1), (0, 4))]
+    return numpy.concatenate(clusters)
 
 
 @pytest.mark.parametrize("spread", [0.6, 1.5])
-def test_mixture_is_scikit_learns(spread: float) -> None:
-    """From the same start, expectation maximisation ends after the same step; densities are SciPy's."""
+def test_a_fitted_mixture_is_that_of_scikit_learn(spread: float) -> None:
+    """From the same start, expectation maximisation ends after the same step."""
+    points = points_of_three_clusters(spread)
+    shares_of_clusters = numpy.repeat(numpy.eye(3), 50, axis=0)  # each point belongs to its cluster
+
+    means, covariances = fit_mixture(points, shares_of_clusters)
+
+    expected = fit_with_sklearn(points, shares_of_clusters)
+    assert numpy.allclose(means, expected.means_, atol=1e-8)
+    assert numpy.allclose(covariances, expected.covariances_, atol=1e-8)
+
+
+def test_log_densities_of_a_mixture_are_those_of_scipy() -> None:
     stats = pytest.importorskip("scipy.stats")
-    generator = numpy.random.default_rng(1)
-    points = numpy.concatenate([generator.normal(mean, spread, (50, 2)) for mean in ((0, 0), (3, 1), (0, 4))])
-    shares = numpy.eye(3)[numpy.repeat([0, 1, 2], 50)]
-    means, covariances = fit_mixture(points, shares)
-    predicted = sklearns_mixture(points, shares)
-    assert numpy.allclose(predicted.means_, means, atol=1e-8)
-    assert numpy.allclose(predicted.covariances_, covariances, atol=1e-8)
-    logs = log_densities(points, means, covariances)
-    for label in range(3):
-        expected = stats.multivariate_normal(means[label], covariances[label]).logpdf(points)
-        assert numpy.allclose(logs[:, label], expected)
+    points = points_of_three_clusters(spread=0.6)
+    means, covariances = fit_mixture(points, numpy.repeat(numpy.eye(3), 50, axis=0))
+
+    densities = log_densities(points, means, covariances)
+
+    for component in (0, 1, 2):
+        expected = stats.multivariate_normal(means[component], covariances[component]).logpdf(points)
+        assert numpy.allclose(densities[:, component], expected), f"component {component}"
 
 
-@pytest.mark.parametrize("width", [2, 3, 4])
-def test_prototypes_are_the_authors(width: int) -> None:
+class AssignedFit(NamedTuple):
+    """A mixture of scikit-learn whose components are assigned to labels."""
+
+    mixture: Any
+    label_of_component: Any
+    sum_of_means: float
+    """The sum of each component's mean log-probability of its label."""
+
+
+def fit_and_assign(points: Any, start: Any) -> AssignedFit:
+    """Fit a mixture to log-probabilities, and assign its components so that the sum of their means is the largest."""
+    optimize = pytest.importorskip("scipy.optimize")
+    mixture = fit_with_sklearn(points, shares_of_nearest(points, start))
+    components, labels = optimize.linear_sum_assignment(mixture.means_, maximize=True)
+    return AssignedFit(mixture, labels, mixture.means_[components, labels].sum())
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 4])
+def test_prototypes_are_the_authors(n_labels: int) -> None:
     """The fit whose means suit the labels best, and its posterior with equal weights.
 
     As in the authors' script (``GaussianMixturewTarget`` and ``eval_accuracy``, method ``gmm_train_estimate``): each
     fit is scikit-learn's, the assignment is that of the largest sum of means, and of all fits the largest sum counts.
     """
-    optimize = pytest.importorskip("scipy.optimize")
     from StaICC.prompting.stable_random import StableRandom
 
-    data, other = numpy.array(overconfident_predictions(60, width, 4)[0]), overconfident_predictions(40, width, 9)[0]
-    labels = [str(label) for label in range(width)]
-    state = prototypical_calibration.learn(data.tolist(), labels, 6)
-    points, generator, fits = numpy.log(data), StableRandom(), []
+    labels = [str(label) for label in range(n_labels)]
+    training_rows, _ = overconfident_predictions(60, n_labels, seed=4)
+    test_rows, _ = overconfident_predictions(40, n_labels, seed=9)
+
+    state = prototypical_calibration.learn(training_rows, labels, 6)
+    calibrated = prototypical_calibration.apply(state, test_rows, labels)
+
+    points = numpy.log(training_rows)
+    generator = StableRandom()
+    fits = []
     for _ in range(6):
-        start = points[generator.sample_indexes(60, width)]
-        fit = sklearns_mixture(points, shares_of_nearest(points, start))
-        components, assigned = optimize.linear_sum_assignment(1 - fit.means_)
-        fits.append((fit.means_[components, assigned].sum(), fit, assigned))
-    _, best, assigned = max(fits, key=lambda fit: fit[0])
-    best.weights_ = numpy.full(width, 0.5)
-    expected = numpy.zeros((40, width))
-    expected[:, assigned] = best.predict_proba(numpy.log(other))
-    assert numpy.allclose(prototypical_calibration.apply(state, other, labels), expected, atol=1e-8)
+        start = points[generator.sample_indexes(60, n_labels)]
+        fits.append(fit_and_assign(points, start))
+    best = max(fits, key=lambda fit: fit.sum_of_means)
+    best.mixture.weights_ = numpy.full(n_labels, 0.5)
+    posteriors = best.mixture.predict_proba(numpy.log(test_rows))
+    for component, label in enumerate(best.label_of_component):
+        assert numpy.allclose(numpy.array(calibrated)[:, label], posteriors[:, component], atol=1e-8)
 
 
 # -- DC-PMI
 
 
-@given(st.lists(st.floats(-30, 0), min_size=3, max_size=3), st.lists(st.floats(-30, 0), min_size=3, max_size=3))
-def test_dc_pmi_is_the_authors(given_prompt: list[float], given_premise: list[float]) -> None:
-    """Largest difference of cross-entropies (peterwestuw/surface-form-competition, inference_autobatch).
+LOG_PROBABILITIES = st.lists(st.floats(-30, 0), min_size=3, max_size=3)
 
-    The authors take log-probabilities over the vocabulary, we those over the labels: a constant of each prompt.
+
+@given(LOG_PROBABILITIES, LOG_PROBABILITIES)
+def test_dc_pmi_is_the_authors(of_prompt: list[float], of_premise: list[float]) -> None:
+    """The softmax of log p(label | prompt) - log p(label | domain premise).
+
+    As in peterwestuw/surface-form-competition, inference_autobatch. The authors take log-probabilities over the
+    vocabulary, we those over the labels: a constant of each prompt.
     """
-    score = numpy.array(given_prompt) - numpy.array(given_premise)
-    shares = [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in (given_premise, given_prompt)]
-    (predicted,) = corrected_by_prior(learn_prior(shares[:1], THREE), shares[1:], THREE)
-    assert predicted == pytest.approx((numpy.exp(score - score.max()) / numpy.exp(score - score.max()).sum()).tolist())
+    prior = learn_prior([softmax(*of_premise)], THREE)
+
+    (predicted,) = corrected_by_prior(prior, [softmax(*of_prompt)], THREE)
+
+    differences = [prompt - premise for prompt, premise in zip(of_prompt, of_premise, strict=True)]
+    assert predicted == pytest.approx(softmax(*differences))
 
 
 def test_dc_pmi_has_no_premise_in_the_noisy_channel() -> None:
@@ -810,26 +875,40 @@ def test_dc_pmi_has_no_premise_in_the_noisy_channel() -> None:
 # -- ensembles
 
 
-def test_ensemble_is_the_mean_over_its_lists() -> None:
-    """The first two of three lists of a test row are those of the benchmark's two repeats."""
-    benchmark, kernel = benchmark_on_mini(), Kernel()
-    experimentor = benchmark[0]
+def lists_of_ensemble(experimentor: Any, row: int) -> list[list[int]]:
+    """Return the three demonstration lists of a test row.
+
+    The generator draws one list for each row of the whole test set, then the second one for each, then the third.
+    """
     test_rows = len(experimentor.test_set())
     lists = sample_demonstrations(len(experimentor.demonstration_set()), 2, 3 * test_rows)
+    return [list(lists[row]), list(lists[test_rows + row]), list(lists[2 * test_rows + row])]
 
-    result = Method("ensemble", kernel, sets=3).run(benchmark, return_outputs=True)
 
-    prompts_of_rows = []
-    for row in range(4):
-        lists_of_row = [lists[row], lists[test_rows + row], lists[2 * test_rows + row]]
-        prompts_of_rows.append([experimentor.prompt_former.write_prompt(list(shown), row) for shown in lists_of_row])
-    first_repeat = [prompts[0] for prompts in prompts_of_rows]
-    second_repeat = [prompts[1] for prompts in prompts_of_rows]
-    assert experimentor.prompt_set() == first_repeat + second_repeat
-    for prompts, predicted in zip(prompts_of_rows, predictions_of(result), strict=True):
-        members = kernel.batch(prompts, experimentor.get_label_space())
-        assert predicted == pytest.approx(numpy.mean(members, axis=0).tolist())
+def test_an_ensemble_is_the_mean_over_three_lists_of_demonstrations() -> None:
+    benchmark = benchmark_on_mini(limit=4)
+    experimentor = benchmark[0]
+
+    result = Method("ensemble", Kernel(), sets=3).run(benchmark, return_outputs=True)
+
     assert result.timing["test_prompts"] == 4 * 3
+    for row, predicted in enumerate(predictions_of(result)):
+        prompts: list[Any] = []
+        for positions in lists_of_ensemble(experimentor, row):
+            prompts.append(experimentor.prompt_former.write_prompt(positions, row))
+        members = Kernel().batch(prompts, experimentor.get_label_space())
+        assert predicted == pytest.approx(numpy.mean(members, axis=0).tolist()), f"test row {row}"
+
+
+def test_the_first_two_lists_of_an_ensemble_are_those_of_the_two_repeats_of_a_benchmark() -> None:
+    experimentor = benchmark_on_mini(limit=4)[0]
+    first_repeat, second_repeat = [], []
+    for row in range(4):
+        first_list, second_list, _ = lists_of_ensemble(experimentor, row)
+        first_repeat.append(experimentor.prompt_former.write_prompt(first_list, row))
+        second_repeat.append(experimentor.prompt_former.write_prompt(second_list, row))
+
+    assert experimentor.prompt_set() == first_repeat + second_repeat
 
 
 def test_an_ensemble_of_one_list_is_the_model_itself() -> None:
