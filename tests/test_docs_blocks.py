@@ -263,7 +263,7 @@ def test_a_program_of_a_page_runs(
 
 @pytest.mark.parametrize("block", [block for block in PYTHON if not needs_only_packages(block)], ids=str)
 def test_a_program_that_needs_a_cluster_imports_existing_names_and_passes_existing_settings(block: Block) -> None:
-    """It cannot run here."""
+    """The program cannot run here."""
     tree = ast.parse(program_of(block))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("StaICC"):
@@ -452,7 +452,7 @@ def assert_output_is_that_of_the_page(printed: str, output_of_page: str, command
 def test_the_commands_of_a_page_run_and_print_its_outputs(
     page: Path, folder_of_a_reader: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They run in the order of the page, but for those that need a model, a network or the ten data sets."""
+    """The commands run in the order of the page, but for those that need a model, a network or the ten data sets."""
     outputs_to_check = outputs_of(page)
     for command in console_commands_of(page):
         words = words_of(command)

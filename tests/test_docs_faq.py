@@ -28,7 +28,7 @@ def detectable_difference_of(rows: int, share: float, datasets: int) -> float:
 
 
 def test_the_table_has_the_detectable_differences_that_the_library_computes() -> None:
-    """Its columns are three shares of different rows, each for one data set and for ten."""
+    """The columns of the table are three shares of different rows, each for one data set and for ten."""
     _, _, *lines = [line for line in SECTION.splitlines() if line.startswith("|")]
     assert len(lines) == 3
     for line in lines:

@@ -264,7 +264,7 @@ def test_the_command_line_writes_prompts_of_a_benchmark_of_a_plugin(command: Cal
 
 
 def test_the_commands_of_the_page_about_plugins_run(command: Callable[[str], str]) -> None:
-    """They need the plug-in, so the test of all pages cannot run them."""
+    """The commands need the plug-in, so the test of all pages cannot run them."""
     page = (ROOT / "docs" / "extending.md").read_text("utf-8")
     lines = re.findall(r"^\$ python -m StaICC (.+)$", page, re.MULTILINE)
     assert len(lines) > 2, "the search finds no commands"

@@ -364,7 +364,7 @@ LOAD_EVERY_NAME = "import StaICC\nfor name in StaICC.__all__: getattr(StaICC, na
 
 @pytest.mark.parametrize("statements", [IMPORT_PACKAGE, LOAD_EVERY_NAME], ids=["package", "every name"])
 def test_importing_has_no_side_effect(tmp_path: Path, statements: str) -> None:
-    """It changes no global state, starts no thread, writes nothing and loads no other package."""
+    """An import changes no global state, starts no thread, writes nothing and loads no other package."""
     code = f"""
 import logging, os, random, signal, sys, threading, warnings
 
@@ -420,7 +420,7 @@ def test_importing_data_sets_loads_nothing_that_only_their_installation_needs(tm
 
 @pytest.mark.parametrize("command", ["verify", "leaderboard"])
 def test_commands_that_verify_load_no_grammar_of_replies_before_there_is_a_reply(command: str, tmp_path: Path) -> None:
-    """It has hundreds of patterns, which are compiled when it is loaded."""
+    """The grammar has hundreds of patterns, which are compiled when it is loaded."""
     loaded = modules_loaded_by(f"import StaICC.cli.{command}", tmp_path)
 
     assert "StaICC.benchmarks.rescoring" in loaded

@@ -90,7 +90,7 @@ def test_names_are_broken_behind_their_separators() -> None:
 
 
 def test_the_lines_of_a_wrapped_cell_are_indented() -> None:
-    """Otherwise, a part of a name could look like a line of its own."""
+    """Without the indent, a part of a name could look like a line of its own."""
     text = layout([TextTable(["run", "n"], [["some long name of a run WARNING: forged", "1"]])], width=26)
     assert [line for line in text.splitlines() if line.startswith("WARNING")] == []
 

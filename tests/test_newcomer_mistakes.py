@@ -560,7 +560,7 @@ def predict_with_torch(prompt: str, label_space: list[str]) -> Any:
 
 
 def test_a_missing_package_ends_a_run_that_collects_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no failure of one query. The message has the command that installs the package."""
+    """A missing package is no failure of one query. The message has the command that installs the package."""
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
 
     with pytest.raises(MissingDependencyError, match=r"^the kernel needs the package 'torch'") as caught:

@@ -431,7 +431,7 @@ def test_the_prompts_of_a_domain_mode_are_the_same_after_the_other_mode(mini: Ex
 
 @pytest.mark.parametrize("mode", ["set_in_domain_mode", "set_out_of_domain_mode"])
 def test_set_k_leaves_a_domain_mode(mini: Experimentor, mode: str) -> None:
-    """It draws the demonstrations anew, without a mode; with the default k, they are the default ones."""
+    """``set_k`` draws the demonstrations anew, without a mode; with the default k, they are the default ones."""
     default_prompts, default_k = mini.prompt_set(), mini.get_k()
     getattr(mini, mode)()
 

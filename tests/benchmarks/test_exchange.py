@@ -405,7 +405,7 @@ def test_logged_samples_without_filtered_responses_are_scored_by_the_unfiltered_
 def test_logged_samples_with_labels_in_another_order_are_refused(
     tmp_path: Path, hash_model: Callable[..., Any]
 ) -> None:
-    """Their responses would be those of other labels."""
+    """The responses of the log would be those of other labels."""
     export_tasks(Normal(datasets=["mini"], limit=3), tmp_path)
     path = write_lm_eval_samples(tmp_path, hash_model)
 

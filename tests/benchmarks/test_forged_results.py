@@ -514,7 +514,7 @@ def other_rows_under_the_name_of_a_built_in_data_set(documents: Documents) -> An
 
 
 def benchmark_that_calls_itself_normal(documents: Documents) -> Any:
-    """Its task has the name of Normal's, and an accuracy of 0.95 whatever the predictions are."""
+    """Return a benchmark whose task has the name of Normal's, and an accuracy of 0.95 whatever the predictions are."""
 
     class GenerousTask(StaICC.NormalTask):
         def score(self, outcomes: Any, scoring: Any) -> Any:

@@ -179,7 +179,7 @@ def test_an_option_that_changes_a_number_is_in_the_signature(name: str, option: 
 
 @pytest.mark.parametrize(("name", "option"), OPTIONS_WITHOUT_EFFECT)
 def test_an_option_that_changes_no_number(name: str, option: str) -> None:
-    """It changes no signature either, but for the policy for replies without a label, which is in every signature."""
+    """Such an option changes no signature either. The policy for replies without a label is in every signature."""
     results = run_with_changed_option(name, option)
 
     for before, after in zip(results.default, results.changed, strict=True):

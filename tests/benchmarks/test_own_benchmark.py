@@ -204,7 +204,7 @@ class SingleText(TaskBenchmark):
 
 
 def test_a_single_text_is_refused_in_the_noisy_channel() -> None:
-    """It would be scored as in the direct channel, with the noisy channel in the signature."""
+    """The text would be scored as in the direct channel, with the noisy channel in the signature."""
     benchmark = SingleText(datasets=["mini"], limit=2, noisy_channel=True)
 
     message = "Single_text/mini, condition 'single', query 0: the prompt is a single text"
@@ -340,7 +340,7 @@ def test_nested_and_plain_scores_are_columns_of_the_table() -> None:
 
 @pytest.mark.parametrize("name", ["only", "share", "other"])
 def test_an_averaged_score_that_a_data_set_does_not_have_is_refused(name: str) -> None:
-    """It was left out of the table without a word."""
+    """Such a score was left out of the table silently before."""
     benchmark = benchmark_that_averages({name: 1.0})
 
     with pytest.raises(ArgumentError, match=f"averages '{name}'.*expected one of: only.share, total"):

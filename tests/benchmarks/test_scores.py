@@ -97,7 +97,7 @@ def test_logits_with_another_shift_in_each_row_are_softmaxed(
 def test_positive_numbers_that_are_not_declared_have_no_likelihood(
     yes_no_dataset: Dataset, labels_of_queries: list[int]
 ) -> None:
-    """They may be logits, or weights that are to be divided by their sum."""
+    """Such numbers may be logits, or weights that are to be divided by their sum."""
     positive = rows_towards(labels_of_queries, 103.0, 99.0)
 
     assert mean_scores(positive, yes_no_dataset)[LIKELIHOOD] is None
@@ -385,7 +385,7 @@ def test_the_readmes_and_the_papers_figures(make: Any, figure: str) -> None:
 
 
 def test_the_divergence_from_the_label_frequencies() -> None:
-    """It is sum(p log(p / q)), of the mean probability p and the frequency q of each label."""
+    """The divergence is sum(p log(p / q)), of the mean probability p and the frequency q of each label."""
     benchmark = PosteriorBias(datasets=["mini"])
     rows = rows_by_turns(benchmark)
 

@@ -400,7 +400,7 @@ def test_consistency_is_undefined_if_all_rows_lack_a_prediction() -> None:
 
 
 def test_consistency_is_undefined_with_demonstrations_by_hand() -> None:
-    """They are one list for each row, so there is only one condition."""
+    """Demonstrations by hand are one list for each row, so there is only one condition."""
     benchmark = DemonstrationSensitivity(datasets=["mini"])
     benchmark[0].set_demonstration_sampler([[0, 0, 0, 0]] * len(benchmark[0].test_set()))
 

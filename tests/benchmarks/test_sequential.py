@@ -278,7 +278,7 @@ def test_a_partial_result_is_not_compared(first: str, second: str, request: pyte
 
 
 def test_a_partial_result_has_no_interval_and_no_baseline_of_a_data_set(stopped_run: Result) -> None:
-    """Their p-values assume a number of rows that was fixed before."""
+    """The formulas of intervals and baselines assume a number of rows that was fixed before the run."""
     for details in stopped_run.details.values():
         assert not details.intervals
         assert not details.baselines

@@ -185,7 +185,7 @@ def test_by_default_the_first_unparsed_reply_ends_the_run() -> None:
 
 
 def test_replies_of_a_run_that_ended_are_kept_in_the_store(tmp_path: Path) -> None:
-    """So a run with another policy has no prompt left to send."""
+    """A run with another policy then has no prompt left to send."""
     writer, store = Writer(), tmp_path / "s.sqlite"
     with pytest.raises(OutputError):
         Normal(datasets=["mini"], limit=40)(text_inference(writer), store=store)

@@ -491,7 +491,7 @@ def test_queries_that_fail_in_the_rerun_are_unchecked(odd_length_count: int) -> 
 
 
 def test_a_model_that_names_labels_contradicts_saved_replies_without_one() -> None:
-    """Otherwise a file could call its wrong predictions replies without a label."""
+    """A file could otherwise call its wrong predictions replies without a label."""
     result = StaICC.Normal(datasets=["mini"], limit=4, unparsed="excluded")(no_label_for_odd_lengths)
     assert 0 < result.left_out_of("accuracy") < EIGHT_QUERIES
 

@@ -374,7 +374,7 @@ def test_a_model_with_any_skill_has_no_warning(shares: Sequence[int], accuracy: 
 
 @SHARES
 def test_always_the_last_label_is_no_renaming_and_not_below_chance(shares: Sequence[int]) -> None:
-    """It may be a rare one, with an accuracy far below that of guessing."""
+    """The last label may be a rare one, with an accuracy far below that of guessing."""
     assert kinds(warnings_about_model(lambda query, draw: len(shares) - 1, shares)) == set()
 
 
@@ -409,7 +409,7 @@ def test_twenty_rows_are_too_few_to_call_labels_exchanged() -> None:
 
 
 def test_labels_that_are_exchanged_only_in_the_rows_that_choose_the_names_are_not_exchanged() -> None:
-    """They are the even rows; in the odd rows, all predictions are right."""
+    """The even rows choose the names. In the odd rows, all predictions are right."""
     true_labels = [0] * 100 + [1] * 100
     predictions = []
     for row, label in enumerate(true_labels):
@@ -484,7 +484,7 @@ def test_mean_and_variance_of_matches_under_permutation() -> None:
 
 
 def test_a_model_that_follows_false_demonstrations_has_no_fault() -> None:
-    """It is right where labels of demonstrations are true, and below chance where all are false."""
+    """The model is right where labels of demonstrations are true, and below chance where all are false."""
     with_true_labels = outcome_of_model(skilled(0.9), (1, 1))
     with_false_labels = outcome_of_model(skilled(0.9, renaming=(1, 0)), (1, 1), last=lambda truth, draw: None)
 

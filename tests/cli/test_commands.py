@@ -39,7 +39,7 @@ def test_a_command_that_takes_a_model_takes_its_options(command: str, staicc: Cl
 
 
 def test_a_model_of_published_figures_has_no_options(staicc: Cli) -> None:
-    """It is the name of a row of the tables, and nothing is loaded."""
+    """The model is the name of a row of the published tables, and nothing is loaded."""
     _, shown, _ = staicc("published", "--help")
     assert "--model MODEL" in shown
     assert "--model-option" not in shown

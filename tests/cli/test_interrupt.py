@@ -116,7 +116,7 @@ def test_an_interrupt_ends_soon_and_keeps_what_is_done(way, tmp_path):
 @pytest.mark.posix
 @pytest.mark.parametrize("way", WAYS)
 def test_the_command_that_an_interrupt_says_completes_the_run(way, tmp_path):
-    """It evaluates only what is not stored, and its result is that of a run without an interrupt."""
+    """The command evaluates only what is not stored, and its result is that of a run without an interrupt."""
     model, options, _ = WAYS[way]
     store = tmp_path / "run.sqlite"
     calls = tmp_path / "calls"

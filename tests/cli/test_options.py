@@ -189,7 +189,7 @@ def test_a_refused_option_has_a_suggestion(line: str, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("model", ["m", "hf:m", "hf:m;dtype=float32", "vllm:hf:a/b;adapter=m"])
 def test_the_files_of_a_model_are_known_as_such(model: str) -> None:
-    """They are never overwritten. A result in the same folder may be."""
+    """The files of a model are never overwritten. A result in the same folder may be."""
     files_of_model = {
         *("adapter_config.json", "model-1.safetensors", "pytorch_model.bin"),
         *("f.gguf", "tokenizer.json", "vocab.txt"),

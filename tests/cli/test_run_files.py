@@ -548,7 +548,7 @@ def fails_at_some_lengths(prompt: str, label_space: list[str]) -> int:
 
 
 def test_the_run_file_of_a_result_with_failures_collects_them(staicc: Run) -> None:
-    """Otherwise the repeated run would end at the first failure."""
+    """Without that option, the repeated run would end at the first failure."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=20)
     incomplete = benchmark(fails_at_some_lengths, on_error="collect")
     assert not incomplete.complete
@@ -660,7 +660,7 @@ class NumberOptions:
 
 
 def test_a_method_of_the_user_is_to_be_filled_in_with_its_options(staicc: Run) -> None:
-    """Its name may be that of a method of StaICC, which a run file must not name."""
+    """The method of the user may have the name of one of StaICC, which a run file must not name."""
     spec = MethodSpec("vanilla", "My method", METHODS["vanilla"].steps, options=NumberOptions)
     method = Method(spec, load_kernel("ppm"), n=8)
     method.run(StaICC.Normal(datasets=["mini"], limit=2)).save("python.json")
@@ -856,7 +856,7 @@ def with_recorded_model(name: str, who: Mapping[str, str], how: Mapping[str, str
 
 
 def test_an_adapter_is_to_be_filled_in(staicc: Run) -> None:
-    """Its record is a digest of its files, which is the name of no adapter."""
+    """A result records a digest of the adapter's files, and not where the files are."""
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     who = {"kernel": "CausalLMKernel", "adapter": "0c" * 32, "dtype": "bfloat16"}
     with_recorded_model("hf:gpt2", who, {}, result).save("r.json")
@@ -893,7 +893,7 @@ def test_texts_of_servers_are_repeated_as_they_were_given(
 
 @pytest.mark.parametrize("system", ["Be brief.", '"quoted"', "two\nlines", "'a'", "1"])
 def test_texts_of_a_llama_model_are_repeated_as_they_were_given(staicc: Run, system: str) -> None:
-    """Its record is written here, since there is no such model to load."""
+    """The record of the model is written here, since there is no such model to load."""
     given: dict[str, Any] = {"prompt_format": "chat", "system": system}
     who = {"kernel": "LlamaKernel", "engine arguments": "{}"}
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))

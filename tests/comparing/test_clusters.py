@@ -198,7 +198,7 @@ def test_the_sentence_about_clusters_counts_the_compared_rows(runs: dict[str, Re
 
 
 def test_a_stopped_race_says_nothing_of_clusters() -> None:
-    """Its interval is that of the score of the full benchmark, over rows in random order."""
+    """The interval of a race is that of the score of the full benchmark, over rows in random order."""
     found = race(Normal(datasets=[dataset()]), model(0.2, 1), model(3.0, 2))
     assert "EARLY STOPPING" in str(found)
     assert "clusters of" not in str(found)
@@ -335,7 +335,10 @@ def test_plans_of_independent_rows_have_no_clusters() -> None:
 
 
 def test_a_comparison_over_draws_and_templates_is_not_limited_to_them(generalising: tuple[Result, Result]) -> None:
-    """So it names the clusters alone, and the one over rows names the command that has the other interval."""
+    """A comparison over draws and templates names the clusters alone.
+
+    The one over rows names the command that has the other interval.
+    """
     over_draws, over_rows = compare_generalising(*generalising), compare(*generalising)
 
     (sentence,) = over_draws.scope

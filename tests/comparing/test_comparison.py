@@ -336,7 +336,7 @@ def test_the_values_of_a_partial_run_are_those_of_its_table(partial_and_complete
 
 
 def test_the_consistency_of_a_partial_run_is_that_of_its_table() -> None:
-    """It is over the queries that have a prediction with every template."""
+    """The consistency is over the queries that have a prediction with every template."""
     templates = StaICC.TemplateSensitivity(datasets=["mini"], limit=20)
     partial, complete = templates(sometimes_failing, on_error="collect"), templates(model_from_hash("b"))
     assert not partial.complete
@@ -555,7 +555,7 @@ def test_a_run_is_shown_to_be_not_worse_at_the_level_of_2_5_percent(several_runs
 
 
 def test_of_six_runs_a_p_value_between_the_levels_shows_nothing() -> None:
-    """It is significant at 5 %, but a claim of non-inferiority is one-sided."""
+    """A p-value between 2.5 % and 5 % shows nothing, because a claim of non-inferiority is one-sided."""
     skills = (4.0, 4.0, 2.0, 2.0, 0.0, 0.0)
     runs = {f"run {n}": run(model_from_hash(str(n), skill), limit=40) for n, skill in enumerate(skills)}
 
@@ -907,7 +907,7 @@ def test_json_has_the_verdict_on_every_run(runs: dict[str, Result]) -> None:
 
 
 def test_csv_has_the_claims_and_the_reasons_that_the_text_has_below_the_table(make_model: Callable[..., Any]) -> None:
-    """They were left out of CSV files."""
+    """Before, claims and reasons were left out of CSV files."""
     only_second_has = dataset_with_markup("few", has_label_b=lambda row: row > 20)
     first = StaICC.Normal(datasets=["mini"], limit=4)(make_model)
     second = StaICC.Normal(datasets=["mini", only_second_has], limit=4)(make_model)

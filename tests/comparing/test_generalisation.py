@@ -425,7 +425,7 @@ def test_expected_mean_squares_are_the_means_of_those_of_samples(
 def test_expected_degrees_of_freedom_of_draws_are_the_mean_of_those_of_samples(
     effects_of_400_samples: list[CrossedEffects],
 ) -> None:
-    """Those of draws depend on the sample, because each data set has its own draws."""
+    """The degrees of freedom depend on the sample, because each data set has its own draws."""
     draws = (1,)
     expected = expected_effects(VARIANCES, SIX_FOUR_THREE, datasets=3, shared=0.03)
 

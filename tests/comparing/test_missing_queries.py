@@ -490,7 +490,7 @@ def test_slopes_consistency_and_bias_of_a_data_set_that_failed_count_at_their_wo
 
 
 def test_a_run_that_failed_as_a_whole_is_last_and_not_shown_to_be_worse() -> None:
-    """Its model may have been right on every query, so nothing is said against it."""
+    """The model may have been right on every query, so nothing is said against it."""
     own = benchmark()
     labels = labels_of_model(own, 0.8, "a")
     runs = {"failed": result_of(own, dict.fromkeys(labels)), "whole": result_of(own, labels)}

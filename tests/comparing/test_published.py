@@ -123,7 +123,7 @@ def test_a_figure_that_is_doubtful_in_the_paper_is_left_out(normal: Result) -> N
     ],
 )
 def test_the_benchmarks_themselves_write_the_published_prompts(name: str) -> None:
-    """Their own signatures, over the frozen data, and not one that a test puts together."""
+    """The signatures are those of the benchmarks over the frozen data, and not put together by a test."""
     benchmark = getattr(StaICC, name)()
     empty = Result(benchmark=benchmark.task.name, divided={}, averaged={}, signature=benchmark.signature())
     assert str(compare_with_published(empty)[0].reason).startswith("this result has no")
@@ -188,7 +188,7 @@ def reasons_of_release(model: Any) -> dict[str, str | None]:
 
 
 def test_scores_of_the_release_are_not_comparable_where_it_applies_the_softmax_twice(make_model: Any) -> None:
-    """It does so if a model predicts probabilities."""
+    """The release applies the softmax a second time if a model predicts probabilities."""
     found = reasons_of_release(lambda **query: softmax(make_model(**query)))
     assert found["accuracy"] is None
     assert found["macro_F1"] is None

@@ -200,7 +200,7 @@ def test_a_label_with_two_rows_is_demonstrated_and_tested() -> None:
 
 
 def test_a_given_split_is_drawn_as_that_of_the_benchmark() -> None:
-    """Such data sets keep the prompts that they had before splits were stratified."""
+    """Data sets with such a split keep the prompts that they had before splits were stratified."""
     dataset = Dataset.from_rows(ROWS, name="t", split=SplitSizes(60, 120, 120))
 
     assert split_dataset(dataset).test.indexes == split_indexes(300, SplitSizes(60, 120, 120)).test
@@ -221,7 +221,7 @@ def test_a_given_split_can_be_stratified() -> None:
 
 
 def test_a_card_of_version_1_0_0_has_the_split_that_it_had() -> None:
-    """Its record does not name the field, which means that the split is not stratified."""
+    """The record of the card does not name the field, which means that the split is not stratified."""
     card = Dataset.from_rows(ROWS, name="t", split=SplitSizes(60, 120, 120)).card
 
     assert "stratified" not in card.to_dict()["split"]

@@ -275,7 +275,7 @@ def test_the_accuracy_of_a_subgroup_is_that_on_its_rows(two_runs: dict[str, Resu
 
 
 def test_one_of_two_runs_needs_to_record_the_subgroups(two_runs: dict[str, Result], csv_file: Path) -> None:
-    """They are a fact about the rows, which the runs share."""
+    """Subgroups are a fact about the rows, which the runs share."""
     plain = Normal(datasets=[Dataset.from_file(csv_file, "text", "label")])(other_model)
     (expected,) = compare_subgroups(two_runs, by="domain")
 

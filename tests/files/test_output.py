@@ -56,7 +56,7 @@ class ObservedFiles:
 def test_a_file_is_complete_on_the_disk_before_it_has_its_name(
     fresh: bool, parts: list[bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Otherwise a power cut could leave the name with an empty file, and the earlier file would be lost."""
+    """A power cut could otherwise leave the name with an empty file, and the earlier file would be lost."""
     path = tmp_path_factory.mktemp("out") / "result.json"
     if not fresh:
         path.write_bytes(b"the earlier result")

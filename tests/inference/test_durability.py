@@ -230,7 +230,7 @@ CHUNKS_OF_8_WITHOUT_THE_FIRST_3 = (QUERIES - 3 * 8) // 8
 def test_the_completed_chunks_of_an_executor_that_fails_are_stored(
     fault: Any, kind: Any, message: str, stored: int, tmp_path: Path
 ) -> None:
-    """It completes three chunks of eight queries."""
+    """The executor completes three chunks of eight queries."""
     with pytest.raises(kind, match=message):
         normal(Deterministic(), executor=FaultyExecutor(3, fault), store=tmp_path / "run.sqlite", chunk_size=8)
     assert predictions_in(tmp_path / "run.sqlite") == stored
@@ -241,7 +241,7 @@ def test_the_completed_chunks_of_an_executor_that_fails_are_stored(
 def test_a_worker_that_dies_ends_the_run_and_the_same_call_continues(
     workers: int, on_error: Any, prompts: list[str], undisturbed_content: str, tmp_path: Path
 ) -> None:
-    """It dies once, at the 101st of the prompts, which are evaluated in chunks of eight."""
+    """The worker dies once, at the 101st of the prompts, which are evaluated in chunks of eight."""
     calls, store = tmp_path / "calls", tmp_path / "run.sqlite"
     kernel = Deterministic(str(calls), guilty=mark_of(prompts[100]), once=str(tmp_path / "died"))
     settings = {"store": store, "chunk_size": 8, "on_error": on_error}

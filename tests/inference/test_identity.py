@@ -75,7 +75,7 @@ def direct(function: Any, queries: Any = None) -> list[Any]:
 def test_a_changed_function_gets_no_stale_prediction(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has another identity, is refused, or is found by the predictions that are computed again."""
+    """A changed function has another identity, is refused, or is found by the predictions that are computed again."""
     original_and_changed = CHANGING_FUNCTIONS[name](monkeypatch, tmp_path)
     store = tmp_path / "run.sqlite"
 

@@ -288,7 +288,7 @@ def batched(function: Callable[[str, list[str]], str]) -> Callable[[list[str], l
 @pytest.mark.parametrize("function", [write_next_example, explain])
 @pytest.mark.parametrize("in_batches", [False, True])
 def test_benchmarks_give_the_parser_the_template_of_their_prompts(function: Any, in_batches: bool) -> None:
-    """So the replies, which name the first label, score as the first label does."""
+    """The replies, which name the first label, then score as the first label does."""
     benchmark = Normal(datasets=["mini"], limit=8)
     result = benchmark(batched(function) if in_batches else function, batched_inference=in_batches)
     result_of_first_label = benchmark(lambda prompt, label_space: 0)
@@ -313,7 +313,7 @@ def test_a_label_at_the_end_of_a_cut_reply_may_be_a_longer_one(space: list[str],
 
 
 def test_methods_that_generate_give_the_parser_the_template() -> None:
-    """So the label of an example that the reply adds has no share of the predictions."""
+    """The label of an example that the reply adds has then no share of the predictions."""
     prompt = PromptText(PromptParts("", (), "text: fine label: ", "label: ", ("text: ",)))
     assert shares(["a\ntext: dull label: b"], ["a", "b"], prompt) == [1.0, 0.0]
 

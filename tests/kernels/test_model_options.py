@@ -403,6 +403,6 @@ def test_trust_in_remote_code_is_in_the_identity(folder_with_code: Path) -> None
 
 
 def test_a_folder_whose_code_is_in_another_repository_is_not_complete(folder_with_code: Path) -> None:
-    """Its files alone do not identify the model."""
+    """The files of the folder alone do not identify the model."""
     name_model_class(folder_with_code, "someone/else--mine.Mine")
     assert not load_kernel(f"hf:{folder_with_code};trust_remote_code=true")._source.is_complete()

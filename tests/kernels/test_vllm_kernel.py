@@ -218,7 +218,7 @@ def test_label_scores_equal_those_of_the_torch_kernel(fake_vllm: Any, folder: Pa
 
 @pytest.mark.parametrize("scoring", ["last", "first"])
 def test_prompts_are_sent_once_and_in_the_order_of_their_tokens(fake_vllm: Any, folder: Path, scoring: str) -> None:
-    """So prompts with the same beginning are neighbours in the engine's cache."""
+    """Prompts with the same beginning are then neighbours in the engine's cache."""
     kernel = load_kernel(f"vllm:{folder}", label_scoring=scoring)
     kernel.batch(random.Random(1).sample(PROMPTS, len(PROMPTS)), LABELS)
     assert kernel.engine.requests == sorted(set(kernel.engine.requests))

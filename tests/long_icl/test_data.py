@@ -475,7 +475,7 @@ def test_line_ends_of_windows_are_refused(write_file: Write, name: str) -> None:
 
 
 def test_line_ends_of_windows_change_nothing_in_banking77(write_file: Write) -> None:
-    """It is published with them."""
+    """The published files of BANKING77 have them."""
     windows = "text,category\r\nWhere is it?,card_arrival\r\n"
 
     rows_of_windows = [row.form for row in read("banking77", write_file(windows))]
@@ -507,7 +507,7 @@ def damaged(draw: st.DrawFn, content: bytes) -> bytes:
 def test_damage_is_a_clear_error_or_other_rows(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
-    """It is never another kind of exception."""
+    """Damage is never another kind of exception."""
     path = tmp_path_factory.mktemp("damage") / "file"
     path.write_bytes(data.draw(damaged(GOOD[name].encode())))
 

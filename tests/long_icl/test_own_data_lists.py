@@ -76,7 +76,7 @@ def write_json_lines(path: Path) -> Path:
 
 
 def test_a_message_shows_the_first_value_of_lists() -> None:
-    """It showed any value of the first row, another one in each process."""
+    """Before, the message showed any value of the first row, another one in each process."""
     rows = [("first", [f"value {number}" for number in range(20)]), ("second", ["value 20"])]
     with pytest.raises(ArgumentError, match=r"has a label of its own, such as 'value 0'"):
         dataset(rows, label_separator=";")
@@ -482,7 +482,7 @@ SEVERAL_LABELS_EXPERIMENTS = [
 
 @pytest.mark.parametrize("experiment", SEVERAL_LABELS_EXPERIMENTS, ids=lambda experiment: experiment.name)
 def test_a_model_that_reads_the_labels_is_right_in_all_conditions_except_symbols(experiment: Experiment) -> None:
-    """It replies with the names of the labels, which are other ones in the control with symbols."""
+    """The model replies with the names of the labels, which are other ones in the control with symbols."""
     benchmark = LongICL(datasets=[dataset()], experiment=experiment, limit=40, parsing="library")
     assert benchmark["cases"].queries.unavailable == {}
 

@@ -576,7 +576,7 @@ def test_two_methods_of_a_table_may_request_nothing() -> None:
 
 
 def test_a_view_has_other_prompts_and_leaves_the_data_unchanged() -> None:
-    """So that two views never share a change."""
+    """Two views then never share a change."""
     data = data_for_a_method(benchmark_on_mini())
     prompts_before = [query.prompt for query in data.queries]
 

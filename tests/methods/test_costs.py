@@ -181,7 +181,7 @@ def test_a_text_that_is_the_prompt_of_a_query_shows_its_demonstrations() -> None
 
 
 def test_prompts_that_a_method_wrote_itself_are_not_those_of_the_benchmark() -> None:
-    """It answers the queries without their demonstrations, whatever the benchmark shows."""
+    """The method sends the queries without their demonstrations, whatever the benchmark shows."""
 
     def without_demonstrations(data: Any) -> Any:
         prompts = [data.write([], texts) for texts in data.test_texts]
@@ -240,7 +240,7 @@ def test_a_method_may_use_the_predictions_of_a_further_model(run_with_judge: Any
 
 
 def test_a_further_model_is_recorded_with_its_data_sets_and_tokens(run_with_judge: Any) -> None:
-    """It counts a token for each character that it reads, and a generated one for each prompt."""
+    """The further model counts a token for each character that it reads, and a generated one for each prompt."""
     prompts = set(benchmark_on_mini()[0].prompt_set())
 
     (model,) = run_with_judge.provenance.further_models

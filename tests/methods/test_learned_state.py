@@ -127,7 +127,7 @@ def test_an_archive_with_a_forged_entry_is_refused(tmp_path: Path, offset: int, 
 
 
 def test_an_array_that_claims_a_huge_shape_is_refused(tmp_path: Path) -> None:
-    """It would have 8 * 10**15 bytes."""
+    """The array would have 8 * 10**15 bytes."""
     path = tmp_path / "state.npz"
     save_state(path, mixed(), LABEL_SPACE)
     with zipfile.ZipFile(path) as archive:

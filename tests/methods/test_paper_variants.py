@@ -61,7 +61,7 @@ def run_paper(name: str, benchmark: Any, **options: Any) -> list[Any]:
 
 @pytest.mark.parametrize("k", [0, 2])
 def test_contextual_calibration_is_the_authors(k: int) -> None:
-    """Their equation: softmax(W p), where W is the inverse of the diagonal matrix of the prior."""
+    """The authors' equation: softmax(W p), where W is the inverse of the diagonal matrix of the prior."""
     experimentor = bench(6, k)[0]
     labels = experimentor.get_label_space()
     write_prompt = experimentor.prompt_former.write_prompt_from_dataline
@@ -99,7 +99,7 @@ def test_texts_of_the_domain_are_random_words_of_the_mean_length() -> None:
 
 
 def test_domain_calibration_is_the_authors() -> None:
-    """Their equation: the probabilities divided by the mean probabilities of random texts of the domain."""
+    """The authors' equation: the probabilities divided by the mean probabilities of random texts of the domain."""
     experimentor = bench(6)[0]
     write_prompt = experimentor.prompt_former.write_prompt_from_dataline
     texts = domain_texts(experimentor.calibration_set(), 20)
@@ -118,7 +118,7 @@ def test_domain_calibration_is_the_authors() -> None:
 
 @pytest.mark.parametrize("kind", [TemplateSensitivity, GLER])
 def test_content_free_prompts_are_those_of_queries_with_another_text(kind: Any) -> None:
-    """They have the template of the query (template sensitivity), and its wrong labels (GLER)."""
+    """Content-free prompts have the template of the query (template sensitivity), and its wrong labels (GLER)."""
     kernel = Kernel()
 
     result = Method("contextual_calibration", kernel).run(bench(2, kind=kind))
@@ -167,7 +167,7 @@ def test_training_rows_cover_the_labels_as_far_as_their_number_allows(number: in
 
 
 def test_hidden_calibration_is_the_authors() -> None:
-    """Their prediction: the label whose centroid of hidden states is the nearest one."""
+    """The authors' prediction: the label whose centroid of hidden states is the nearest one."""
     kernel = Kernel()
     experimentor = bench(6)[0]
     write_prompt = experimentor.prompt_former.write_prompt_from_dataline

@@ -610,7 +610,7 @@ def test_topk_finds_the_nearest_demonstrations_of_the_release(
 def test_sa_icl_predicts_with_the_ten_orders_of_the_release(
     released: dict[str, Any], kernel: Any, dataset: str
 ) -> None:
-    """They are the first ten orders of four of the five nearest demonstrations."""
+    """The ten orders are the first ones of four of the five nearest demonstrations."""
     from StaICC import Normal
     from StaICC.methods.demonstration_orders import first_orders
 

@@ -316,7 +316,7 @@ def outputs_with_share(name: str, share: float) -> Any:
 def test_a_model_that_changes_within_a_group_gets_nothing_that_was_learned_before(
     name: str, kernel_class: type[ChangingKernel]
 ) -> None:
-    """Its hidden states change after the first of two equal benchmarks."""
+    """The hidden states of the model change after the first of two equal benchmarks."""
     kernel = kernel_class(share=0.0)
     group = BenchmarkGroup("group", {"first": suite_on_mini()["GLER"], "second": suite_on_mini()["GLER"]})
 

@@ -283,7 +283,7 @@ def test_equal_clusters_keep_the_level() -> None:
 
 
 def test_clusters_that_all_differ_alike_have_the_p_value_of_the_sign_test() -> None:
-    """Their variance is zero, so t is infinite; all of ten signs are the same with the probability 2 * 2^-10."""
+    """The variance is zero, so t is infinite. All of ten signs are the same with the probability 2 * 2^-10."""
     cluster_count = 10
     alike = PairedDifference(
         first=1.0,
@@ -438,7 +438,7 @@ def test_nine_clusters_are_too_few_for_an_interval_of_the_accuracy() -> None:
 
 
 def test_the_test_against_a_fixed_label_is_over_clusters() -> None:
-    """It is the t-test of the differences of correct predictions, summed in clusters."""
+    """The test is the t-test of the differences of correct predictions, summed in clusters."""
     sample, run, baseline = equal_models_on_clusters(clusters=15, rows=8, seed=4)
     of_run, of_baseline = correct_predictions(sample, run), correct_predictions(sample, baseline)
 

@@ -84,7 +84,7 @@ def test_matthews_equals_scikit_learn_on_1000_random_inputs() -> None:
 
 
 def test_the_auroc_of_confidence_equals_scikit_learn_on_1000_random_inputs() -> None:
-    """It is undefined if all predictions are correct, or all are wrong."""
+    """The AUROC is undefined if all predictions are correct, or all are wrong."""
     undefined_count = 0
     for truth, rows in random_inputs():
         is_correct = rows.argmax(axis=1) == truth
@@ -364,7 +364,7 @@ def matthews_difference(
 
 
 def test_the_influences_on_a_matthews_correlation_do_not_depend_on_the_other_run() -> None:
-    """Those of both runs together are too small if the runs predict the labels with different frequencies."""
+    """Influences at the mean of both runs are too small if the runs predict the labels with different frequencies."""
     truth, first = random_labels(60, 3, seed=5)
     sample = Sample(truth, range(60), 60, 3)
     always_nearly_the_first = OtherRun(sample, [0] * 55 + [1] * 5)

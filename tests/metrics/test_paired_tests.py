@@ -264,7 +264,7 @@ def test_fewer_than_six_rows_with_other_predictions_are_no_test_of_accuracy(diff
 
 
 def test_equal_predictions_are_a_test_of_accuracy() -> None:
-    """Its p-value is 1 whatever the number of rows."""
+    """The p-value of equal predictions is 1 whatever the number of rows."""
     assert paired.too_few_rows(difference_of_means(EQUAL_ROWS)) is None
 
 

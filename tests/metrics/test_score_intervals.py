@@ -320,7 +320,7 @@ def test_the_likelihood_of_a_certain_and_perfect_model_is_as_uncertain_as_its_ac
 
 
 def test_the_calibration_error_of_a_certain_and_perfect_model_is_as_uncertain_as_its_accuracy() -> None:
-    """It had [0, 0]."""
+    """The interval was [0, 0] before."""
     accuracy_low, _ = limits_of(ratio_part(TWENTY_ONES, TWENTY_ONES, 0.95))
     bin_of_certain_predictions = BinRows(hits=TWENTY_ONES, queries=TWENTY_ONES, errors=TWENTY_ZEROS)
 

@@ -310,7 +310,10 @@ def test_the_noisy_channel_writes_one_prompt_for_each_label(writer: PromptWriter
 
 @pytest.mark.parametrize("starts_noisy", [False, True])
 def test_the_direct_channel_has_its_previous_affixes(small: Callable[..., Dataset], starts_noisy: bool) -> None:
-    """Those before the noisy channel, however often its own were changed; other changes are kept."""
+    """The direct channel has the affixes from before the noisy channel, however often its own were changed.
+
+    Other changes are kept.
+    """
     dataset = small()
     direct = PromptWriter(dataset.card, split_dataset(dataset)).get_config_dict()
     writer = PromptWriter(dataset.card, split_dataset(dataset), starts_noisy)

@@ -386,7 +386,7 @@ def test_a_cost_without_one_of_its_parts_is_not_recorded(costs: dict[str, float]
 
 
 def test_tokens_are_compared_only_if_all_results_have_them(normal: Result) -> None:
-    """Otherwise, numbers of prompts are compared."""
+    """If a result has none, numbers of prompts are compared."""
     with_tokens = with_costs(normal, training_prompts=30.0, test_prompts=10.0, tokens_alone=7000.0)
     without_tokens = with_costs(normal, training_prompts=30.0, test_prompts=10.0)
 
@@ -642,7 +642,7 @@ def test_a_long_legend_is_not_cut_off(matplotlib: Any, suite: ResultGroup) -> No
 
 
 def test_a_long_title_is_not_cut_off(matplotlib: Any, suite: ResultGroup) -> None:
-    """It is broken into lines, and the layout has room for all of them."""
+    """The title is broken into lines, and the layout has room for all of them."""
     figure = forest(suite["Normal"])
     (panel,) = figure.panels
     long_title = "Difference in accuracy between the first run and the second run " * 3

@@ -700,7 +700,7 @@ def test_a_heat_map_of_a_benchmark_has_the_scores_of_its_data_sets(
 def test_a_heat_map_of_a_sensitivity_has_the_sensitivities_of_its_data_sets(
     benchmark: str, caption: str, metric: str, html_of_suite: str, suite: ResultGroup
 ) -> None:
-    """That of GLER is a slope, which is saved with its intercept."""
+    """The sensitivity of GLER is a slope, which is saved with its intercept."""
     (_, *datasets, _), (_, *cells, cell_of_mean), *_ = rows_of(html_of_suite, caption)
     result = suite[benchmark]
 

@@ -247,7 +247,7 @@ def test_the_headline_names_the_strongest_baseline_that_is_not_beaten() -> None:
 
 
 def test_an_experiment_has_no_headline() -> None:
-    """Its conditions differ on purpose, so that the first one is not the result."""
+    """The conditions of an experiment differ on purpose, so that the first one is not the result."""
     result = result_with(UNIFORM_IS_HALF)
     result.divided = {"own": {"experiment": {"name": "order"}}}
 

@@ -72,7 +72,7 @@ def test_a_copy_under_other_prompts_shares_the_place(settings: dict[str, Any]) -
 
 @pytest.mark.parametrize("rules", [{"unparsed": "wrong"}, {"unparsed": "excluded"}, {"metrics": "0.1.1"}])
 def test_runs_that_are_scored_by_other_rules_share_no_place(rules: dict[str, Any]) -> None:
-    """Their labels and scores are the same in all queries, but what a score counts is not: two leaderboards."""
+    """Labels and scores are the same in all queries, but what a score counts is not: two leaderboards."""
     usual, other = first_label_everywhere(mini()), first_label_everywhere(mini(**rules))
     assert usual.details["mini"].conditions[0].scores == other.details["mini"].conditions[0].scores
     places = places_of({"usual": {"Normal": usual}, "other": {"Normal": other}})
@@ -155,7 +155,7 @@ def test_a_file_with_the_name_of_a_row_has_a_row_of_its_own() -> None:
 def test_a_place_states_the_range_of_every_score_that_is_printed_with_other_digits(
     values: tuple[float | None, ...], expected: tuple[float, float] | None
 ) -> None:
-    """Else a reader takes the score that is shown for that of all holders."""
+    """A reader would otherwise take the score that is shown for that of all holders."""
     result = first_label_everywhere(mini())
     holders = {}
     for number, value in enumerate(values):

@@ -111,7 +111,7 @@ def test_the_logits_of_labels_need_their_rows_of_the_output_matrix_only(models, 
 
 
 def test_a_family_has_a_bias_of_the_output_matrix(models):
-    """Else the test above would not show that the bias is used."""
+    """Without a bias, the test above would not show that the bias is used."""
     assert models("GPTJ").get_output_embeddings().bias.any()
 
 

@@ -218,7 +218,7 @@ def caching_kernel(make_model, tokenizer):
 
 
 def test_a_kernel_reuses_the_cached_beginning_of_its_prompts(caching_kernel):
-    """Else the next test would not show that the beginning of a changed model is computed again."""
+    """Without it, the next test would not show that the beginning of a changed model is computed again."""
     computed_once = caching_kernel.runner().computed
     caching_kernel.batch(PROMPTS_IN_CONTEXT, LABELS)
     computed_again = caching_kernel.runner().computed - computed_once

@@ -291,7 +291,7 @@ def test_a_real_model_is_identified_by_its_file_before_and_after_it_is_loaded(re
 
 @pytest.mark.slow
 def test_a_real_model_keeps_no_packed_weights(real_kernel):
-    """They compute other numbers; whether transformers keeps them depends on other packages."""
+    """Packed weights compute other numbers. Whether transformers keeps them depends on other packages."""
     assert getattr(real_kernel.model.config, "quantization_config", None) is None
 
 

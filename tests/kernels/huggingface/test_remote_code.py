@@ -96,7 +96,7 @@ def says_whether_code_is_trusted(call: ast.Call) -> bool:
 
 
 def test_every_call_says_whether_code_is_trusted() -> None:
-    """So a new call of ``from_pretrained`` in the package cannot forget it."""
+    """A new call of ``from_pretrained`` in the package cannot forget it."""
     for path in Path(StaICC.__file__).parent.rglob("*.py"):
         for call in calls_of_from_pretrained(path):
             assert says_whether_code_is_trusted(call), f"{path}:{call.lineno}: {ast.unparse(call)}"

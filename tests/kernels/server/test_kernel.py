@@ -411,7 +411,7 @@ def test_a_huge_answer_is_cut_off(make_kernel, server):
 
 
 def test_a_huge_error_is_cut_off(make_kernel, server):
-    """It would last five minutes, and the client would wait for it as long."""
+    """The error would last five minutes, and the client would wait for it as long."""
     server.usual_answer = endpoint_server.endless_body(500, seconds=300, part=b"x" * 2**20, pause=0)
     with pytest.raises(EndpointError, match="status 500"):
         make_kernel(timeout=300, retries=0)(PROMPTS[0], LABELS)
@@ -419,7 +419,7 @@ def test_a_huge_error_is_cut_off(make_kernel, server):
 
 @pytest.mark.parametrize(("status", "message"), [(200, "no whole answer within 0.5 s"), (500, "status 500")])
 def test_an_answer_that_never_ends_is_cut_off_at_the_timeout(make_kernel, server, status, message):
-    """It would last five minutes, with a byte every twentieth of a second."""
+    """The answer would last five minutes, with a byte every twentieth of a second."""
     server.usual_answer = endpoint_server.endless_body(status, seconds=300)
     with pytest.raises(EndpointError, match=message):
         make_kernel(timeout=0.5, retries=0)(PROMPTS[0], LABELS)

@@ -174,7 +174,7 @@ def test_prompts_that_no_server_cuts_are_not_measured():
 
 
 def test_of_a_server_that_cuts_only_long_prompts_are_refused():
-    """It reads 400 tokens, about 1,600 bytes of these words."""
+    """The server reads 400 tokens, about 1,600 bytes of these words."""
     count = TokenCounter(limit=400)
     check = PromptCheck()
     short_prompts = [text_of(600), text_of(1_000)]

@@ -130,7 +130,7 @@ def test_a_log_record_without_a_key_is_not_changed(logger, caplog):
 
 
 def test_a_log_record_that_cannot_be_formatted_is_left_to_logging(logger):
-    """It says so when the record is written."""
+    """The module ``logging`` says so when the record is written."""
     wrong = logging.LogRecord("httpx.test", 10, "", 0, "%d", ("no number",), None)
     assert logger.filter(wrong)
 

@@ -363,7 +363,7 @@ def test_a_beginning_that_labels_share_counts_for_none_where_it_is_less_than_eac
 @pytest.mark.parametrize("blank", [" ", "\t", "▁", "Ġ", "\n", "Ċ", "\u200b", ""])
 @pytest.mark.parametrize("unlisted", ["refuse", "bound"])
 def test_a_token_without_visible_text_is_left_out(blank, unlisted):
-    """It begins no label, although it is a beginning of every text."""
+    """Such a token begins no label, although it is a beginning of every text."""
     tokens = {blank: -0.1, "yes": -3.0, "no": -4.0}
     assert next_token_scores(tokens, ["yes", "no"], unlisted) == [-3.0, -4.0]
 

@@ -75,7 +75,7 @@ def test_turns_are_in_the_identity() -> None:
 
 
 def test_a_marked_cache_is_not_in_the_identity() -> None:
-    """It changes no prediction."""
+    """A cache changes no prediction."""
     assert chat_kernel(turns=True, cache_control=True).identity() == chat_kernel(turns=True).identity()
 
 

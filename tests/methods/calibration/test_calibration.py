@@ -234,7 +234,7 @@ def test_released_batch_by_hand() -> None:
 
 @given(st.lists(distributions(2), min_size=2, max_size=9))
 def test_batch_calibration_predicts_the_label_with_the_largest_ratio_to_its_mean(rows: list[list[float]]) -> None:
-    """So that a bias, a constant factor of each label's probability, changes nothing in one batch."""
+    """A bias, which is a constant factor of each label's probability, then changes nothing in one batch."""
     means = [math.fsum(row[label] for row in rows) / len(rows) for label in (0, 1)]
 
     for row, calibrated in zip(rows, sc.batch_calibration(rows), strict=True):
