@@ -613,7 +613,7 @@ class Scorer(Protocol):
 def range_of_metric(key: str, outcomes: Sequence[Outcome], scoring: Scoring) -> tuple[float, float]:
     """Return the lowest and the highest possible value of a metric, which may depend on the number of labels.
 
-    It is 0 to 1 for a score that is none of the metrics of the task or of this library.
+    It is 0 to 1 for a score that is none of the metrics of the task or of this library, and if there are no queries.
 
     Args:
         key: The key of the metric.
@@ -621,10 +621,10 @@ def range_of_metric(key: str, outcomes: Sequence[Outcome], scoring: Scoring) -> 
         scoring: How the task scores.
     """
     statistic = scoring.metric_set.statistics.get(key) or STATISTICS.get(key)
-    if statistic is None:
+    label_counts = {len(query.label_space) for outcome in outcomes for query in outcome.condition.queries}
+    if statistic is None or not label_counts:
         return 0.0, 1.0
-    label_space = outcomes[0].condition.queries[0].label_space
-    return statistic.range(len(label_space))
+    return statistic.range(max(label_counts))
 
 
 class Task(Scorer, Protocol):

@@ -1292,8 +1292,7 @@ def mean_interval(
     Args:
         values: The score of each data set.
         intervals: Its interval.
-        ranges: The lowest and the highest possible score on each data set; by default 0 and 1. If all scores have the
-            opposite sign, and ranges as well, the interval has the opposite limits.
+        ranges: The lowest and the highest possible score on each data set; by default 0 and 1.
 
     Example:
         >>> half = Interval(0.4, 0.6, 0.95, "any")
@@ -1424,6 +1423,9 @@ def _shrinkages(
     shrinkages = []
     for value, (lowest, highest), down, up in zip(values, ranges, below, above, strict=True):
         width = highest - lowest
+        if width == 0.0:  # a score that cannot vary
+            shrinkages.append(0.0)
+            continue
         share = (value - lowest) / width
         share_below = down / width
         share_above = up / width

@@ -297,11 +297,14 @@ def test_a_limit_below_the_number_of_test_rows_is_in_the_signature(name: str) ->
         assert part.signature.fields["limit"] == "19", part.benchmark
 
 
-def test_a_limit_that_cuts_one_of_two_data_sets_is_in_the_signature() -> None:
+@pytest.mark.parametrize(
+    "datasets", [[YES_NO_DATASET, "mini"], ["mini", YES_NO_DATASET]], ids=["cut one last", "cut one first"]
+)
+def test_a_limit_that_cuts_one_of_two_data_sets_is_in_the_signature(datasets: list[Any]) -> None:
     """The own data have 20 test rows, ``mini`` has more. The benchmark can be made again from the number."""
 
     def signature_with_limit(limit: int | None) -> Any:
-        return benchmark_on_own_data("normal", datasets=[YES_NO_DATASET, "mini"], limit=limit).signature()
+        return benchmark_on_own_data("normal", datasets=datasets, limit=limit).signature()
 
     assert "limit" not in signature_with_limit(None).fields
     assert signature_with_limit(20).fields["limit"] == "20"

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from StaICC import Condition, Normal, Outcome, Scores, Scoring, Task, TaskBenchmark, TaskInput, load_kernel
+from StaICC.benchmarks.benchmark import classification_scores
 from StaICC.benchmarks.builtin import make_benchmark
 from StaICC.benchmarks.rebuilding import rebuild
 from StaICC.cli import main
@@ -336,6 +337,32 @@ def test_nested_and_plain_scores_are_columns_of_the_table() -> None:
     (row,) = [line.split() for line in lines if line.startswith("mini  ")]
     assert columns == ["data", "set", "total", "only.share"]
     assert row == ["mini", "1.0000", "0.5000"]
+
+
+class AccuracyOfSecondTask(Task):
+    """A task whose first condition has no queries. It averages the accuracy of the second one."""
+
+    name: ClassVar[str] = "AccuracyOfSecond"
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        return [Condition("empty", ()), Condition("all", task_input.queries())]
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        values, missing = classification_scores(outcomes[1], scoring.metric_set)
+        accuracy = {"accuracy": values["accuracy"]}
+        return Scores(accuracy, averaged=accuracy, missing=missing)
+
+
+class AccuracyOfSecond(TaskBenchmark):
+    task_name = AccuracyOfSecondTask.name
+    task_class = AccuracyOfSecondTask
+
+
+def test_a_task_may_have_a_condition_without_queries() -> None:
+    result = AccuracyOfSecond(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
+
+    expected = Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
+    assert result.averaged["accuracy"] == expected.averaged["accuracy"]
 
 
 @pytest.mark.parametrize("name", ["only", "share", "other"])

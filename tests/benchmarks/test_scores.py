@@ -614,22 +614,31 @@ def test_intervals_of_means_are_those_of_the_data_sets(
     assert result.means.intervals[score] == mean_interval(values, intervals, ranges)
 
 
-def test_the_mean_slope_of_opposite_predictions_has_the_opposite_interval() -> None:
-    """With two labels, the other label is right where the first one is wrong, so that each slope has the other sign."""
+def random_label(prompt: str, label_space: list[str]) -> int:
+    """Predict one of two labels at random."""
+    return random.Random(str(prompt)).randrange(2)
+
+
+def other_label(prompt: str, label_space: list[str]) -> int:
+    """Predict the label that ``random_label`` does not, so that it is right where the other function is wrong."""
+    return 1 - random_label(prompt, label_space)
+
+
+@pytest.mark.parametrize(
+    ("kind", "metrics", "score"),
+    [(GLER, "standard", "accuracy"), (Normal, "standard+matthews", "matthews")],
+    ids=["slope of the accuracy", "Matthews correlation"],
+)
+def test_the_mean_score_of_opposite_predictions_has_the_opposite_interval(kind: Any, metrics: str, score: str) -> None:
+    """Both scores have a range from -x to x, and the sign of each changes with that of the predictions."""
     datasets = [invented_dataset(columns=1, name=name) for name in ("first", "second", "third")]
 
-    def random_label(prompt: str, label_space: list[str]) -> int:
-        return random.Random(str(prompt)).randrange(2)
+    result = kind(datasets=datasets, metrics=metrics)(random_label)
+    opposite_result = kind(datasets=datasets, metrics=metrics)(other_label)
 
-    def other_label(prompt: str, label_space: list[str]) -> int:
-        return 1 - random_label(prompt, label_space)
-
-    result = GLER(datasets=datasets)(random_label)
-    opposite_result = GLER(datasets=datasets)(other_label)
-
-    interval = result.means.intervals["accuracy"]
-    opposite_interval = opposite_result.means.intervals["accuracy"]
-    assert opposite_result.averaged["accuracy"] == pytest.approx(-result.averaged["accuracy"])
+    interval = result.means.intervals[score]
+    opposite_interval = opposite_result.means.intervals[score]
+    assert opposite_result.averaged[score] == pytest.approx(-result.averaged[score])
     assert (opposite_interval.low, opposite_interval.high) == pytest.approx((-interval.high, -interval.low))
 
 

@@ -1133,7 +1133,7 @@ def test_the_better_of_two_runs_is_named(
 
 @pytest.mark.parametrize(
     ("metric", "key"),
-    [("accuracy", "accuracy"), ("ECE-1", "expected_calibration_error_1"), ("macro F1", "macro_F1")],
+    [("ECE-1", "expected_calibration_error_1"), ("macro F1", "macro_F1")],
 )
 def test_a_metric_has_the_name_of_its_column_too(good_and_bad: dict[str, Result], metric: str, key: str) -> None:
     """Tables say ECE-1, saved results expected_calibration_error_1."""

@@ -564,14 +564,14 @@ def test_planned_half_width_and_power_of_a_difference_are_those_of_its_tests(
 
 
 @pytest.mark.parametrize(("sizes", "datasets", "variance_factor"), [((20, 4, 3), 2, 1.0), ((80, 6, 2), 1, 0.1)])
-def test_the_power_for_hardly_any_difference_is_about_half_the_level(
+def test_the_power_for_hardly_any_difference_is_at_most_half_the_level(
     sizes: tuple[int, int, int], datasets: int, variance_factor: float
 ) -> None:
-    """Each direction has half of the level of 0.05."""
+    """Each direction has half of the level of 0.05. With few draws and templates, the test rejects less often."""
     design = evaluate_design(with_variances_times(variance_factor, DIFFERENCE), sizes, datasets, 1e-6)
 
     assert design.power is not None
-    assert 0.0 < design.power < 0.03
+    assert 0.0 < design.power <= 0.025
 
 
 DESIGNS_TO_TRY = list(product((20, 25, 30, 35, 40), (3, 4, 5), (3, 4)))

@@ -215,6 +215,7 @@ def test_the_best_value_of_a_score_is_above_the_worst_if_higher_is_better_and_be
     better, worse = extreme_values_of(key)
     all_values = [*better, *worse]
 
+    assert isinstance(SCORES[key].higher_is_better, bool)
     if SCORES[key].higher_is_better:
         assert max(better) == max(all_values)
         assert max(better) > min(worse)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
@@ -396,6 +396,10 @@ SORTED_THOUSANDTHS = st.lists(st.integers(-1000, 1000), min_size=3, max_size=3).
 @given(st.lists(SORTED_THOUSANDTHS, min_size=1, max_size=6))
 def test_means_of_opposite_scores_have_opposite_intervals(thousandths: list[list[int]]) -> None:
     """Each data set has a lower limit, a score from -1 to 1, such as a slope, and an upper limit."""
+    any_at_its_lower_limit = any(low == value < high for low, value, high in thousandths)
+    any_at_its_upper_limit = any(low < value == high for low, value, high in thousandths)
+    # Then the data sets are divided by the side of their skewness. One without skewness belongs to neither side.
+    assume(not (any_at_its_lower_limit and any_at_its_upper_limit))
     values = [value / 1000 for _, value, _ in thousandths]
     intervals = [Interval(low / 1000, high / 1000, 0.95, "any") for low, _, high in thousandths]
     opposite_values = [-value for value in values]
@@ -406,6 +410,15 @@ def test_means_of_opposite_scores_have_opposite_intervals(thousandths: list[list
     opposite_mean = mean_interval(opposite_values, opposite_intervals, ranges)
 
     assert (opposite_mean.low, opposite_mean.high) == pytest.approx((-mean.high, -mean.low), abs=1e-9)
+
+
+def test_scores_that_cannot_vary_have_a_mean_that_cannot_vary() -> None:
+    """With one label, an entropy is always 0."""
+    certain = Interval(0.0, 0.0, 0.95, "any")
+
+    mean = mean_interval([0.0, 0.0], [certain, certain], [(0.0, 0.0), (0.0, 0.0)])
+
+    assert (mean.low, mean.high) == (0.0, 0.0)
 
 
 def test_the_interval_of_a_mean_grows_with_the_unit_of_the_score() -> None:
