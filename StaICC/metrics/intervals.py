@@ -62,7 +62,7 @@ class Interval:
 Rows = Sequence[float]
 """One number for each test row."""
 
-INTERVAL_VERSION = "intervals-4"
+INTERVAL_VERSION = "intervals-5"
 """Version of the rules for intervals; part of signatures. The first version was a bootstrap."""
 
 LEAST_ROWS = 5

@@ -103,16 +103,27 @@ def run_right_at_rate(datasets: list[Any], salt: str, right: float, **settings: 
 
 
 @pytest.fixture(scope="module")
-def suites(pack: None) -> dict[str, ResultGroup]:
-    """The suite "a" of a model with skill, and "b" of one without, on 12 rows of two data sets."""
-    benchmark = StaICC.Suite(datasets=["mini", "AGNews"], limit=12)
-    return {name: benchmark(model_from_hash(name, skill)) for name, skill in (("a", 2.0), ("b", 0.0))}
+def skilled_suite(pack: None) -> ResultGroup:
+    """The results of all benchmarks for a model with skill, on 12 rows of two data sets."""
+    return StaICC.Suite(datasets=["mini", "AGNews"], limit=12)(model_from_hash("a", skill=2.0))
 
 
 @pytest.fixture(scope="module")
-def pair() -> dict[str, Result]:
-    """Run "a" of a model with skill, and run "b" of one without, on 30 rows of two data sets."""
-    return {name: run(model_from_hash(name, skill)) for name, skill in (("a", 2.0), ("b", 0.0))}
+def unskilled_suite(pack: None) -> ResultGroup:
+    """The results of all benchmarks for a model without skill, on 12 rows of two data sets."""
+    return StaICC.Suite(datasets=["mini", "AGNews"], limit=12)(model_from_hash("b", skill=0.0))
+
+
+@pytest.fixture(scope="module")
+def skilled_run() -> Result:
+    """A run of a model with skill, on 30 rows of each of the data sets ``mini`` and ``own``."""
+    return run(model_from_hash("a", skill=2.0), limit=30)
+
+
+@pytest.fixture(scope="module")
+def unskilled_run() -> Result:
+    """A run of a model without skill, on 30 rows of each of the data sets ``mini`` and ``own``."""
+    return run(model_from_hash("b", skill=0.0), limit=30)
 
 
 def known_value(place: Rank) -> float:
@@ -136,26 +147,35 @@ def compared_metrics(result: Result) -> list[str]:
     return sorted(result.averaged.keys() - {"distribution"})
 
 
-def test_the_benchmarks_of_the_suite_have_fifteen_metrics(suites: dict[str, ResultGroup]) -> None:
-    counts = {name: len(compared_metrics(result)) for name, result in suites["a"].items()}  # type: ignore[arg-type]
+def test_the_benchmarks_of_the_suite_have_sixteen_metrics(skilled_suite: ResultGroup) -> None:
+    metric_counts = {}
+    for benchmark, result in skilled_suite.items():
+        metric_counts[benchmark] = len(compared_metrics(result))  # type: ignore[arg-type]
 
-    assert counts == {
-        **{"Normal": 4, "Contextual_bias": 2, "Domain_bias": 2, "Post_bias": 2},
-        **{"GLER": 4, "Template_sens": 1, "Demo_sens": 1},
+    assert metric_counts == {
+        "Normal": 4,
+        "Contextual_bias": 2,
+        "Domain_bias": 2,
+        "Post_bias": 2,
+        "GLER": 4,
+        "Template_sens": 1,
+        "Demo_sens": 1,
     }
 
 
-def test_every_metric_of_every_benchmark_has_the_means_of_the_tables(suites: dict[str, ResultGroup]) -> None:
-    for first, second in zip(suites["a"].results(), suites["b"].results(), strict=True):
-        for metric in compared_metrics(first):
-            where = f"{first.benchmark}, {metric}"
+def test_every_metric_of_every_benchmark_has_the_means_of_the_tables(
+    skilled_suite: ResultGroup, unskilled_suite: ResultGroup
+) -> None:
+    for skilled, unskilled in zip(skilled_suite.results(), unskilled_suite.results(), strict=True):
+        for metric in compared_metrics(skilled):
+            where = f"{skilled.benchmark}, {metric}"
 
-            found = compare(first, second, metric)
+            found = compare(skilled, unskilled, metric)
 
             assert found.mean is not None, f"{where}: {found.left_out}"
-            of_tables = (first.averaged[metric], second.averaged[metric])
-            assert found.mean.values == pytest.approx(of_tables, abs=1e-12), where
-            assert not any("the table of" in note for note in found.notes), where
+            means_of_tables = (skilled.averaged[metric], unskilled.averaged[metric])
+            assert found.mean.values == pytest.approx(means_of_tables, abs=1e-12), where
+            assert [note for note in found.notes if "the table of" in note] == [], where
             for comparison in found.datasets:
                 check_line(comparison, f"{where}, {comparison.dataset}")
 
@@ -173,9 +193,9 @@ def check_line(comparison: Any, where: str) -> None:
     assert 0.0 <= comparison.outcome.p_value <= comparison.outcome.corrected_p_value <= 1.0, where
 
 
-def test_a_run_compared_with_itself_has_no_difference_in_any_metric(suites: dict[str, ResultGroup]) -> None:
+def test_a_run_compared_with_itself_has_no_difference_in_any_metric(skilled_suite: ResultGroup) -> None:
     """24 rows cannot show that no difference is above the margin of 0.01."""
-    for result in suites["a"].results():
+    for result in skilled_suite.results():
         for metric in compared_metrics(result):
             where = f"{result.benchmark}, {metric}"
 
@@ -205,10 +225,10 @@ def test_a_run_compared_with_itself_has_no_difference_in_any_metric(suites: dict
     ],
 )
 def test_the_ranking_begins_with_the_better_end_of_a_metric(
-    suites: dict[str, ResultGroup], benchmark: str, metric: str, higher_is_better: bool
+    skilled_suite: ResultGroup, unskilled_suite: ResultGroup, benchmark: str, metric: str, higher_is_better: bool
 ) -> None:
     """A slope of label noise (GLER) is better if it is small; that of an error, which falls, if it is large."""
-    runs: Any = {name: suite[benchmark] for name, suite in suites.items()}
+    runs: Any = {"skilled": skilled_suite[benchmark], "unskilled": unskilled_suite[benchmark]}
 
     found = compare_runs(runs, metric)
 
@@ -245,12 +265,12 @@ def reorder_records(saved: dict[str, Any]) -> None:
             record[key] = [record[key][index] for index in order]
 
 
-def test_the_order_of_the_records_does_not_matter(pair: dict[str, Result]) -> None:
-    reordered = edited(pair["a"], reorder_records)
-    for metric in pair["a"].averaged:
-        expected = compare(pair["a"], pair["b"], metric).datasets
+def test_the_order_of_the_records_does_not_matter(skilled_run: Result, unskilled_run: Result) -> None:
+    reordered = edited(skilled_run, reorder_records)
+    for metric in skilled_run.averaged:
+        expected = compare(skilled_run, unskilled_run, metric).datasets
 
-        found = compare(reordered, pair["b"], metric).datasets
+        found = compare(reordered, unskilled_run, metric).datasets
 
         for found_line, expected_line in zip(found, expected, strict=True):
             assert found_line.values == pytest.approx(expected_line.values, abs=1e-12), metric
@@ -258,25 +278,29 @@ def test_the_order_of_the_records_does_not_matter(pair: dict[str, Result]) -> No
 
 
 @pytest.fixture(scope="module")
-def small() -> Result:
-    """The run ``pair["a"]`` on 12 test rows of each data set, of 30."""
-    return run(model_from_hash("a", 2.0), limit=12)
+def skilled_run_on_12_rows() -> Result:
+    """A run of the model of ``skilled_run`` on 12 of its 30 rows of each data set."""
+    return run(model_from_hash("a", skill=2.0), limit=12)
 
 
-def test_runs_with_other_limits_are_compared_on_the_shared_rows(pair: dict[str, Result], small: Result) -> None:
+def test_runs_with_other_limits_are_compared_on_the_shared_rows(
+    unskilled_run: Result, skilled_run_on_12_rows: Result
+) -> None:
     """18 of 30 rows of the larger run are not in the smaller one: 36 queries, in two repeats."""
-    found = compare(pair["b"], small)
+    found = compare(unskilled_run, skilled_run_on_12_rows)
 
     assert [line.rows for line in found.datasets] == [12, 12]
     (_, on_own) = found.datasets
-    assert on_own.values[1] == small.divided["own"]["accuracy"]
+    assert on_own.values[1] == skilled_run_on_12_rows.divided["own"]["accuracy"]
     assert "each of mini, own: 36 of 60 queries of first are not compared" in found.left_out
 
 
-def test_a_comparison_on_the_shared_rows_is_that_of_runs_on_these_rows(pair: dict[str, Result], small: Result) -> None:
-    both_small = compare(run(model_from_hash("b"), limit=12), small)
+def test_a_comparison_on_the_shared_rows_is_that_of_runs_on_these_rows(
+    unskilled_run: Result, skilled_run_on_12_rows: Result
+) -> None:
+    both_small = compare(run(model_from_hash("b"), limit=12), skilled_run_on_12_rows)
 
-    assert compare(pair["b"], small).datasets == both_small.datasets
+    assert compare(unskilled_run, skilled_run_on_12_rows).datasets == both_small.datasets
 
 
 def sometimes_failing(prompt: str, label_space: list[str]) -> Any:
@@ -347,23 +371,29 @@ def test_the_consistency_of_a_partial_run_is_that_of_its_table() -> None:
 
 
 def test_a_reply_without_a_label_counts_as_wrong_in_its_own_condition_only() -> None:
-    """The first run is right but in half of the queries of one of four conditions, where it names no label."""
+    """There are four conditions: two draws with two templates each.
+
+    The first model names no label for half of the queries of the first condition. All other replies are right.
+    """
     benchmark = StaICC.Generalisation(datasets=["mini"], limit=20, draws=2, templates=2, unparsed="wrong")
     first_condition, *_ = benchmark[0].conditions()
     true_labels = {str(query.prompt): query.label for query in benchmark[0].all_queries()}
-    without_label = {str(query.prompt) for query in first_condition.queries if query.row % 2 == 0}
-
-    def right_or_without_label(prompt: str, label_space: list[str]) -> str:
-        return "I cannot tell." if prompt in without_label else label_space[true_labels[prompt]]
+    prompts_without_label = {str(query.prompt) for query in first_condition.queries if query.row % 2 == 0}
 
     def right(prompt: str, label_space: list[str]) -> str:
         return label_space[true_labels[prompt]]
 
-    first, second = benchmark(right_or_without_label), benchmark(right)
+    def right_or_without_label(prompt: str, label_space: list[str]) -> str:
+        if prompt in prompts_without_label:
+            return "I cannot tell."
+        return right(prompt, label_space)
+
+    first = benchmark(right_or_without_label)
+    second = benchmark(right)
     (line,) = compare(first, second).datasets
 
-    accuracy = 1 - len(without_label) / len(true_labels)
-    assert accuracy == 1 - 1 / 2 / 4
+    assert len(prompts_without_label) / len(true_labels) == 1 / 2 / 4  # half of a quarter
+    accuracy = 1 - 1 / 2 / 4
     assert line.values == pytest.approx((accuracy, 1.0))
     assert first.averaged["accuracy"] == pytest.approx(accuracy)
     assert line.missing == (0, 0)
@@ -390,30 +420,39 @@ def by_name(salt: str) -> Callable[..., list[float]]:
     return function
 
 
-@pytest.mark.parametrize("kind", [StaICC.Normal, StaICC.PosteriorBias])
-@pytest.mark.parametrize("order", [("green", "blue", "red"), ("blue", "red", "green")], ids=str)
-def test_labels_in_another_order_are_found_by_name(kind: Any, order: tuple[str, ...]) -> None:
-    """A cycle of three is not its own inverse, as an exchange of two labels is."""
-    usual_order, other_order = (kind(datasets=[coloured(labels)], limit=60) for labels in (COLOURS, order))
-    first, second = usual_order(by_name("a")), other_order(by_name("b"))
+@pytest.mark.parametrize("benchmark_type", [StaICC.Normal, StaICC.PosteriorBias])
+@pytest.mark.parametrize("other_order", [("green", "blue", "red"), ("blue", "red", "green")], ids=str)
+def test_labels_in_another_order_are_found_by_name(benchmark_type: Any, other_order: tuple[str, ...]) -> None:
+    """Three labels in a cycle show more than two exchanged ones: the inverse of a cycle is another order."""
+    benchmark = benchmark_type(datasets=[coloured(("red", "green", "blue"))], limit=60)
+    reordered_benchmark = benchmark_type(datasets=[coloured(other_order)], limit=60)
+    first = benchmark(by_name("a"))
+    second = reordered_benchmark(by_name("b"))
     metrics = first.averaged.keys() - {"distribution"}
     assert len(metrics) >= 2
 
     for metric in metrics:
-        values = (first.averaged[metric], second.averaged[metric])
-        assert values[0] != pytest.approx(values[1]), metric
-        assert compare(first, second, metric).datasets[0].values == pytest.approx(values), metric
-        assert compare(second, first, metric).datasets[0].values == pytest.approx(values[::-1]), metric
+        first_value = first.averaged[metric]
+        second_value = second.averaged[metric]
+        assert first_value != pytest.approx(second_value), metric
+        (first_to_second,) = compare(first, second, metric).datasets
+        assert first_to_second.values == pytest.approx((first_value, second_value)), metric
+        (second_to_first,) = compare(second, first, metric).datasets
+        assert second_to_first.values == pytest.approx((second_value, first_value)), metric
 
 
-@pytest.mark.parametrize("kind", [StaICC.Normal, StaICC.PosteriorBias])
-@pytest.mark.parametrize("order", [("green", "blue", "red"), ("blue", "red", "green")], ids=str)
-def test_the_same_predictions_with_labels_in_another_order_do_not_differ(kind: Any, order: tuple[str, ...]) -> None:
-    usual_order, other_order = (kind(datasets=[coloured(labels)], limit=60) for labels in (COLOURS, order))
-    first, same = usual_order(by_name("a")), other_order(by_name("a"))
+@pytest.mark.parametrize("benchmark_type", [StaICC.Normal, StaICC.PosteriorBias])
+@pytest.mark.parametrize("other_order", [("green", "blue", "red"), ("blue", "red", "green")], ids=str)
+def test_the_same_predictions_with_labels_in_another_order_do_not_differ(
+    benchmark_type: Any, other_order: tuple[str, ...]
+) -> None:
+    model = by_name("a")
+    run_in_usual_order = benchmark_type(datasets=[coloured(("red", "green", "blue"))], limit=60)(model)
+    run_in_other_order = benchmark_type(datasets=[coloured(other_order)], limit=60)(model)
 
-    for metric in first.averaged.keys() - {"distribution"}:
-        assert compare(first, same, metric).datasets[0].difference == pytest.approx(0.0, abs=1e-12), metric
+    for metric in run_in_usual_order.averaged.keys() - {"distribution"}:
+        (comparison,) = compare(run_in_usual_order, run_in_other_order, metric).datasets
+        assert comparison.difference == pytest.approx(0.0, abs=1e-12), metric
 
 
 @pytest.mark.parametrize("more_datasets", [[], ["mini"]], ids=["", "and mini"])
@@ -449,18 +488,20 @@ def test_data_without_a_digest_are_never_paired() -> None:
         compare(without_digest, without_digest)
 
 
-def test_a_comparison_names_what_only_one_signature_has(pair: dict[str, Result]) -> None:
-    lines = str(compare(pair["a"], run(StaICC.load_kernel("ppm")))).splitlines()
+def test_a_comparison_names_what_only_one_signature_has(skilled_run: Result) -> None:
+    lines = str(compare(skilled_run, run(StaICC.load_kernel("ppm")))).splitlines()
 
     assert "only the second has model: ppm; algorithm: ppm/1" in lines
-    assert lines[-2:] == ["The signature of first:", str(pair["a"].signature)]
+    assert lines[-2:] == ["The signature of first:", str(skilled_run.signature)]
 
 
-def test_a_score_that_differs_from_its_table_is_compared_with_a_note(pair: dict[str, Result]) -> None:
+def test_a_score_that_differs_from_its_table_is_compared_with_a_note(
+    skilled_run: Result, unskilled_run: Result
+) -> None:
     def change_score(saved: dict[str, Any]) -> None:
         saved["Divided results"]["own"]["accuracy"] = 0.123
 
-    found = compare(pair["a"], edited(pair["b"], change_score))
+    found = compare(skilled_run, edited(unskilled_run, change_score))
 
     assert found.left_out == ()
     assert any(note.startswith("own: the table of second has 0.1230 (metrics standard)") for note in found.notes), (
@@ -468,22 +509,22 @@ def test_a_score_that_differs_from_its_table_is_compared_with_a_note(pair: dict[
     )
 
 
-def test_a_data_set_without_records_is_left_out(pair: dict[str, Result]) -> None:
+def test_a_data_set_without_records_is_left_out(skilled_run: Result, unskilled_run: Result) -> None:
     def remove_records(saved: dict[str, Any]) -> None:
         saved["details"]["own"]["conditions"] = []
 
-    found = compare(pair["a"], edited(pair["b"], remove_records))
+    found = compare(skilled_run, edited(unskilled_run, remove_records))
 
     assert [line.dataset for line in found.datasets] == ["mini"]
     assert found.mean is None
     assert "own (second: the file has no records of its queries)" in found.left_out
 
 
-def test_a_data_set_of_one_run_only_is_left_out(pair: dict[str, Result]) -> None:
+def test_a_data_set_of_one_run_only_is_left_out(skilled_run: Result) -> None:
     on_mini = run(model_from_hash("c"), "mini")
 
-    assert "own (second: not in this run)" in compare(pair["a"], on_mini).left_out
-    assert "own (first: not in this run)" in compare(on_mini, pair["a"]).left_out
+    assert "own (second: not in this run)" in compare(skilled_run, on_mini).left_out
+    assert "own (first: not in this run)" in compare(on_mini, skilled_run).left_out
 
 
 def test_runs_without_a_common_data_set_are_refused() -> None:
@@ -493,17 +534,17 @@ def test_runs_without_a_common_data_set_are_refused() -> None:
         compare(on_mini, on_own)
 
 
-def test_a_run_without_probabilities_is_refused_where_a_metric_needs_them(pair: dict[str, Result]) -> None:
+def test_a_run_without_probabilities_is_refused_where_a_metric_needs_them(skilled_run: Result) -> None:
     bare_labels = run(lambda prompt, label_space: 1)
 
     with pytest.raises(ArgumentError, match="have no probabilities"):
-        compare(pair["a"], bare_labels, "averaged_truelabel_likelihood")
+        compare(skilled_run, bare_labels, "averaged_truelabel_likelihood")
 
 
-def test_of_several_runs_the_one_without_probabilities_is_left_out(pair: dict[str, Result]) -> None:
+def test_of_several_runs_the_one_without_probabilities_is_left_out(skilled_run: Result, unskilled_run: Result) -> None:
     bare_labels = run(lambda prompt, label_space: 1)
 
-    found = compare_runs({**pair, "bare": bare_labels}, "averaged_truelabel_likelihood")
+    found = compare_runs({"a": skilled_run, "b": unskilled_run, "bare": bare_labels}, "averaged_truelabel_likelihood")
 
     assert [(comparison.first, comparison.second) for comparison in found.comparisons] == [("a", "b")]
     assert found.left_out[0].startswith("bare (mini, own: bare: ")
@@ -516,11 +557,11 @@ def test_a_metric_of_the_user_that_is_no_mean_over_queries_is_refused() -> None:
         compare(benchmark(model_from_hash("a")), benchmark(model_from_hash("b")))
 
 
-def test_runs_of_two_benchmarks_are_refused(pair: dict[str, Result]) -> None:
-    of_another_benchmark = edited(pair["b"], lambda saved: saved.update(benchmark="Mine"))
+def test_runs_of_two_benchmarks_are_refused(skilled_run: Result, unskilled_run: Result) -> None:
+    of_another_benchmark = edited(unskilled_run, lambda saved: saved.update(benchmark="Mine"))
 
     with pytest.raises(ArgumentError, match="other benchmarks: Normal, Mine"):
-        compare(pair["a"], of_another_benchmark)
+        compare(skilled_run, of_another_benchmark)
 
 
 # -- several runs
@@ -556,14 +597,24 @@ def test_a_run_is_shown_to_be_not_worse_at_the_level_of_2_5_percent(several_runs
 
 def test_of_six_runs_a_p_value_between_the_levels_shows_nothing() -> None:
     """A p-value between 2.5 % and 5 % shows nothing, because a claim of non-inferiority is one-sided."""
-    skills = (4.0, 4.0, 2.0, 2.0, 0.0, 0.0)
-    runs = {f"run {n}": run(model_from_hash(str(n), skill), limit=40) for n, skill in enumerate(skills)}
+    runs = {
+        "run 0": run(model_from_hash("0", skill=4.0), limit=40),
+        "run 1": run(model_from_hash("1", skill=4.0), limit=40),
+        "run 2": run(model_from_hash("2", skill=2.0), limit=40),
+        "run 3": run(model_from_hash("3", skill=2.0), limit=40),
+        "run 4": run(model_from_hash("4", skill=0.0), limit=40),
+        "run 5": run(model_from_hash("5", skill=0.0), limit=40),
+    }
 
-    claims = [claim for pair in compare_runs(runs, margin=0.05).comparisons for claim in pair.non_inferiority]
+    claims_between_the_levels = []
+    for pair in compare_runs(runs, margin=0.05).comparisons:
+        for claim in pair.non_inferiority:
+            if claim.p_value is not None and 0.025 < claim.p_value < 0.05:
+                claims_between_the_levels.append(claim)
 
-    between = [claim for claim in claims if claim.p_value is not None and 0.025 < claim.p_value < 0.05]
-    assert between
-    assert [claim for claim in between if claim.shown] == []
+    assert claims_between_the_levels
+    for claim in claims_between_the_levels:
+        assert not claim.shown
 
 
 def test_a_run_is_not_worse_than_itself_within_a_wide_margin(several_runs: SeveralRuns) -> None:
@@ -672,21 +723,26 @@ def test_comparisons_with_the_best_of_many_runs_are_corrected_for_all_pairs(many
 
 
 def test_data_sets_of_many_runs_are_corrected_for_all_pairs_and_data_sets(many_runs: dict[str, Result]) -> None:
+    """Each run is on one data set, which is copied here to the data sets "a" and "b"."""
     on_two_datasets = {}
     for name, result in many_runs.items():
-        details, scores = result.details["mini"], result.divided["mini"]
+        details = result.details["mini"]
+        scores = result.divided["mini"]
         on_two_datasets[name] = replace(
             result, details={"a": details, "b": details}, divided={"a": scores, "b": scores}
         )
 
     found = compare_runs(on_two_datasets)
 
-    test_count = 2 * MANY * (MANY - 1) / 2
-    lines = [line for comparison in found.comparisons for line in comparison.datasets]
-    tested = [line for line in lines if line.p_value]
-    assert tested
-    for line in tested:
-        assert line.holm == pytest.approx(min(1.0, line.p_value * test_count))  # type: ignore[operator]
+    pair_count = MANY * (MANY - 1) / 2
+    test_count = 2 * pair_count
+    tested_lines = []
+    for comparison in found.comparisons:
+        tested_lines += [line for line in comparison.datasets if line.p_value]
+    assert tested_lines
+    for line in tested_lines:
+        bonferroni_p_value = min(1.0, line.p_value * test_count)  # type: ignore[operator]
+        assert line.holm == pytest.approx(bonferroni_p_value)
 
 
 def random_labels(without_label: float) -> Callable[..., str]:
@@ -837,16 +893,31 @@ def dataset_with_markup(name: str, has_label_b: Callable[[int], bool] = lambda r
 
 
 @pytest.fixture(scope="module")
-def runs(make_model: Callable[..., Any]) -> dict[str, Result]:
+def runs_of_three_models(make_model: Callable[..., Any]) -> dict[str, Result]:
+    """Runs on 20 rows of ``mini``: "hash" depends on the prompt, "first" and "last" always predict one of 3 labels."""
+
+    def predict_first_label(prompt: str, label_space: list[str]) -> int:
+        return 0
+
+    def predict_last_label(prompt: str, label_space: list[str]) -> int:
+        return 2
+
     benchmark = StaICC.Normal(datasets=["mini"], limit=20)
-    functions = {"hash": make_model, "first": lambda prompt, label_space: 0, "last": lambda prompt, label_space: 2}
-    return {name: benchmark(function) for name, function in functions.items()}
+    return {
+        "hash": benchmark(make_model),
+        "first": benchmark(predict_first_label),
+        "last": benchmark(predict_last_label),
+    }
 
 
-def run_of_hash_model(make_model: Callable[..., Any], **settings: Any) -> Result:
-    """Return a run of the model from a hash, on 20 test rows of ``mini`` unless the settings say otherwise."""
-    benchmark = StaICC.Normal(**{"datasets": ["mini"], "limit": 20, **settings})
-    return benchmark(lambda prompt, label_space: make_model(str(prompt), label_space))
+def run_of_hash_model(make_model: Callable[..., Any], limit: int = 20, **settings: Any) -> Result:
+    """Return a run of the model from a hash on test rows of ``mini``, with settings of the benchmark."""
+
+    def predict(prompt: Any, label_space: list[str]) -> Any:
+        prompt_text = str(prompt)  # in the noisy channel, a prompt is a list of texts
+        return make_model(prompt_text, label_space)
+
+    return StaICC.Normal(datasets=["mini"], limit=limit, **settings)(predict)
 
 
 @pytest.mark.parametrize(
@@ -855,9 +926,11 @@ def run_of_hash_model(make_model: Callable[..., Any], **settings: Any) -> Result
     ids=["k", "metrics", "channel"],
 )
 def test_runs_with_another_setting_are_compared_on_all_rows_and_the_setting_is_listed(
-    runs: dict[str, Result], make_model: Callable[..., Any], settings: dict[str, Any], field: str
+    runs_of_three_models: dict[str, Result], make_model: Callable[..., Any], settings: dict[str, Any], field: str
 ) -> None:
-    (found,), left_out = compare_all({"hash": runs["hash"], "other": run_of_hash_model(make_model, **settings)})
+    (found,), left_out = compare_all(
+        {"hash": runs_of_three_models["hash"], "other": run_of_hash_model(make_model, **settings)}
+    )
 
     (pair,) = found.comparisons
     assert field in {difference.field for difference in pair.differences}
@@ -866,9 +939,11 @@ def test_runs_with_another_setting_are_compared_on_all_rows_and_the_setting_is_l
 
 
 def test_runs_with_another_limit_are_compared_on_the_shared_rows_and_the_limit_is_listed(
-    runs: dict[str, Result], make_model: Callable[..., Any]
+    runs_of_three_models: dict[str, Result], make_model: Callable[..., Any]
 ) -> None:
-    (found,), left_out = compare_all({"hash": runs["hash"], "other": run_of_hash_model(make_model, limit=9)})
+    (found,), left_out = compare_all(
+        {"hash": runs_of_three_models["hash"], "other": run_of_hash_model(make_model, limit=9)}
+    )
 
     (pair,) = found.comparisons
     assert "limit" in {difference.field for difference in pair.differences}
@@ -884,12 +959,12 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def test_json_has_the_figures_of_every_pair(runs: dict[str, Result]) -> None:
-    (document,) = json.loads(format_comparisons(compare_all(runs)[0], "json"))
+def test_json_has_the_figures_of_every_pair(runs_of_three_models: dict[str, Result]) -> None:
+    (document,) = json.loads(format_comparisons(compare_all(runs_of_three_models)[0], "json"))
 
     pairs = [(pair["first"], pair["second"]) for pair in document["comparisons"]]
     assert pairs == [("hash", "first"), ("hash", "last"), ("first", "last")]
-    (expected,) = compare(runs["hash"], runs["first"]).datasets
+    (expected,) = compare(runs_of_three_models["hash"], runs_of_three_models["first"]).datasets
     (figures,) = document["comparisons"][0]["datasets"]
     assert figures["difference"] == expected.difference
     assert figures["outcome"] == "tested"
@@ -897,8 +972,8 @@ def test_json_has_the_figures_of_every_pair(runs: dict[str, Result]) -> None:
     assert figures["p_value"] == expected.p_value
 
 
-def test_json_has_the_verdict_on_every_run(runs: dict[str, Result]) -> None:
-    (document,) = json.loads(format_comparisons(compare_all(runs)[0], "json"))
+def test_json_has_the_verdict_on_every_run(runs_of_three_models: dict[str, Result]) -> None:
+    (document,) = json.loads(format_comparisons(compare_all(runs_of_three_models)[0], "json"))
 
     best, *others = document["ranking"]
     assert best["verdict"] == {"case": "best"}
@@ -934,8 +1009,8 @@ def test_csv_has_the_reason_why_a_pair_is_untested() -> None:
     assert outcome.reason in format_comparisons([found], "csv")
 
 
-def test_markdown_is_a_table(runs: dict[str, Result]) -> None:
-    found, _ = compare_all(runs)
+def test_markdown_is_a_table(runs_of_three_models: dict[str, Result]) -> None:
+    found, _ = compare_all(runs_of_three_models)
 
     text = format_comparisons(found, "markdown")
 
@@ -946,8 +1021,8 @@ def test_markdown_is_a_table(runs: dict[str, Result]) -> None:
     assert first_row == expected_rows[0]
 
 
-def test_latex_has_a_table_for_each_pair_and_one_for_the_ranking(runs: dict[str, Result]) -> None:
-    found, _ = compare_all(runs)
+def test_latex_has_a_table_for_each_pair_and_one_for_the_ranking(runs_of_three_models: dict[str, Result]) -> None:
+    found, _ = compare_all(runs_of_three_models)
     header, _ = found[0].comparisons[0].table()
     number_columns = "r" * (len(header) - 1)
 
@@ -958,8 +1033,8 @@ def test_latex_has_a_table_for_each_pair_and_one_for_the_ranking(runs: dict[str,
     assert text.count(r"\end{tabular}") == pair_count + 1
 
 
-def test_a_row_of_latex_has_all_cells_and_numbers_in_mathematics(runs: dict[str, Result]) -> None:
-    found, _ = compare_all(runs)
+def test_a_row_of_latex_has_all_cells_and_numbers_in_mathematics(runs_of_three_models: dict[str, Result]) -> None:
+    found, _ = compare_all(runs_of_three_models)
     header, _ = found[0].comparisons[0].table()
 
     text = format_comparisons(found, "latex")
@@ -990,14 +1065,16 @@ def test_markup_in_a_name_is_only_in_comments_of_latex(compared_with_markup: Ben
 
 
 def test_line_ends_in_a_name_add_no_line_to_the_text(compared_with_markup: BenchmarkComparison) -> None:
+    """The table has one data set; the conclusion ends with the signature of a run, below a line that names the run."""
     (pair,) = compared_with_markup.comparisons
 
     table, conclusion, *_ = format_comparisons([compared_with_markup], "text").split("\n\n")
 
-    title, header, rule, row = 1, 1, 1, 1
-    assert len(table.splitlines()) == title + len(pair.introduction()) + header + rule + row
-    whose_signature, signature = 1, 1
-    assert len(conclusion.splitlines()) == len(pair.conclusion()) + whose_signature + signature
+    lines_above_the_table = ["title", *pair.introduction()]
+    lines_of_the_table = ["header", "rule", "row"]
+    assert len(table.splitlines()) == len(lines_above_the_table + lines_of_the_table)
+    lines_about_the_signature = ["name of the run", "signature"]
+    assert len(conclusion.splitlines()) == len(pair.conclusion() + lines_about_the_signature)
 
 
 def test_backticks_in_a_name_do_not_end_the_code_of_markdown(compared_with_markup: BenchmarkComparison) -> None:
@@ -1114,16 +1191,20 @@ def runs_with_skills(skills: list[float], datasets: int = 1, limit: int = 100, *
 
 
 def correct_by_repeat(result: Result) -> list[int]:
-    """Return the number of correct predictions in each repeat, on the only data set of a run."""
+    """Return the number of correct predictions in each repeat, on the only data set of a run.
+
+    The n-th query of a test row in the record is that of the n-th repeat.
+    """
     (details,) = result.details.values()
     (record,) = details.conditions
-    seen: Counter[int] = Counter()
+    queries_of_row: Counter[int] = Counter()
     correct: Counter[int] = Counter()
-    for row, truth, prediction in zip(record.rows, record.truth, record.predictions, strict=True):
-        repeat = seen[row]  # the n-th query of a row is its n-th repeat
-        correct[repeat] += truth == prediction
-        seen[row] += 1
-    return [correct[repeat] for repeat in sorted(correct)]
+    for row, true_label, prediction in zip(record.rows, record.truth, record.predictions, strict=True):
+        repeat = queries_of_row[row]
+        queries_of_row[row] += 1
+        if prediction == true_label:
+            correct[repeat] += 1
+    return [correct[repeat] for repeat in range(max(queries_of_row.values()))]
 
 
 def closed_test_of_directions(p_values: Sequence[float], pair: int) -> float:
@@ -1132,13 +1213,18 @@ def closed_test_of_directions(p_values: Sequence[float], pair: int) -> float:
     Of two directions, the one has the p-value p / 2 and the other at least 1 - p / 2. The corrected p-value of a
     direction is the largest one over all sets of directions with it: the size of the set times its least p-value.
     """
-    of_directions = [*(p / 2 for p in p_values), *(1 - p / 2 for p in p_values)]
-    others = [p for index, p in enumerate(of_directions) if index != pair]
+    p_value_of_direction = p_values[pair] / 2
+    other_p_values = [1 - p / 2 for p in p_values]
+    for other_pair, p in enumerate(p_values):
+        if other_pair != pair:
+            other_p_values.append(p / 2)
+
     largest = 0.0
-    for size in range(len(others) + 1):
-        for chosen in combinations(others, size):
-            hypotheses = [of_directions[pair], *chosen]
-            largest = max(largest, min(1.0, len(hypotheses) * min(hypotheses)))
+    for other_count in range(len(other_p_values) + 1):
+        for others_of_set in combinations(other_p_values, other_count):
+            p_values_of_set = [p_value_of_direction, *others_of_set]
+            p_value_of_set = min(1.0, len(p_values_of_set) * min(p_values_of_set))
+            largest = max(largest, p_value_of_set)
     return largest
 
 
@@ -1165,14 +1251,20 @@ class Ranked(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ranked() -> Ranked:
+    """Compare all pairs of five runs of models with these accuracies, and rank the runs."""
     runs = runs_with_skills([0.75, 0.5, 0.76, 0.6, 0.74], datasets=2)
-    lines = {pair: compare(runs[pair[0]], runs[pair[1]]).overall for pair in combinations(runs, 2)}
-    corrected = directional_holm([line.p_value for line in lines.values()])
+    pairs = list(combinations(runs, 2))
+    lines = [compare(runs[first], runs[second]).overall for first, second in pairs]
+    corrected_p_values = directional_holm([line.p_value for line in lines])
+
     shown_better = set()
-    for (first, second), line, p_value in zip(lines, lines.values(), corrected, strict=True):
+    for (first, second), line, p_value in zip(pairs, lines, corrected_p_values, strict=True):
         assert line.difference is not None
-        if p_value is not None and p_value <= SIGNIFICANCE_LEVEL:
-            shown_better.add((first, second) if line.difference > 0 else (second, first))
+        is_significant = p_value is not None and p_value <= SIGNIFICANCE_LEVEL
+        if is_significant and line.difference > 0:
+            shown_better.add((first, second))
+        elif is_significant:
+            shown_better.add((second, first))
     assert shown_better
     return Ranked(rank(runs), shown_better)
 

@@ -100,26 +100,38 @@ def test_all_formats_have_the_same_sentence(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("COLUMNS", "1000")
     found, _ = compare_all({"a": run_with_errors(1), "b": run_with_errors(1, first_error=1)}, margin=0.1)
     sentence = found[0].comparisons[0].conclusion()[-1]
-    assert "equivalent within the margin of 0.1" in sentence
+    assert "a and b are equivalent within the margin of 0.1" in sentence
+
     for form in ("text", "markdown", "latex"):
         assert "a and b are equivalent within the margin of 0.1" in format_comparisons(found, form)
-    notes = [line["note"] for line in csv.DictReader(io.StringIO(format_comparisons(found, "csv")))]
-    assert sentence in notes[-1]
+
+    last_line = list(csv.DictReader(io.StringIO(format_comparisons(found, "csv"))))[-1]
+    assert sentence in last_line["note"]
+
     (document,) = json.loads(format_comparisons(found, "json"))
-    (plain,) = document["comparisons"][0]["equivalence"]
-    assert (plain["shown"], plain["margin"], plain["conclusion"]) == (True, 0.1, sentence)
+    (equivalence,) = document["comparisons"][0]["equivalence"]
+    assert equivalence["shown"] is True
+    assert equivalence["margin"] == 0.1
+    assert equivalence["conclusion"] == sentence
 
 
 # -- the error rate
 
 
 def two_point_difference(low: float, high: float, low_count: int, rows: int) -> PairedDifference:
-    """Return a difference of two means of scores from 0 to 1, whose rows differ by one of two amounts."""
-    amounts = [low] * low_count + [high] * (rows - low_count)
+    """Return the paired difference of two runs: `low` on the first `low_count` rows, and `high` on the others.
+
+    The scores of a row are from 0 to 1: for a positive difference, the first run has it as its score, and the second
+    run has 0; for a negative one, the second run has its amount, and the first run has 0.
+    """
+    row_differences = [low] * low_count + [high] * (rows - low_count)
+    scores_of_first = [max(difference, 0.0) for difference in row_differences]
+    scores_of_second = [max(-difference, 0.0) for difference in row_differences]
     sample = Sample(truth=[0] * rows, rows=list(range(rows)), n_rows=rows, n_labels=2)
-    first = Mean().of_run(sample, [max(amount, 0.0) for amount in amounts])
-    second = Mean().of_run(sample, [max(-amount, 0.0) for amount in amounts])
-    return paired_tests.paired_difference([(1.0, first)], [(1.0, second)])
+    first = Mean().of_run(sample, scores_of_first)
+    second = Mean().of_run(sample, scores_of_second)
+    weight = 1.0  # of the only condition
+    return paired_tests.paired_difference([(weight, first)], [(weight, second)])
 
 
 def rate_of_wrong_equivalence(low: float, high: float, margin: float, rows: int) -> float:
@@ -141,11 +153,16 @@ def rate_of_wrong_equivalence(low: float, high: float, margin: float, rows: int)
 
 @pytest.mark.parametrize("rows", [10, 20, 50, 128])
 def test_runs_that_differ_by_the_margin_are_called_equivalent_with_at_most_the_level(rows: int) -> None:
-    """Of two-point distributions at the margin, skewed both ways; 0.028 is the size of each one-sided test."""
+    """The difference of a row has one of two values, with the mean at the margin; 0.028 is the size of each test."""
     rates = []
     for margin in (0.05, 0.2, 0.5):
-        for low, high in ((-1.0, 0.0), (-1.0, 1.0), (-1.0, 0.1), (-margin - 0.1, 1.0), (-margin - 0.05, margin)):
-            rates.append(rate_of_wrong_equivalence(low, high, margin, rows))
+        rates += [
+            rate_of_wrong_equivalence(low=-1.0, high=0.0, margin=margin, rows=rows),
+            rate_of_wrong_equivalence(low=-1.0, high=1.0, margin=margin, rows=rows),
+            rate_of_wrong_equivalence(low=-1.0, high=0.1, margin=margin, rows=rows),
+            rate_of_wrong_equivalence(low=-margin - 0.1, high=1.0, margin=margin, rows=rows),
+            rate_of_wrong_equivalence(low=-margin - 0.05, high=margin, margin=margin, rows=rows),
+        ]
     assert max(rates) <= 0.028
     if rows >= 20:
         assert max(rates) > 0.02  # the test is not valid only because it never concludes anything

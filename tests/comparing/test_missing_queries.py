@@ -27,16 +27,19 @@ ROWS = [(f"text {row}", row % 2) for row in range(600)]
 
 def benchmark(limit: int = 100, names: tuple[str, ...] = ("own",)) -> StaICC.Normal:
     """Return a benchmark of data sets with two labels, with so many test rows of each, and two queries of a row."""
-    datasets = [
-        Dataset.from_rows([(f"{name} {text}", label) for text, label in ROWS], name=name, label_space=["no", "yes"])
-        for name in names
-    ]
+    datasets = []
+    for name in names:
+        rows = [(f"{name} {text}", label) for text, label in ROWS]
+        datasets.append(Dataset.from_rows(rows, name=name, label_space=["no", "yes"]))
     return StaICC.Normal(datasets=datasets, limit=limit, k=1)
 
 
 def all_queries(benchmark: Any) -> list[Any]:
     """Return the queries of all data sets of a benchmark."""
-    return [query for experimentor in benchmark.experimentor for query in experimentor.all_queries()]
+    queries = []
+    for experimentor in benchmark.experimentor:
+        queries += experimentor.all_queries()
+    return queries
 
 
 def chance(text: str) -> float:
@@ -113,13 +116,13 @@ def comparison(two_runs: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def lowest_comparison(two_runs: Any) -> Any:
-    """Return it for the lowest difference: failures are wrong in the first run, right in the second."""
+    """Return the comparison with the lowest difference: failures are wrong in the first run, right in the second."""
     return compare(two_runs.first_wrong, two_runs.second_right, margin=0.05)
 
 
 @pytest.fixture(scope="module")
 def highest_comparison(two_runs: Any) -> Any:
-    """Return it for the highest difference: failures are right in the first run, wrong in the second."""
+    """Return the comparison with the highest difference: failures are right in the first run, wrong in the second."""
     return compare(two_runs.first_right, two_runs.second_wrong, margin=0.05)
 
 
@@ -184,23 +187,26 @@ def rank_for_comparison(runs: dict[str, Result]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=range(6))
 def equally_good_runs(request: pytest.FixtureRequest) -> dict[str, Result]:
-    """Return two runs of accuracy 0.7: "partial" fails on 60 % of its errors, so 85 % of its predictions are right.
+    """Return two runs of accuracy 0.7, of which "partial" fails on 60 % of its errors.
 
-    "worst" is "partial" with wrong predictions in the place of its failures.
+    So about 0.7 / (0.7 + 0.4 * 0.3) = 85 % of its predictions are right. "worst" is "partial" with wrong predictions in
+    the place of its failures.
     """
-    seed, own = request.param, benchmark(limit=200)
+    seed = request.param
+    benchmark_of_200_rows = benchmark(limit=200)
+    labels_of_whole = labels_of_model(benchmark_of_200_rows, accuracy=0.7, name=f"{seed} b")
+    complete_labels_of_partial = labels_of_model(benchmark_of_200_rows, accuracy=0.7, name=f"{seed} a")
 
     def fails(query: Any, right: bool) -> bool:
         return not right and chance(f"{seed} lost {query.prompt}") < 0.6
 
-    partial = with_failures(own, labels_of_model(own, 0.7, f"{seed} a"), fails)
-    runs = {
-        "partial": result_of(own, partial),
-        "whole": result_of(own, labels_of_model(own, 0.7, f"{seed} b")),
-        "worst": result_of(own, with_failures_replaced(own, partial, right=False)),
-    }
-    assert runs["partial"].averaged["accuracy"] > runs["whole"].averaged["accuracy"] + 0.08
-    return runs
+    labels_of_partial = with_failures(benchmark_of_200_rows, complete_labels_of_partial, fails)
+    labels_of_worst = with_failures_replaced(benchmark_of_200_rows, labels_of_partial, right=False)
+    partial = result_of(benchmark_of_200_rows, labels_of_partial)
+    whole = result_of(benchmark_of_200_rows, labels_of_whole)
+    worst = result_of(benchmark_of_200_rows, labels_of_worst)
+    assert partial.averaged["accuracy"] > whole.averaged["accuracy"] + 0.08
+    return {"partial": partial, "whole": whole, "worst": worst}
 
 
 @pytest.mark.parametrize("order", [("partial", "whole"), ("whole", "partial")])
@@ -287,19 +293,27 @@ def test_generalising_counts_missing_queries_at_their_worst() -> None:
 
 @pytest.fixture(scope="module")
 def runs_with_one_failed_query() -> dict[str, Result]:
-    """Return runs of probabilities: "partial" is better, and fails on one of 200 queries."""
+    """Return two runs over 100 rows with two queries each, which predict probabilities.
 
-    def probabilities(labels: Labels) -> Labels:
-        rows = {0: [0.9, 0.1], 1: [0.1, 0.9], None: None}
-        return {prompt: rows[label] for prompt, label in labels.items()}
+    "partial" is right on 90 % of the queries, and fails on the second query of row 3. "whole" is right on 60 %.
+    """
+    benchmark_of_100_rows = benchmark(limit=100)
+    partial: Labels = {}
+    whole: Labels = {}
+    labels_of_partial = labels_of_model(benchmark_of_100_rows, accuracy=0.9, name="a")
+    labels_of_whole = labels_of_model(benchmark_of_100_rows, accuracy=0.6, name="b")
+    for query in all_queries(benchmark_of_100_rows):
+        prompt = str(query.prompt)
+        partial[prompt] = probabilities_of_label(labels_of_partial[prompt])
+        whole[prompt] = probabilities_of_label(labels_of_whole[prompt])
+        if query.row == 3 and query.repeat == 1:
+            partial[prompt] = None
+    return {"partial": result_of(benchmark_of_100_rows, partial), "whole": result_of(benchmark_of_100_rows, whole)}
 
-    def fails(query: Any, right: bool) -> bool:
-        return (query.row, query.repeat) == (3, 1)
 
-    own = benchmark()
-    partial = with_failures(own, labels_of_model(own, 0.9, "a"), fails)
-    whole = labels_of_model(own, 0.6, "b")
-    return {"partial": result_of(own, probabilities(partial)), "whole": result_of(own, probabilities(whole))}
+def probabilities_of_label(label: int) -> list[float]:
+    """Return the probabilities of two labels, with 0.9 for the predicted one."""
+    return [0.9, 0.1] if label == 0 else [0.1, 0.9]
 
 
 def test_a_mean_over_queries_is_tested_if_a_query_is_missing(runs_with_one_failed_query: dict[str, Result]) -> None:
@@ -346,13 +360,20 @@ def failed_on_one_dataset(request: pytest.FixtureRequest) -> Any:
 
     ``all_wrong`` is ``failing`` with wrong predictions in the place of its failures.
     """
-    seed, own = request.param, benchmark(names=("one", "two"))
-    labels = labels_of_model(own, 0.9, f"a {seed}")
-    failing = with_failures(own, labels, lambda query, right: "two" in query.prompt)
+    seed = request.param
+    two_datasets = benchmark(names=("one", "two"))
+
+    labels_of_failing = labels_of_model(two_datasets, accuracy=0.9, name=f"a {seed}")
+    for prompt in labels_of_failing:
+        if "two" in prompt:
+            labels_of_failing[prompt] = None
+    labels_of_even = labels_of_model(two_datasets, accuracy=0.7, name=f"b {seed}")
+    labels_of_all_wrong = with_failures_replaced(two_datasets, labels_of_failing, right=False)
+
     return SimpleNamespace(
-        failing=result_of(own, failing),
-        even=result_of(own, labels_of_model(own, 0.7, f"b {seed}")),
-        all_wrong=result_of(own, with_failures_replaced(own, failing, right=False)),
+        failing=result_of(two_datasets, labels_of_failing),
+        even=result_of(two_datasets, labels_of_even),
+        all_wrong=result_of(two_datasets, labels_of_all_wrong),
     )
 
 
@@ -534,37 +555,51 @@ def test_slopes_consistency_and_entropies_count_missing_queries_at_their_worst(
 def test_the_worst_end_of_a_slope_depends_on_the_sign_of_the_weight_of_a_condition() -> None:
     """A slope is lowest if the missing tenth is wrong with clean labels, and right with noisy ones."""
     data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
-    own = StaICC.GLER(datasets=[data], limit=40)
+    label_noise = StaICC.GLER(datasets=[data], limit=40)
     complete: Labels = {}
     partial: Labels = {}
     lowest: Labels = {}
-    conditions = own.experimentor[0].conditions()  # from clean to noisy labels
+    conditions = label_noise.experimentor[0].conditions()  # from clean to noisy labels
     for number, condition in enumerate(conditions):
-        clean = number < len(conditions) // 2
+        is_clean = number < len(conditions) // 2
         for query in condition.queries:
-            prompt, right, wrong = str(query.prompt), query.label, 1 - query.label
-            complete[prompt] = right if chance(prompt) < 0.7 else wrong
-            partial[prompt] = lowest[prompt] = complete[prompt]
-            if chance(f"lost {prompt}") < 0.1:
-                partial[prompt] = None
-                lowest[prompt] = wrong if clean else right
+            prompt = str(query.prompt)
+            right_label = query.label
+            wrong_label = 1 - query.label
+            is_right = chance(prompt) < 0.7
+            complete[prompt] = right_label if is_right else wrong_label
 
-    of_partial = compare(result_of(own, partial), result_of(own, complete)).overall
-    of_lowest = compare(result_of(own, lowest), result_of(own, complete)).overall
+            is_missing = chance(f"lost {prompt}") < 0.1
+            if is_missing:
+                partial[prompt] = None
+                lowest[prompt] = wrong_label if is_clean else right_label
+            else:
+                partial[prompt] = complete[prompt]
+                lowest[prompt] = complete[prompt]
+
+    of_partial = compare(result_of(label_noise, partial), result_of(label_noise, complete)).overall
+    of_lowest = compare(result_of(label_noise, lowest), result_of(label_noise, complete)).overall
     assert of_partial.interval.low == pytest.approx(of_lowest.interval.low, abs=2e-3)
     assert of_lowest.difference < of_partial.difference - 0.02
 
 
 def test_baselines_are_those_of_all_queries_and_missing_ones_count_as_wrong() -> None:
-    """Half of its predictions are right, all others are missing: it is no better than a constant label."""
-    own = benchmark(names=("own", "other"))
-    partial = with_failures(own, labels_of_model(own, 0.5, "a"), lambda query, right: not right)
-    some, wrong = result_of(own, partial), result_of(own, with_failures_replaced(own, partial, right=False))
-    assert some.averaged["accuracy"] == 1.0
-    assert some.means.baselines == wrong.means.baselines
-    assert some.details["own"].baselines == wrong.details["own"].baselines
-    baselines = some.means.baselines["normal"]
-    assert baselines.queries == 400
+    """A run has right predictions for half of its queries, and none for the others.
+
+    So it is not better than a constant label, although all of its predictions are right.
+    """
+    two_datasets = benchmark(limit=100, names=("own", "other"))
+    labels = labels_of_model(two_datasets, accuracy=0.5, name="a")
+    right_or_missing = with_failures(two_datasets, labels, fails=lambda query, right: not right)
+    right_or_wrong = with_failures_replaced(two_datasets, right_or_missing, right=False)
+    partial = result_of(two_datasets, right_or_missing)
+    complete = result_of(two_datasets, right_or_wrong)
+
+    assert partial.averaged["accuracy"] == 1.0
+    assert partial.means.baselines == complete.means.baselines
+    assert partial.details["own"].baselines == complete.details["own"].baselines
+    baselines = partial.means.baselines["normal"]
+    assert baselines.queries == 2 * 100 * 2  # data sets, rows, queries of a row
     for p_value in (baselines.p_value, baselines.p_value_majority, baselines.p_value_last_demonstration):
         assert p_value is not None
         assert p_value > 0.05

@@ -54,28 +54,29 @@ def run(benchmark: Any = Normal, strengths: dict[str, float] | None = None, seed
     return found
 
 
-def of_rows(result: Result, rows: set[int], queries: int = 2) -> Result:
-    """Return a result that has the first queries of some test rows only."""
+def result_on_rows(result: Result, rows: set[int], queries_of_row: int = 2) -> Result:
+    """Return a result with the predicted labels for the first queries of some test rows only."""
     details = result.details["texts"]
     conditions = []
     for record in details.conditions:
-        positions = query_positions(record.rows)
-        kept = [index for index, (row, number) in enumerate(positions) if row in rows and number < queries]
-        scores = record.label_scores(len(details.labels))
         assert record.output == "probabilities"
-        assert [index for index in kept if scores[index] is None] == []
-        conditions.append(
-            replace(
-                record,
-                output="labels",
-                scores=None,
-                truth=tuple(record.truth[index] for index in kept),
-                predictions=tuple(record.predictions[index] for index in kept),
-                rows=tuple(record.rows[index] for index in kept),
-            )
+        scores = record.label_scores(len(details.labels))
+        indexes = []
+        for index, (row, number_of_query) in enumerate(query_positions(record.rows)):
+            if row in rows and number_of_query < queries_of_row:
+                assert scores[index] is not None
+                indexes.append(index)
+        record_on_rows = replace(
+            record,
+            output="labels",
+            scores=None,
+            truth=tuple(record.truth[index] for index in indexes),
+            predictions=tuple(record.predictions[index] for index in indexes),
+            rows=tuple(record.rows[index] for index in indexes),
         )
-    changed = replace(details, conditions=tuple(conditions))
-    return replace(result, details={"texts": changed})
+        conditions.append(record_on_rows)
+    details_on_rows = replace(details, conditions=tuple(conditions))
+    return replace(result, details={"texts": details_on_rows})
 
 
 @pytest.fixture(scope="module")
@@ -92,19 +93,23 @@ def subgroup_of(comparison: SubgroupComparison, group: str) -> SubgroupDifferenc
 
 
 def test_the_test_of_a_subgroup_is_that_of_a_data_set_with_its_rows(runs: dict[str, Result]) -> None:
-    (found,) = compare_subgroups(runs)
     labels = runs["weak"].details["texts"].labels
-    assert [subgroup.group for subgroup in found.subgroups] == list(labels)
     (record,) = runs["weak"].details["texts"].conditions
+
+    (found,) = compare_subgroups(runs)
+
+    assert [subgroup.group for subgroup in found.subgroups] == list(labels)
     for index, label in enumerate(labels):
-        rows = {row for row, truth in zip(record.rows, record.truth, strict=True) if truth == index}
-        alone = compare(of_rows(runs["weak"], rows), of_rows(runs["strong"], rows)).overall
+        rows_of_label = {row for row, true_label in zip(record.rows, record.truth, strict=True) if true_label == index}
+        weak = result_on_rows(runs["weak"], rows_of_label)
+        strong = result_on_rows(runs["strong"], rows_of_label)
+        expected = compare(weak, strong).overall
         line = subgroup_of(found, label).line
-        assert line.values == alone.values
-        assert line.interval == alone.interval
-        assert line.p_value == alone.p_value
-        assert line.detectable == alone.detectable
-        assert line.rows == len(rows)
+        assert line.values == expected.values
+        assert line.interval == expected.interval
+        assert line.p_value == expected.p_value
+        assert line.detectable == expected.detectable
+        assert line.rows == len(rows_of_label)
 
 
 def test_the_values_of_labels_are_recalls(runs: dict[str, Result]) -> None:
@@ -153,7 +158,7 @@ def test_the_contributions_of_labels_sum_to_the_difference_of_runs_with_two_quer
 ) -> None:
     two_queries = runs["weak"]
     all_rows = set(runs["strong"].details["texts"].conditions[0].rows)
-    one_query = of_rows(runs["strong"], all_rows, queries=1)
+    one_query = result_on_rows(runs["strong"], all_rows, queries_of_row=1)
 
     (comparison,) = compare_subgroups({"two": two_queries, "one": one_query})
 
@@ -266,32 +271,46 @@ def test_every_format_has_all_subgroups(runs: dict[str, Result], form: str) -> N
 
 
 def test_labels_with_one_name_are_told_apart() -> None:
-    digest = hashlib.sha256(b"x").hexdigest()
     first = run(limit=60)
-    details = first.details["texts"]
-    renamed = replace(details, labels=("a", "a", "b", "c"), data=digest)
-    runs = {name: replace(first, details={"texts": renamed}) for name in ("x", "y")}
-    (found,) = compare_subgroups(runs)
+    digest_of_other_data = hashlib.sha256(b"x").hexdigest()
+    details = replace(first.details["texts"], labels=("a", "a", "b", "c"), data=digest_of_other_data)
+    renamed = replace(first, details={"texts": details})
+
+    (found,) = compare_subgroups({"x": renamed, "y": renamed})
+
     assert [subgroup.group for subgroup in found.subgroups[:2]] == ["a (label 0)", "a (label 1)"]
 
 
-@pytest.mark.parametrize("labels", [("a", "a", "a (label 0)", "b"), ("a (label 1)", "a", "a", "b")])
-def test_no_rows_are_lost_if_a_label_is_named_like_one_with_its_index(labels: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("labels", [("a", "a", "a (label 0)", "b"), ("a (label 1)", "a", "a", "b")], ids=str)
+def test_two_labels_a_and_a_third_label_with_the_name_of_their_subgroup_are_four_subgroups(
+    labels: tuple[str, ...],
+) -> None:
+    """Subgroups of two labels "a" are called "a (label 0)" and so on, which is here the name of another label."""
     first = run(limit=60)
     details = replace(first.details["texts"], labels=labels)
-    runs = {name: replace(first, details={"texts": details}) for name in ("x", "y")}
-    (found,) = compare_subgroups(runs)
-    assert len({subgroup.group for subgroup in found.subgroups}) == len(labels)
-    assert sum(subgroup.line.rows for subgroup in found.subgroups) == found.all_rows[0].line.rows == 60
+    renamed = replace(first, details={"texts": details})
+
+    (found,) = compare_subgroups({"x": renamed, "y": renamed})
+
+    names_of_subgroups = {subgroup.group for subgroup in found.subgroups}
+    assert len(names_of_subgroups) == 4
+    rows_of_subgroups = [subgroup.line.rows for subgroup in found.subgroups]
+    assert sum(rows_of_subgroups) == 60
+    assert found.all_rows[0].line.rows == 60
 
 
 def test_the_line_of_all_rows_differs_from_a_value_with_its_name() -> None:
-    values = {"part": lambda row: "all rows" if row.texts[0].endswith("0") else "other"}
-    data = Dataset.from_rows(ROWS, name="texts", subgroups=values)
-    runs = {}
-    for seed in (1, 2):
-        runs[str(seed)] = Normal(datasets=[data], limit=60)(model({}, seed))
+    """A subgroup of texts that end with 0 is called "all rows"; the table also has a line for all rows."""
+
+    def value_of_row(row: Any) -> str:
+        return "all rows" if row.texts[0].endswith("0") else "other"
+
+    data = Dataset.from_rows(ROWS, name="texts", subgroups={"part": value_of_row})
+    benchmark = Normal(datasets=[data], limit=60)
+    runs: Any = {"1": benchmark(model({}, seed=1)), "2": benchmark(model({}, seed=2))}
+
     (found,) = compare_subgroups(runs, by="part")
+
     assert [subgroup.group for subgroup in found.subgroups] == ["all rows", "other"]
     _, rows = found.table()
     assert [cells[0] for cells in rows] == ["texts, all rows", "texts, other", "texts (all rows)"]

@@ -133,30 +133,35 @@ def test_components_are_unbiased_also_where_they_are_zero() -> None:
 def mean_square(values: Any, source: tuple[int, ...], weights: list[Any]) -> float:
     """Return the mean square of a source, over the number of outcomes, where levels have weights.
 
-    The effect of a source is the alternating sum of the weighted averages over the factors that each of its subsets
-    lacks: of rows and draws, for example, ``average(rows, draws) - average(rows) - average(draws) + average()``.
+    With the factors 0 (rows), 1 (draws) and 2 (templates), the source (0, 1) is rows x draws, for example. Its effect
+    is the alternating sum over its subsets: ``average(rows, draws) - average(rows) - average(draws) + average()``,
+    where ``average(rows)`` is the weighted average over all factors but rows.
+
+    Args:
+        values: The outcomes, with an axis for each factor.
+        source: The factors of the source.
+        weights: For each factor, an array with the weight of each of its levels.
     """
-    shares = [of_factor / of_factor.sum() for of_factor in weights]
+    shares_of_rows = weights[0].reshape(-1, 1, 1) / weights[0].sum()
+    shares_of_draws = weights[1].reshape(1, -1, 1) / weights[1].sum()
+    shares_of_templates = weights[2].reshape(1, 1, -1) / weights[2].sum()
+    shares = [shares_of_rows, shares_of_draws, shares_of_templates]
 
-    def along(factor: int) -> list[int]:
-        """Return the shape of an array that varies along one factor only."""
-        return [-1 if axis == factor else 1 for axis in range(3)]
-
-    def average(kept: tuple[int, ...]) -> Any:
-        averaged = values
-        for factor in range(3):
-            if factor not in kept:
-                averaged = (averaged * shares[factor].reshape(along(factor))).sum(factor, keepdims=True)
-        return averaged
-
-    effects = 0.0
+    effects: Any = 0.0
     for subset in [(), *SOURCES]:
         if set(subset) <= set(source):
-            effects = effects + (-1) ** (len(source) - len(subset)) * average(subset)
+            average = values
+            for factor in range(3):
+                if factor not in subset:
+                    average = (average * shares[factor]).sum(axis=factor, keepdims=True)
+            sign = (-1) ** (len(source) - len(subset))
+            effects = effects + sign * average
+
+    weighted_squares = effects**2
     for factor in source:
-        effects = effects * np.sqrt(shares[factor]).reshape(along(factor))
-    freedom = math.prod(values.shape[factor] - 1 for factor in source)
-    return float((effects**2).sum()) / freedom  # type: ignore[attr-defined]
+        weighted_squares = weighted_squares * shares[factor]
+    degrees_of_freedom = math.prod(values.shape[factor] - 1 for factor in source)
+    return float(weighted_squares.sum()) / degrees_of_freedom
 
 
 CROSSED = (7, 4, 3)
@@ -168,36 +173,48 @@ def slopes_by_weight(values: Any, source: tuple[int, ...], factor: int) -> list[
     step = 1e-5
     slopes = []
     for level in range(CROSSED[factor]):
-        more, less = ([np.ones(size) for size in CROSSED] for _ in range(2))
-        more[factor][level] += step
-        less[factor][level] -= step
-        slopes.append((mean_square(values, source, more) - mean_square(values, source, less)) / (2 * step))
+        higher_weights = [np.ones(size) for size in CROSSED]
+        higher_weights[factor][level] += step
+        lower_weights = [np.ones(size) for size in CROSSED]
+        lower_weights[factor][level] -= step
+        rise = mean_square(values, source, higher_weights) - mean_square(values, source, lower_weights)
+        slopes.append(rise / (2 * step))
     return slopes
 
 
 def observed_variance(values: Any, source: tuple[int, ...]) -> float:
-    """Return the variance of a mean square by the influences of all levels; 0 for draws and for templates alone.
+    """Return the variance of a mean square from the influences of all levels; 0 for draws and for templates alone.
 
-    A slope is the influence of a level over the number of levels. Few levels count more, by the quantile of Student's t
-    over that of the normal distribution.
+    The influence of a level is its slope times the number n of levels of the factor. The variance of a mean of n
+    influences is ``variance(influences) / n = n * variance(slopes)``. Few levels count more, by the squared ratio of
+    the 95 % quantiles of Student's t and of the normal distribution.
     """
-    if source in ((1,), (2,)):
+    draws, templates = (1,), (2,)
+    if source in (draws, templates):
         return 0.0
     variance = 0.0
-    for factor, size in enumerate(CROSSED):
-        factor_for_few_levels = (student_quantile(0.95, size) / 1.959964) ** 2
-        variance += factor_for_few_levels * float(np.var(slopes_by_weight(values, source, factor), ddof=1)) * size
+    normal_quantile = 1.959964
+    for factor, level_count in enumerate(CROSSED):
+        slopes = slopes_by_weight(values, source, factor)
+        variance_of_factor = level_count * float(np.var(slopes, ddof=1))
+        ratio_of_quantiles = student_quantile(0.95, level_count) / normal_quantile
+        variance += ratio_of_quantiles**2 * variance_of_factor
     return variance
 
 
 def theoretical_variance(values: Any, source: tuple[int, ...], square: float, freedom: float) -> float:
-    """Return the variance of a mean square of effects with a beta distribution: of chi-square, and by the excess
-    kurtosis of the effects if it is positive."""
+    """Return the variance of the mean square of effects with a beta distribution.
+
+    It is ``square^2 * (2 / freedom + excess kurtosis / levels)``: the first term is that of chi-square, the second
+    counts if it is positive. The beta distribution has the mean of the outcomes and the variance of the effects,
+    ``mean * (1 - mean) / (concentration + 1)``.
+    """
     mean = float(values.mean())
     levels = math.prod(CROSSED[factor] for factor in source)
-    concentration = max(1e-3, mean * (1 - mean) / max(1e-20, square * levels) - 1)
-    kurtosis = float(beta.stats(mean * concentration, (1 - mean) * concentration, moments="k"))
-    return square**2 * (2 / freedom + max(0.0, kurtosis) / levels)
+    variance_of_effects = max(1e-20, square * levels)
+    concentration = max(1e-3, mean * (1 - mean) / variance_of_effects - 1)
+    excess_kurtosis = float(beta.stats(mean * concentration, (1 - mean) * concentration, moments="k"))
+    return square**2 * (2 / freedom + max(0.0, excess_kurtosis) / levels)
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=SOURCES.values())
@@ -209,10 +226,12 @@ def test_the_variance_of_a_mean_square_is_the_larger_one_of_theory_and_observati
 
     found = crossed_effects(values.tolist())
 
-    square, freedom = found.mean_squares[source], found.degrees_of_freedom[source]
-    assert mean_square(values, source, [np.ones(size) for size in CROSSED]) == pytest.approx(square)
-    expected = max(theoretical_variance(values, source, square, freedom), observed_variance(values, source))
-    assert found.mean_square_variances[source] == pytest.approx(expected, rel=1e-5)
+    square = found.mean_squares[source]
+    equal_weights = [np.ones(size) for size in CROSSED]
+    assert mean_square(values, source, equal_weights) == pytest.approx(square)
+    theory = theoretical_variance(values, source, square, found.degrees_of_freedom[source])
+    observation = observed_variance(values, source)
+    assert found.mean_square_variances[source] == pytest.approx(max(theory, observation), rel=1e-5)
 
 
 def test_intervals_of_components_cover_them() -> None:
