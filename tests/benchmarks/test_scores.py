@@ -24,15 +24,25 @@ from tests.benchmarks.conftest import invented_dataset
 LIKELIHOOD, ECE = "averaged_truelabel_likelihood", "expected_calibration_error_1"
 
 
-def mean_scores(predictions: Sequence[Any], dataset: Dataset, **settings: Any) -> dict[str, Any]:
-    """Return the scores of Normal on one data set for given predictions, one for each query in order."""
+def averaged_results(predictions: Sequence[Any], dataset: Dataset, **settings: Any) -> dict[str, Any]:
+    """Return "Averaged results" of Normal on one data set for given predictions, one for each query in order."""
     benchmark = Normal(datasets=[dataset], **settings)
-    return dict(benchmark(preentered_prediction=[predictions])["Averaged results"])
+    result = benchmark(preentered_prediction=[predictions])
+    return dict(result["Averaged results"])
 
 
-def rows_towards(labels_of_queries: Sequence[int], for_true: float, for_other: float) -> list[list[float]]:
-    """Return for each query one number for its true label and another one for the other of two labels."""
-    return [[for_true, for_other] if label == 0 else [for_other, for_true] for label in labels_of_queries]
+def scores_for_true_label(labels_of_queries: Sequence[int], of_true: float, of_other: float) -> list[list[float]]:
+    """Return two scores for each query, one for each label: ``of_true`` for its true label, ``of_other`` for the other.
+
+    For the true labels 0 and 1 and the scores 0.9 and 0.1, these are [[0.9, 0.1], [0.1, 0.9]].
+    """
+    rows = []
+    for true_label in labels_of_queries:
+        if true_label == 0:
+            rows.append([of_true, of_other])
+        else:
+            rows.append([of_other, of_true])
+    return rows
 
 
 def logistic(difference: float) -> float:
@@ -54,12 +64,12 @@ def labels_of_queries(yes_no_dataset: Dataset) -> list[int]:
 
 def test_probabilities_are_not_put_through_softmax_again(yes_no_dataset: Dataset, labels_of_queries: list[int]) -> None:
     """One row that does not sum to exactly 1.0 sends the release's whole matrix through softmax (defect 1)."""
-    rows = rows_towards(labels_of_queries, 0.9, 0.1)
+    rows = scores_for_true_label(labels_of_queries, 0.9, 0.1)
     rows[3] = [value * (1 + 1e-15) for value in rows[3]]
     assert math.fsum(rows[3]) != 1.0
 
-    found = mean_scores(rows, yes_no_dataset)
-    released = mean_scores(rows, yes_no_dataset, metrics="0.1.1")
+    found = averaged_results(rows, yes_no_dataset)
+    released = averaged_results(rows, yes_no_dataset, metrics="0.1.1")
 
     assert found[LIKELIHOOD] == pytest.approx(0.9)
     assert found[ECE] == pytest.approx(0.1)
@@ -75,9 +85,9 @@ def test_logits_are_softmaxed(
     yes_no_dataset: Dataset, labels_of_queries: list[int], shift: float, settings: dict[str, Any]
 ) -> None:
     """A constant that is added to all logits of a row changes no probability."""
-    rows = rows_towards(labels_of_queries, 3.0 + shift, -1.0 + shift)
+    rows = scores_for_true_label(labels_of_queries, 3.0 + shift, -1.0 + shift)
 
-    found = mean_scores(rows, yes_no_dataset, **settings)
+    found = averaged_results(rows, yes_no_dataset, **settings)
 
     assert found[LIKELIHOOD] == pytest.approx(logistic(3.0 + 1.0))
 
@@ -85,29 +95,31 @@ def test_logits_are_softmaxed(
 def test_logits_with_another_shift_in_each_row_are_softmaxed(
     yes_no_dataset: Dataset, labels_of_queries: list[int]
 ) -> None:
-    rows = rows_towards(labels_of_queries, 3.0, -1.0)
+    rows = scores_for_true_label(labels_of_queries, 3.0, -1.0)
     shifted = [[value + 100.5 + query for value in row] for query, row in enumerate(rows)]
 
-    found = mean_scores(shifted, yes_no_dataset, outputs="logits")
+    found = averaged_results(shifted, yes_no_dataset, outputs="logits")
 
     assert found[LIKELIHOOD] == pytest.approx(logistic(3.0 + 1.0))
-    assert mean_scores(shifted, yes_no_dataset)[LIKELIHOOD] is None, "positive numbers that are not declared as logits"
+    assert averaged_results(shifted, yes_no_dataset)[LIKELIHOOD] is None, (
+        "positive numbers that are not declared as logits"
+    )
 
 
 def test_positive_numbers_that_are_not_declared_have_no_likelihood(
     yes_no_dataset: Dataset, labels_of_queries: list[int]
 ) -> None:
     """Such numbers may be logits, or weights that are to be divided by their sum."""
-    positive = rows_towards(labels_of_queries, 103.0, 99.0)
+    positive = scores_for_true_label(labels_of_queries, 103.0, 99.0)
 
-    assert mean_scores(positive, yes_no_dataset)[LIKELIHOOD] is None
+    assert averaged_results(positive, yes_no_dataset)[LIKELIHOOD] is None
 
 
 def test_ambiguous_numbers_have_an_accuracy_and_a_reason_for_the_other_scores(
     yes_no_dataset: Dataset, labels_of_queries: list[int]
 ) -> None:
     """Positive numbers that sum to 0.4 may be logits, or weights: both have the same largest label."""
-    rows = rows_towards(labels_of_queries, 0.3, 0.1)
+    rows = scores_for_true_label(labels_of_queries, 0.3, 0.1)
 
     result = Normal(datasets=[yes_no_dataset])(preentered_prediction=[rows])
 
@@ -124,20 +136,19 @@ def test_ambiguous_numbers_have_an_accuracy_and_a_reason_for_the_other_scores(
 def test_ambiguous_numbers_are_read_as_the_user_says(
     yes_no_dataset: Dataset, labels_of_queries: list[int], outputs: str, likelihood: float
 ) -> None:
-    rows = rows_towards(labels_of_queries, 0.3, 0.1)
+    rows = scores_for_true_label(labels_of_queries, 0.3, 0.1)
 
-    found = mean_scores(rows, yes_no_dataset, outputs=outputs)
+    found = averaged_results(rows, yes_no_dataset, outputs=outputs)
 
     assert found[LIKELIHOOD] == pytest.approx(likelihood)
 
 
-def test_a_mixture_of_probabilities_and_logits_has_no_likelihood(
-    yes_no_dataset: Dataset, labels_of_queries: list[int]
-) -> None:
-    probabilities, logits = [0.5, 0.5], [4.0, -2.0]
-    mixed = [probabilities if query % 2 else logits for query in range(len(labels_of_queries))]
+def test_a_mixture_of_probabilities_and_logits_has_no_likelihood(yes_no_dataset: Dataset) -> None:
+    logits = [4.0, -2.0]
+    probabilities = [0.5, 0.5]
+    predictions = [logits, probabilities] * 12  # two queries of 12 test rows
 
-    result = Normal(datasets=[yes_no_dataset])(preentered_prediction=[mixed])
+    result = Normal(datasets=[yes_no_dataset])(preentered_prediction=[predictions])
 
     assert result["Averaged results"][LIKELIHOOD] is None
     assert "mixture" in result.details["own"].missing[LIKELIHOOD]
@@ -147,23 +158,23 @@ def test_negative_numbers_are_refused_as_probabilities(yes_no_dataset: Dataset, 
     rows = [[3.0, -1.0]] * len(labels_of_queries)
 
     with pytest.raises(OutputError, match=r"^Normal, own: row 0, column 1 of the predictions is -1\.0"):
-        mean_scores(rows, yes_no_dataset, outputs="probabilities")
+        averaged_results(rows, yes_no_dataset, outputs="probabilities")
 
 
 def test_certain_and_always_wrong_is_fully_miscalibrated(yes_no_dataset: Dataset, labels_of_queries: list[int]) -> None:
     """Confidence 1.0 falls in no bin of the release (defect 2)."""
-    wrong = rows_towards(labels_of_queries, 0.0, 1.0)
+    wrong = scores_for_true_label(labels_of_queries, 0.0, 1.0)
 
-    assert mean_scores(wrong, yes_no_dataset)[ECE] == 1.0
-    assert mean_scores(wrong, yes_no_dataset, metrics="0.1.1")[ECE] == 0.0
+    assert averaged_results(wrong, yes_no_dataset)[ECE] == 1.0
+    assert averaged_results(wrong, yes_no_dataset, metrics="0.1.1")[ECE] == 0.0
 
 
 def test_certain_and_always_right_is_perfectly_calibrated(
     yes_no_dataset: Dataset, labels_of_queries: list[int]
 ) -> None:
-    right = rows_towards(labels_of_queries, 1.0, 0.0)
+    right = scores_for_true_label(labels_of_queries, 1.0, 0.0)
 
-    assert mean_scores(right, yes_no_dataset)[ECE] == 0.0
+    assert averaged_results(right, yes_no_dataset)[ECE] == 0.0
 
 
 def test_labels_that_are_never_predicted_have_the_f1_of_zero() -> None:
@@ -191,8 +202,8 @@ def test_bare_labels_have_no_likelihood_and_no_calibration_error(yes_no_dataset:
 def test_of_equal_scores_the_first_label_is_the_prediction(
     yes_no_dataset: Dataset, labels_of_queries: list[int]
 ) -> None:
-    equal = mean_scores([[0.5, 0.5]] * len(labels_of_queries), yes_no_dataset)
-    first = mean_scores([[1.0, 0.0]] * len(labels_of_queries), yes_no_dataset)
+    equal = averaged_results([[0.5, 0.5]] * len(labels_of_queries), yes_no_dataset)
+    first = averaged_results([[1.0, 0.0]] * len(labels_of_queries), yes_no_dataset)
 
     assert equal["accuracy"] == labels_of_queries.count(0) / len(labels_of_queries)
     assert first["accuracy"] == equal["accuracy"]
@@ -211,7 +222,8 @@ def test_equal_scores_in_all_queries_are_noted_and_no_score_is_missing(yes_no_da
 def test_equal_scores_are_scored_as_in_the_release(yes_no_dataset: Dataset, labels_of_queries: list[int]) -> None:
     rows = [[0.5, 0.5]] * len(labels_of_queries)
 
-    found, released = mean_scores(rows, yes_no_dataset), mean_scores(rows, yes_no_dataset, metrics="0.1.1")
+    found = averaged_results(rows, yes_no_dataset)
+    released = averaged_results(rows, yes_no_dataset, metrics="0.1.1")
 
     for name, value in released.items():
         assert found[name] == pytest.approx(value, abs=1e-12), name
@@ -248,15 +260,18 @@ def test_of_two_equally_frequent_labels_the_first_one_is_the_majority() -> None:
 def test_the_interval_of_accuracy_is_over_test_rows(yes_no_dataset: Dataset, labels_of_queries: list[int]) -> None:
     """A row is one unit with the number of its correct queries, of two."""
     predictions = [0 if query % 3 else 1 for query in range(len(labels_of_queries))]
-    is_correct = [prediction == label for prediction, label in zip(predictions, labels_of_queries, strict=True)]
     row_count = len(labels_of_queries) // 2
-    first_repeat, second_repeat = is_correct[:row_count], is_correct[row_count:]
-    correct_of_rows = [float(first + second) for first, second in zip(first_repeat, second_repeat, strict=True)]
+    correct_queries_of_row = [0.0] * row_count
+    for query, (prediction, true_label) in enumerate(zip(predictions, labels_of_queries, strict=True)):
+        if prediction == true_label:
+            correct_queries_of_row[query % row_count] += 1  # each of two repeats has all rows in order
 
     result = Normal(datasets=[yes_no_dataset])(preentered_prediction=[predictions])
 
     interval = result.details["own"].intervals["accuracy"]
-    assert interval == ratio_part(correct_of_rows, [2.0] * row_count, 0.95).interval(0.95, Statistic.method)
+    queries_of_row = [2.0] * row_count
+    expected = ratio_part(correct_queries_of_row, queries_of_row, 0.95).interval(0.95, Statistic.method)
+    assert interval == expected
     assert interval.low <= result["Averaged results"]["accuracy"] <= interval.high
 
 
@@ -336,13 +351,16 @@ def mean_of_columns(rows: list[list[float]]) -> list[float]:
 
 def test_contextual_bias_has_empty_queries_after_normals_demonstrations() -> None:
     """A prompt of Normal ends with the text of the query and with what the template writes after it."""
-    normal, bias = Normal(datasets=["mini"])[0], ContextualBias(datasets=["mini"])[0]
-    test_set, template = normal.test_set(), normal.card.template
+    normal = Normal(datasets=["mini"])[0]
+    bias = ContextualBias(datasets=["mini"])[0]
+    template = normal.card.template
     after_text = template.input_text_affixes[0] + template.label_prefix
+    queries = normal.all_queries()
 
     assert bias.demonstration_sampler == normal.demonstration_sampler
-    for number, (bias_prompt, normal_prompt) in enumerate(zip(bias.prompt_set(), normal.prompt_set(), strict=True)):
-        (text,), _ = test_set[number % len(test_set)]
+    for query, bias_prompt in zip(queries, bias.prompt_set(), strict=True):
+        (text,) = normal.test_set().texts(query.row)
+        normal_prompt = str(query.prompt)
         before_text = normal_prompt.removesuffix(text + after_text)
         assert before_text != normal_prompt
         assert bias_prompt == before_text + after_text

@@ -53,7 +53,10 @@ def program() -> Callable[..., subprocess.CompletedProcess[str]]:
             start: What Python runs instead of the package.
             settings: Arguments of ``subprocess.run``; the variables ``env`` are added to those of this process.
         """
-        variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", **settings.pop("env", {})}
+        variables = dict(os.environ)
+        variables["PYTHONPATH"] = str(ROOT)
+        variables["PYTHONUNBUFFERED"] = ""
+        variables.update(settings.pop("env", {}))
         if "stdout" not in settings:
             settings["capture_output"] = True
         command = [sys.executable, *start, *words]

@@ -67,9 +67,11 @@ def predictions_in(path: Path) -> int:
 def interrupt(process: subprocess.Popen[bytes], group: bool) -> float:
     """Send SIGINT to a process or its whole group, and return how many seconds it took to end."""
     started = time.monotonic()
-    send = os.killpg if group else os.kill
-    send(process.pid, signal.SIGINT)
-    assert process.wait(30) == 130
+    if group:
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        os.kill(process.pid, signal.SIGINT)
+    assert process.wait(30) == 130  # 128 + SIGINT
     seconds = time.monotonic() - started
     wait_until_empty(process.pid)
     return seconds
@@ -90,11 +92,18 @@ def with_option(words: list[str], option: str, value: object) -> list[str]:
     return [*words[:index], str(value), *words[index + 1 :]]
 
 
-def in_this_process_without_waiting(command: list[str], model: str, calls: Path) -> list[str]:
-    """Return a command without workers, which start from a program only, and with a model whose calls take no time."""
-    class_of_model, _, _ = model.rpartition(":")
-    words = [word for word in command if word not in ("--workers", "2")]
-    return with_option(words, "--model", f"{class_of_model}:0:{calls}")
+def without_workers(words: list[str]) -> list[str]:
+    """Return a command line that predicts in this process: workers can only start from a program."""
+    if "--workers" not in words:
+        return words
+    index = words.index("--workers")
+    return [*words[:index], *words[index + 2 :]]
+
+
+def with_seconds_of_call(model: str, seconds: str) -> str:
+    """Return a model such as ``durability_kernels:Batching:0.04`` with another number of seconds at its end."""
+    class_of_model = model.rpartition(":")[0]
+    return f"{class_of_model}:{seconds}"
 
 
 @pytest.mark.posix
@@ -128,8 +137,9 @@ def test_the_command_that_an_interrupt_says_completes_the_run(way, tmp_path):
     calls_before_the_interrupt = len(calls_of(calls))
     stored_predictions = predictions_in(store)
 
-    command = command_to_continue((tmp_path / "stderr").read_text(), store)
-    command = in_this_process_without_waiting(command, model, calls)
+    command = without_workers(command_to_continue((tmp_path / "stderr").read_text(), store))
+    model_that_does_not_wait = with_seconds_of_call(model, "0")
+    command = with_option(command, "--model", f"{model_that_does_not_wait}:{calls}")
     assert main([*command, "--no-recheck"]) == 0
 
     calls_after_the_interrupt = len(calls_of(calls)) - calls_before_the_interrupt

@@ -29,9 +29,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """
     monkeypatch.setattr(verdict_cache, "data_home", lambda: tmp_path / "home")
     (tmp_path / "runs" / "deep").mkdir(parents=True)
-    for name, label in (("a", 0), ("deep/b", 1), ("changed", 2)):
-        result = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space, label=label: label)
-        result.save(f"runs/{name}.json")
+    benchmark = StaICC.Normal(datasets=["mini"], limit=6)
+    benchmark(lambda prompt, label_space: 0).save("runs/a.json")
+    benchmark(lambda prompt, label_space: 1).save("runs/deep/b.json")
+    benchmark(lambda prompt, label_space: 2).save("runs/changed.json")
     data = json.loads(Path("runs/changed.json").read_text("utf-8"))
     data["Divided results"]["mini"]["accuracy"] = 0.99
     data["Averaged results"]["accuracy"] = 0.99
@@ -92,27 +93,32 @@ def test_the_site_has_copies_of_the_ranked_files(folder: Path) -> None:
 def test_a_copy_shares_the_place_of_its_original(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The site of an earlier build within the folder has a copy, and git on Windows makes another."""
     assert main(["leaderboard", "runs", "-o", "runs/site"]) == 1
-    of_git = Path("runs/a.json").read_bytes().replace(b"\n", b"\r\n")
-    Path("runs/crlf.json").write_bytes(of_git)
+    copy_with_line_ends_of_windows = Path("runs/a.json").read_bytes().replace(b"\n", b"\r\n")
+    Path("runs/crlf.json").write_bytes(copy_with_line_ends_of_windows)
 
     _, reported = build(capsys, "runs", "other")
-    rows = {Path(row["file"]).as_posix(): row for row in reported}
-    assert rows["runs/a.json"]["found"] == "Normal: one place with crlf, site/results/a"
-    assert rows["runs/crlf.json"]["found"] == "Normal: one place with a, site/results/a"
+
+    row_of = {Path(row["file"]).as_posix(): row for row in reported}
+    assert row_of["runs/a.json"]["found"] == "Normal: one place with crlf, site/results/a"
+    assert row_of["runs/crlf.json"]["found"] == "Normal: one place with a, site/results/a"
     for name in ("runs/a.json", "runs/deep/b.json", "runs/site/results/a.json", "runs/site/results/deep/b.json"):
-        assert rows[name]["status"] == "recomputed", name
+        assert row_of[name]["status"] == "recomputed", name
 
     (board,) = leaderboards_of(Path("other/index.html").read_text("utf-8"))
     assert {"a = crlf = site/results/a", "deep/b = site/results/deep/b"} <= set(names_in(board))
     assert {"a", "crlf", "deep/b", "site/results/a"}.isdisjoint(names_in(board)), "a copy has a place of its own"
 
 
-def save_run(path: str, change: Any = lambda scores: scores, finished: str | None = None, **settings: Any) -> None:
+def unchanged(row: list[float]) -> list[float]:
+    return row
+
+
+def save_run(path: str, change: Any = unchanged, finished: str | None = None, **settings: Any) -> None:
     """Save the run of a model whose probability of the first of three labels depends on the length of the prompt.
 
     Args:
         path: The file.
-        change: A function that changes a list of scores of the model.
+        change: A function that returns other scores for a list of three scores of the model.
         finished: The time that the result records as its end, instead of the true one.
         settings: Further settings of the benchmark.
     """
@@ -138,14 +144,20 @@ def squared(row: list[float]) -> list[float]:
 
 def test_a_copy_is_recognised_by_its_predictions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not by what anyone can write: times, and digits of scores that no reader sees."""
+
+    def add_invisible_digit(row: list[float]) -> list[float]:
+        return [row[0] + 1e-12, row[1], row[2]]
+
     save_run("runs/original.json")
     save_run("runs/0_first.json", finished="2020-01-01T00:00:00Z")
-    save_run("runs/1_digits.json", lambda row: [row[0] + 1e-12, *row[1:]])
-    save_run("runs/2_other.json", squared)
+    save_run("runs/1_digits.json", change=add_invisible_digit)
+    save_run("runs/2_other.json", change=squared)
+
     _, reported = build(capsys, "runs", "site")
-    found = {Path(row["file"]).stem: row["found"] for row in reported}
-    assert found["original"].startswith("Normal: one place with 0_first, 1_digits; ")
-    assert found["2_other"] == ("Normal: equal labels in all queries as 0_first, 1_digits, original, other scores")
+
+    remark_of = {Path(row["file"]).stem: row["found"] for row in reported}
+    assert remark_of["original"].startswith("Normal: one place with 0_first, 1_digits; ")
+    assert remark_of["2_other"] == "Normal: equal labels in all queries as 0_first, 1_digits, original, other scores"
     page = Path("site/index.html").read_text("utf-8")
     assert "0_first = 1_digits = original" in page
     assert "Copies with one changed or missing label" in page
@@ -160,28 +172,33 @@ def test_a_copy_with_other_settings_leaves_the_original_on_its_leaderboard(setti
     save_run("runs/0_copy.json", **settings)
     Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 1).save("runs/other_model.json")
     assert main(["leaderboard", "runs", "-o", "site"]) == 0
-    boards = [names_in(board) for board in leaderboards_of(Path("site/index.html").read_text("utf-8"))]
-    assert len(boards) == 2
-    (board_of_original,) = [board for board in boards if "original" in board]
-    (board_of_copy,) = [board for board in boards if "0_copy" in board]
-    assert "other_model" in board_of_original, "the settings are those of the original"
-    assert board_of_copy != board_of_original
+    page = Path("site/index.html").read_text("utf-8")
+    names_on_boards = [names_in(board) for board in leaderboards_of(page)]
+    assert len(names_on_boards) == 2
+    (names_beside_original,) = [names for names in names_on_boards if "original" in names]
+    (names_beside_copy,) = [names for names in names_on_boards if "0_copy" in names]
+    assert "other_model" in names_beside_original, "the settings are those of the original"
+    assert names_beside_copy != names_beside_original
 
 
 def test_a_verdict_does_not_outlive_the_data_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A result of a user's data file is verified again when the file changes, and when it is as before."""
-    rows = [f"ticket {number},{('wish', 'bug')[number % 2]}" for number in range(40)]
-    original = "\n".join(["text,label", *rows])
-    edited = "\n".join(["text,label", *rows[:-1], "another ticket,bug"])
-    Path("runs/tickets.csv").write_text(original, "utf-8")
-    tickets = Dataset.from_file("runs/tickets.csv", texts=["text"], label="label")
+    original = "text,label\n" + "ticket,wish\nticket,bug\n" * 20
+    edited = original + "another ticket,bug\n"
+    data_file = Path("runs/tickets.csv")
+    data_file.write_text(original, "utf-8")
+    tickets = Dataset.from_file(data_file, texts=["text"], label="label")
     Normal(k=2, datasets=[tickets])(lambda prompt, label_space: 0).save("runs/own.json")
 
-    for content, status in ((original, "recomputed"), (edited, "UNCHECKED"), (original, "recomputed")):
-        Path("runs/tickets.csv").write_text(content, "utf-8")
+    def status_with_data(content: str) -> str:
+        data_file.write_text(content, "utf-8")
         _, reported = build(capsys, "runs", "site")
-        status_of = {Path(row["file"]).stem: row["status"] for row in reported}
-        assert status_of["own"].startswith(status)
+        (row_of_own,) = [row for row in reported if Path(row["file"]).name == "own.json"]
+        return row_of_own["status"]
+
+    assert status_with_data(original).startswith("recomputed")
+    assert status_with_data(edited).startswith("UNCHECKED")
+    assert status_with_data(original).startswith("recomputed")
 
 
 @pytest.mark.parametrize("runs", ["runs", "results"])
@@ -196,8 +213,9 @@ def test_copies_never_replace_files_of_the_user(runs: str, folder: Path, capsys:
 
 def test_the_copies_of_an_earlier_site_are_replaced(folder: Path) -> None:
     main(["leaderboard", "runs", "-o", "site"])
-    (copy, *_) = sorted(Path("site", "results").glob("*.json"))
-    (original,) = Path("runs").rglob(copy.name)
+    original = Path("runs/a.json")
+    copy = Path("site/results/a.json")
+    assert copy.is_file()
     changed = original.read_bytes() + b"\n"
     original.write_bytes(changed)
 
@@ -304,8 +322,11 @@ def test_the_commands_of_the_template_repository_run(folder: Path) -> None:
     shutil.copy(folder / "runs/a.json", "submissions/my-team/gpt2.json")
 
     workflow = yaml.safe_load((template / ".github/workflows/leaderboard.yml").read_text("utf-8"))
-    steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
-    commands = commands_in("\n".join([*steps, (template / "README.md").read_text("utf-8")]))
+    commands = commands_in((template / "README.md").read_text("utf-8"))
+    for job in workflow["jobs"].values():
+        for step in job["steps"]:
+            commands += commands_in(step.get("run", ""))
+
     assert {command[0] for command in commands} == {"leaderboard", "verify", "export"}
     for command in commands:
         if "--rerun" in command:  # needs the model

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import StaICC
+from StaICC.benchmarks.exchange import identified_queries
 from StaICC.cli import main
 from StaICC.files.output import write_output
 from StaICC.inference.store import PredictionStore, query_key
@@ -29,15 +30,14 @@ def folder_of_results_and_stores(tmp_path_factory: pytest.TempPathFactory) -> Pa
     for name in ("tables", "models", "long_icl"):
         (folder / "home" / name).mkdir(parents=True)
         (folder / "home" / name / "file").write_bytes(b"installed")
-    result = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
-    for name in ("r.json", "s.json"):
-        result.save(folder / name)
+    benchmark = StaICC.Normal(datasets=["mini"], limit=3)
+    result = benchmark(lambda prompt, label_space: 0)
+    result.save(folder / "r.json")
+    result.save(folder / "s.json")
     with PredictionStore(folder / "run.sqlite") as store:
         store.put_many("model", [(query_key("p", ["a", "b"]), 1)])
-    main(["prompts", "normal", "--datasets", "mini", "--limit", "3", "-o", str(folder / "p.jsonl")])
-    prompts = [json.loads(line) for line in (folder / "p.jsonl").read_text("utf-8").splitlines()]
-    lines = [json.dumps({"id": prompt["id"], "index": 0}) + "\n" for prompt in prompts]
-    (folder / "p.jsonl").write_text("".join(lines))
+    predictions = [{"id": query.id, "index": 0} for query in identified_queries(benchmark)]
+    (folder / "p.jsonl").write_text("".join(json.dumps(prediction) + "\n" for prediction in predictions))
     (folder / "dir").mkdir()
     (folder / "dir" / "samples_x.jsonl").write_text("{}\n")
     (folder / "locked.json").write_text("keep")
@@ -49,16 +49,19 @@ def folder(folder_of_results_and_stores: Path, tmp_path: Path, monkeypatch: pyte
     """A copy of that folder with links, which is the working folder."""
     shutil.copytree(folder_of_results_and_stores, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
-    links = {"link.json": "r.json", "link2.json": "link.json", "link.sqlite": "run.sqlite", "link.dir": "dir"}
-    for name, target in {**links, "here": str(tmp_path), "loop": "loop"}.items():
-        os.symlink(target, name)
+    os.symlink("r.json", "link.json")
+    os.symlink("link.json", "link2.json")
+    os.symlink("run.sqlite", "link.sqlite")
+    os.symlink("dir", "link.dir")
+    os.symlink(str(tmp_path), "here")
+    os.symlink("loop", "loop")
     os.link("r.json", "hard.json")
     os.link("run.sqlite", "hard.sqlite")
     return tmp_path
 
 
 def state(folder: Path) -> dict[str, tuple[int, bytes | str]]:
-    """Type and content of everything in a folder, links not followed."""
+    """Return the mode and the content of everything in a folder by its path; the content of a link is its target."""
     entries: dict[str, tuple[int, bytes | str]] = {}
     for path in sorted(folder.rglob("*")):
         kind = path.lstat().st_mode
@@ -137,14 +140,15 @@ def test_an_output_that_would_destroy_a_file_is_refused_before_the_first_predict
 ) -> None:
     from StaICC.inference import runner
 
-    def predicted(*given: object) -> object:
+    def run_too_early(*arguments: object) -> object:
         raise AssertionError("predicted before the outputs were checked")
 
     # The method, not the function: a module that is imported meanwhile would keep the function for the next tests.
-    monkeypatch.setattr(runner._Evaluation, "run", predicted)
+    monkeypatch.setattr(runner._Evaluation, "run", run_too_early)
     before = state(folder)
     status, out, err = staicc(*line.split())
-    assert (status, out) == (2, "")
+    assert status == 2
+    assert out == ""
     assert err.startswith("staicc: ")
     assert err.count("\n") == 1
 
@@ -190,7 +194,8 @@ def test_a_message_follows_prompts_that_go_to_the_same_file(
         stdout = printed if stdout_is_the_file else None
         assert program(*command, stdout=stdout, stderr=printed).returncode == 0
     *prompts, message = Path("printed").read_text("utf-8").splitlines()
-    assert [json.loads(prompt)["dataset"] for prompt in prompts] == ["mini"] * 192
+    test_rows, repeats = 96, 2
+    assert [json.loads(prompt)["dataset"] for prompt in prompts] == ["mini"] * (test_rows * repeats)
     assert message == f"the prompts are in {output}"
 
 

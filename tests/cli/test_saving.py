@@ -73,14 +73,20 @@ def write_model(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> No
 
 
 def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
-    for count in (1, 2, 3):
-        status, out, err = staicc(*RUN)
-        assert status == 0
-        assert out.startswith("Normal\n")
-        assert len(results_in_default_folder()) == count
-        (path,) = [word for word in err.split() if word.startswith(str(FOLDER))]
-        assert Path(path).name.startswith("Normal_ppm_20"), "the benchmark, the model, and a year"
-        assert str(StaICC.load(path)) == out.rstrip("\n")
+    for saved_runs in (1, 2, 3):
+        assert staicc(*RUN)[0] == 0
+        assert len(results_in_default_folder()) == saved_runs
+
+
+def test_a_run_prints_the_path_of_its_saved_result(staicc: Cli) -> None:
+    status, out, err = staicc(*RUN)
+
+    assert status == 0
+    assert out.startswith("Normal\n")
+    (path,) = FOLDER.iterdir()
+    assert str(path) in err.split()
+    assert path.name.startswith("Normal_ppm_20"), "the benchmark, the model, and a year"
+    assert str(StaICC.load(path)) == out.rstrip("\n")
 
 
 def test_a_run_that_is_printed_as_json_is_saved_too(staicc: Cli) -> None:
@@ -158,8 +164,9 @@ def test_another_run_replaces_a_result_on_request(staicc: Cli, bytes_of_result_w
 
 def test_the_same_run_is_replaced_with_a_message(staicc: Cli, bytes_of_result_with_k_2: bytes) -> None:
     status, _, err = staicc(*RUN, "--k", "2", "--json", "r.json")
-    assert (status, results_in_default_folder()) == (0, [])
+    assert status == 0
     assert "r.json was replaced" in err
+    assert results_in_default_folder() == []
 
 
 @pytest.mark.parametrize(
@@ -174,18 +181,19 @@ def test_other_predictions_of_the_same_function_are_not_replaced(
         "mine_constant",
         f"answer = {before!r}\n\ndef constant(prompt, label_space):\n    return answer\n",
     )
-    line = (*RUN, "--model", "mine_constant:constant", "--unparsed", "wrong", "--json", "r.json")
-    assert staicc(*line)[0] == 0
-    assert staicc(*line)[0] == 0, "equal predictions are replaced"
-    content = Path("r.json").read_bytes()
+    command = (*RUN, "--model", "mine_constant:constant", "--unparsed", "wrong", "--json", "r.json")
+    assert staicc(*command)[0] == 0
+    assert staicc(*command)[0] == 0, "equal predictions are replaced"
+    result_before = Path("r.json").read_bytes()
 
     sys.modules["mine_constant"].answer = after  # type: ignore[attr-defined]
-    status, _, err = staicc(*line)
+    status, _, err = staicc(*command)
+
     assert status == 4
     assert "has other predictions" in err
-    assert Path("r.json").read_bytes() == content
+    assert Path("r.json").read_bytes() == result_before
     assert len(results_in_default_folder()) == 1
-    assert staicc(*line, "--overwrite")[0] == 0
+    assert staicc(*command, "--overwrite")[0] == 0
 
 
 def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,13 +211,15 @@ def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch:
 
 
 def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
-    line = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json", "--k")
-    assert staicc(*line, "0,1,2")[0] == 0
-    longer = Path("r.json").read_bytes()
-    assert staicc(*line, "0,1")[0] == 4
-    assert Path("r.json").read_bytes() == longer
-    (shorter,) = results_in_default_folder()
-    assert len(shorter) == 2
+    command = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json")
+    assert staicc(*command, "--k", "0,1,2")[0] == 0
+    longer_series = Path("r.json").read_bytes()
+
+    assert staicc(*command, "--k", "0,1")[0] == 4
+
+    assert Path("r.json").read_bytes() == longer_series
+    (shorter_series,) = results_in_default_folder()
+    assert list(shorter_series) == ["k=0", "k=1"]
 
 
 def test_a_longer_series_replaces_its_beginning_and_leaves_no_other_file(staicc: Cli) -> None:
@@ -267,9 +277,14 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
 ) -> None:
     Path("file").touch()
     Path("dangling").symlink_to("nowhere/there")
-    monkeypatch.setattr("StaICC.cli.run._evaluate", lambda *given: pytest.fail("evaluated"))
+
+    def evaluate(*arguments: Any) -> None:
+        pytest.fail("evaluated before the folder was checked")
+
+    monkeypatch.setattr("StaICC.cli.run._evaluate", evaluate)
     status, out, err = staicc(*RUN, "--output", folder)
-    assert (status, out) == (2, "")
+    assert status == 2
+    assert out == ""
     assert folder in err
 
 
@@ -312,10 +327,10 @@ def test_a_file_in_a_removed_working_folder_is_refused_before_the_run(in_removed
 @pytest.fixture
 def closed_pipe() -> Iterator[TextIO]:
     """A pipe that nothing reads any more."""
-    read, write = os.pipe()
-    os.close(read)
-    with open(write, "w", encoding="utf-8") as closed:
-        yield closed
+    end_to_read, end_to_write = os.pipe()
+    os.close(end_to_read)
+    with open(end_to_write, "w", encoding="utf-8") as pipe:
+        yield pipe
 
 
 @pytest.mark.posix
@@ -368,7 +383,8 @@ def test_a_result_that_is_not_saved_has_its_status_if_nothing_reads_stdout(
 ) -> None:
     options = options_of_saving(json=tmp_path / "kept.json")
     monkeypatch.setattr("sys.stdout", FailingStream(BrokenPipeError))
-    first, other = constant_result(0), constant_result(1)
+    first = constant_result(0)
+    other = constant_result(1)
     assert ResultSaver(options).finish(first) == 0
     assert ResultSaver(options).finish(other) == 4, "the file has another run"
     assert StaICC.load(tmp_path / "kept.json") == first
@@ -500,19 +516,25 @@ def test_a_file_that_another_run_saves_meanwhile_is_not_replaced(
     hard_links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both runs see no file. The first saves its result between the check of the second and its writing."""
-    first_result, second_result = constant_result(limit=1), constant_result(limit=2)
-    first, second = (ResultSaver(options_of_saving(json=Path("one.json"))) for _ in range(2))
+    first_result = constant_result(limit=1)
+    second_result = constant_result(limit=2)
+    first_saver = ResultSaver(options_of_saving(json=Path("one.json")))
+    second_saver = ResultSaver(options_of_saving(json=Path("one.json")))
     refuse_other_run = ResultSaver._refuse_other_run
 
     def check_and_let_first_save(self: ResultSaver, path: Path, result: Any) -> None:
         refuse_other_run(self, path, result)
-        if self is second:
-            assert first.save(first_result)
+        if self is second_saver:
+            assert first_saver.save(first_result)
+
+    def link_without_hard_links(source: Any, target: Any) -> None:
+        raise OSError(errno.EPERM, "the file system has no hard links")
 
     monkeypatch.setattr(ResultSaver, "_refuse_other_run", check_and_let_first_save)
-    if not hard_links:  # such file systems raise an OSError
-        monkeypatch.setattr("os.link", lambda *_: os.stat("absent"))
-    assert not second.save(second_result)
+    if not hard_links:
+        monkeypatch.setattr("os.link", link_without_hard_links)
+
+    assert not second_saver.save(second_result)
     assert StaICC.load("one.json") == first_result
     assert results_in_default_folder() == [second_result]
 
@@ -554,7 +576,8 @@ def test_a_folder_is_the_list_of_its_files(staicc: Cli, two_runs: list[Path]) ->
 
 
 def test_an_empty_folder_and_a_file_that_is_given_twice_are_refused(staicc: Cli, two_runs: list[Path]) -> None:
-    first, second = map(str, two_runs)
+    first = str(two_runs[0])
+    second = str(two_runs[1])
     Path("empty").mkdir()
     assert staicc("compare", "empty", first, second)[0] == 2
     assert staicc("compare", str(FOLDER), first)[0] == 2, "the folder has the file, too"
@@ -591,19 +614,21 @@ def test_hidden_folders_and_folders_with_the_name_of_a_file_are_no_runs(staicc: 
     assert staicc("verify", str(FOLDER))[0] == 0
 
 
-@pytest.mark.parametrize("words", ["FOLDER other", "other FOLDER/site", "FIRST SECOND other"])
+@pytest.mark.parametrize("arguments", ["FOLDER other", "other FOLDER/site", "FIRST SECOND other"])
 def test_a_copy_in_another_folder_is_no_further_run_and_other_files_are_named(
-    words: str, staicc: Cli, two_runs: list[Path]
+    arguments: str, staicc: Cli, two_runs: list[Path]
 ) -> None:
-    first, second = map(str, two_runs)
+    """The folder ``other`` has a copy of the first run with other line ends, and two files that are no results."""
+    first = str(two_runs[0])
+    second = str(two_runs[1])
     assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
     Path("other").mkdir()
     Path("other/crlf.json").write_bytes(two_runs[0].read_bytes().replace(b"\n", b"\r\n"))
     Path("other/notes.json").write_text("{}", "utf-8")
     Path("other/cut.json").write_text('{"schema": ', "utf-8")
 
-    given = words.replace("FOLDER", str(FOLDER)).replace("FIRST", first).replace("SECOND", second)
-    status, out, err = staicc("rank", *given.split())
+    paths = arguments.replace("FOLDER", str(FOLDER)).replace("FIRST", first).replace("SECOND", second)
+    status, out, err = staicc("rank", *paths.split())
     assert status == 0
     assert "Normal: 2 runs" in out
     assert "is a copy of" in err

@@ -53,10 +53,17 @@ def test_the_paragraph_has_the_test_of_two_runs(runs: dict[str, Result]) -> None
 
 
 def test_each_citation_of_the_paragraph_has_an_entry(runs: dict[str, Result]) -> None:
-    keys = [key for keys in re.findall(r"\\cite\{(.*?)\}", paper_text(runs)) for key in keys.split(",")]
-    bibliography = "\n".join(entries([work for result in runs.values() for work in works_of(result)]))
-    assert keys
-    for key in keys:
+    r"""A citation is ``\cite{first,second}``; the entry of a work begins with ``{first,`` after its type."""
+    cited_keys = []
+    for keys in re.findall(r"\\cite\{(.*?)\}", paper_text(runs)):
+        cited_keys += keys.split(",")
+    works = []
+    for result in runs.values():
+        works += works_of(result)
+    bibliography = "\n".join(entries(works))
+
+    assert cited_keys
+    for key in cited_keys:
         assert f"{{{key}," in bibliography
 
 
@@ -323,31 +330,31 @@ def test_a_difference_on_some_of_the_data_sets_has_its_own_means() -> None:
 
 
 @pytest.mark.parametrize(
-    ("datasets", "has_mean"),
+    ("datasets_of_first", "datasets_of_second", "rows"),
     [
-        ((("A", "B"), ("A", "B")), True),
-        ((("A", "B"), ("A",)), False),
-        ((("A",), ("B",)), False),
-        ((("A",),) * 2, False),
+        (["A", "B"], ["A", "B"], ["A", "B", "mean"]),
+        (["A", "B"], ["A"], ["A", "B"]),
+        (["A"], ["B"], ["A", "B"]),
+        (["A"], ["A"], ["A"]),
     ],
+    ids=["the same two", "two and one of them", "one and another one", "the same one"],
 )
 def test_a_table_of_data_sets_has_the_means_of_runs_over_the_same_several_data_sets_only(
-    datasets: tuple[tuple[str, ...], ...], has_mean: bool
+    datasets_of_first: list[str], datasets_of_second: list[str], rows: list[str]
 ) -> None:
     """Next to each other, means over different data sets would be read as a comparison."""
-    runs = {}
-    for number, names in enumerate(datasets):
-        runs[f"run {number}"] = run_that_errs(0.1 + 0.3 * number, *names)
-    (body,) = re.findall(r"(?s)\\toprule(.*?)\\bottomrule", paper_text(runs, rows="datasets"))
-    names_of_rows = re.findall(r"^(\w+) & ", body, flags=re.MULTILINE)
-    assert names_of_rows == [
-        *dict.fromkeys(name for names in datasets for name in names),
-        *(["mean"] if has_mean else []),
-    ]
-    for number, result in enumerate(runs.values()):
-        if has_mean:
-            row_of_means = body.strip().splitlines()[-1].split(" & ")
-            assert row_of_means[3 + number].startswith(f"${result.averaged['accuracy']:.3f}$")
+    first = run_that_errs(0.1, *datasets_of_first)
+    second = run_that_errs(0.4, *datasets_of_second)
+
+    text = paper_text({"first": first, "second": second}, rows="datasets")
+
+    (body,) = re.findall(r"(?s)\\toprule(.*?)\\bottomrule", text)
+    assert re.findall(r"^(\w+) & ", body, flags=re.MULTILINE) == rows
+    if "mean" in rows:
+        cells_of_means = body.strip().splitlines()[-1].split(" & ")
+        mean_of_first, mean_of_second = cells_of_means[3:5]
+        assert mean_of_first.startswith(f"${first.averaged['accuracy']:.3f}$")
+        assert mean_of_second.startswith(f"${second.averaged['accuracy']:.3f}$")
 
 
 def test_a_difference_on_some_of_the_queries_has_its_own_means() -> None:

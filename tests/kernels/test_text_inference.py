@@ -143,11 +143,15 @@ def test_no_texts_that_end_a_reply_are_the_default(name: str) -> None:
 
 def test_the_limit_of_tokens_and_the_texts_that_end_a_reply_are_in_the_identity() -> None:
     identities = [
-        identity_of(text_inference(Parrot(), max_tokens, stop))
-        for max_tokens in (5, 100)
-        for stop in ((), ["\n"], ["a", "b"])
+        identity_of(text_inference(Parrot(), max_new_tokens=5, stop=())),
+        identity_of(text_inference(Parrot(), max_new_tokens=5, stop=["\n"])),
+        identity_of(text_inference(Parrot(), max_new_tokens=5, stop=["a", "b"])),
+        identity_of(text_inference(Parrot(), max_new_tokens=100, stop=())),
+        identity_of(text_inference(Parrot(), max_new_tokens=100, stop=["\n"])),
+        identity_of(text_inference(Parrot(), max_new_tokens=100, stop=["a", "b"])),
     ]
-    assert len({identity.digest for identity in identities}) == 6
+    digests = {identity.digest for identity in identities}
+    assert len(digests) == 6
     for identity in identities:
         assert dict(identity.who) == {"model": "parrot"}
         assert not identity.unidentified
@@ -197,11 +201,16 @@ def litellm_ending(reason: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module in the place of litellm: it replies with its list ``replies`` of (text, finish reason), then "food"."""
+    """A module in the place of litellm that counts requests.
+
+    It replies with the pairs (text, finish reason) of its list ``replies``, and with "food" after them.
+    """
     module: Any = types.ModuleType("litellm")
     module.replies = []
+    module.n_requests = 0
 
-    def completion(*_: Any, **__: Any) -> Any:
+    def completion(*arguments: Any, **options: Any) -> Any:
+        module.n_requests += 1
         text, reason = ("food", "stop")
         if module.replies:
             text, reason = module.replies.pop(0)
@@ -234,8 +243,7 @@ def outcome_of_litellm(litellm: Any, reason: Any) -> QueryOutcome:
     """Return the outcome of a query whose first reply through litellm is "foo" with this ending, then "food"."""
     litellm.replies = [("foo", reason), ("food", "stop")]
     (outcome,) = LiteLLMKernel("a/b").batch(["a"], ["food"])
-    replies_used = 2 - len(litellm.replies)
-    return QueryOutcome(outcome, retries=replies_used - 1)
+    return QueryOutcome(outcome, retries=litellm.n_requests - 1)
 
 
 @pytest.fixture(params=["completions", "chat", "litellm"])

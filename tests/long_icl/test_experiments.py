@@ -645,16 +645,20 @@ def test_all_demonstrations_of_the_pool_cannot_be_retrieved(banking_of_common_wo
 
 
 def reads_last_fifth(prompt: str, label_space: list[str]) -> str:
-    """Is right if the demonstrations of the true label, which the query names, are in the last fifth of the context.
+    """Predict the true label if its demonstrations are in the last fifth of the context, else the first label.
 
-    Their place is the middle between the first and the last of them. Else the first label is predicted.
+    The query names its true label. The position of demonstrations is the middle between the first and the last of them.
     """
     *demonstrations, (query, _) = demonstrations_in(prompt)
-    labels = [label for _, label in demonstrations]
     (true_label,) = re.findall(r"of (\w+)", query)
-    positions = [position for position, label in enumerate(labels) if label == true_label]
+    positions = []
+    for position, (_, label) in enumerate(demonstrations):
+        if label == true_label:
+            positions.append(position)
     middle = (positions[0] + positions[-1]) / 2
-    return true_label if middle / len(labels) >= 0.8 else label_space[0]
+    if middle / len(demonstrations) >= 0.8:
+        return true_label
+    return label_space[0]
 
 
 def test_an_effect_of_the_last_fifth_is_found(data_folder: Path) -> None:

@@ -235,13 +235,19 @@ def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> Non
 
 def test_indexes_scores_and_replies_predict_the_same_labels(tables: Path) -> None:
     """Every second prediction is wrong: the label after the true one, of 151."""
+    label_count = 151
     experimentor = experimentor_on(tables, "helmet_clinc150", (4096,))
     (condition,) = experimentor.conditions()
-    indexes, scores, replies = [], [], []
+    indexes = []
+    scores = []
+    replies = []
     for number, query in enumerate(condition.queries):
-        index = query.label if number % 2 == 0 else (query.label + 1) % 151
+        is_right = number % 2 == 0
+        index = query.label if is_right else (query.label + 1) % label_count
         indexes.append(index)
-        scores.append([1.0 if other == index else 0.0 for other in range(151)])
+        scores_of_query = [0.0] * label_count
+        scores_of_query[index] = 1.0
+        scores.append(scores_of_query)
         replies.append(f"Label: {query.label_space[index]}.")
 
     def tallies_of(predictions: list[Any]) -> Any:

@@ -338,16 +338,23 @@ def test_words_of_labels_separate_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "introduction", ["", "Die Antwort. ", "Die Stra\u00dfe ist gro\u00df. ", "\u0130stanbul, e\ufb03cient. "]
+    "introduction",
+    ["", "Die Antwort. ", "Die Stra\u00dfe ist gro\u00df. ", "\u0130stanbul, e\ufb03cient. "],
+    ids=["nothing", "ASCII letters", "German sharp s", "Turkish I with a dot and a ligature"],
 )
-def test_the_labels_after_the_cue_are_read_whatever_letters_come_before_it(introduction: str) -> None:
-    """Without regard to case, the German sharp s, the Turkish I with a dot and ligatures become two letters or more."""
-    reader = reader_of(["12", "2", "late"])
+def test_the_labels_after_the_cue_are_read_if_letters_before_it_get_longer_in_lower_case(introduction: str) -> None:
+    """Without regard to case, the German sharp s, the Turkish I with a dot and ligatures become two letters or more.
+
+    The position of the cue "labels:" in the text without regard to case is then not its position in the reply.
+    """
+    answer_format = AnswerFormat(cue="labels:", marker=None, lower=True, delete="")
+    reader = ListReader(["12", "2", "late"], answer_format)
 
     assert reader.labels_of(f"{introduction}LABELS: 12, late") == ["12", "late"]
 
 
 def reader_of(labels: list[str]) -> ListReader:
+    """Return a reader of replies that list these labels after the cue "labels:", in upper or lower case."""
     return ListReader(labels, AnswerFormat(cue="labels:", marker=None, lower=True, delete=""))
 
 

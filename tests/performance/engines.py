@@ -69,9 +69,11 @@ NEW_TOKENS = 8
 
 
 def texts(kernel: Any, prompts: list[str], labels: list[str], guided: bool) -> list[Any]:
+    """Return a text of a kernel for each prompt, or an exception in its place; if guided, a label without blanks."""
     if not guided:
         return list(kernel.generate(prompts, NEW_TOKENS, ["\n"]))
-    function = kernel if hasattr(kernel, "api") else text_inference(kernel, NEW_TOKENS, ["\n"])
+    is_endpoint = hasattr(kernel, "api")
+    function = kernel if is_endpoint else text_inference(kernel, NEW_TOKENS, ["\n"])
     replies = function.batch(prompts, labels)
     return [reply.strip() if isinstance(reply, str) else reply for reply in replies]
 
@@ -91,17 +93,17 @@ def predict(engine: str, benchmark: Any) -> dict[str, list[Any]]:
         elif guided and engine != "vllm":
             continue
         else:
-            defaults = {"label_scoring": "last", "prompt_format": "plain"} | (
-                {"guided": ""} if engine == "vllm" else {}
-            )
-            kernel.options = dataclasses.replace(kernel.options, **{**defaults, **settings})
+            options_of_mode = {"label_scoring": "last", "prompt_format": "plain"}
+            if engine == "vllm":
+                options_of_mode["guided"] = ""
+            options_of_mode.update(settings)
+            kernel.options = dataclasses.replace(kernel.options, **options_of_mode)
         began = time.monotonic()
-        found[mode] = [
-            row
-            for prompts, labels in sets
-            for row in (texts(kernel, prompts, labels, guided) if "text" in mode else kernel.batch(prompts, labels))
-        ]
-        found[mode] = [None if isinstance(row, Exception) else row for row in found[mode]]
+        found[mode] = []
+        for prompts, labels in sets:
+            predictions = texts(kernel, prompts, labels, guided) if "text" in mode else kernel.batch(prompts, labels)
+            for prediction in predictions:
+                found[mode].append(None if isinstance(prediction, Exception) else prediction)
         print(f"{engine}, {mode}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     import resource
 
@@ -178,15 +180,21 @@ def compare(ours: dict[str, Any], theirs: dict[str, Any], labels: list[list[str]
     rows: dict[str, list[Any]] = {}
     for mode, predictions in theirs.items():
         reference = reference_predictions(ours, mode, labels)
-        pairs = [pair for pair in zip(reference, predictions, strict=True) if pair[1] is not None]
+        pairs = []
+        for our, their in zip(reference, predictions, strict=True):
+            if their is not None:
+                pairs.append((our, their))
         missing = len(predictions) - len(pairs)
         if "text" in mode or not pairs:
             equal = sum(our == their for our, their in pairs)
             rows[mode] = [len(predictions), missing, equal, ""]
             continue
         equal = sum(most_probable(our) == most_probable(their) for our, their in pairs)
-        largest = max(abs(x - y) for our, their in pairs for x, y in zip(our, their, strict=True))
-        rows[mode] = [len(predictions), missing, equal, f"{largest:.1e}"]
+        differences = []
+        for our, their in pairs:
+            for our_probability, their_probability in zip(our, their, strict=True):
+                differences.append(abs(our_probability - their_probability))
+        rows[mode] = [len(predictions), missing, equal, f"{max(differences):.1e}"]
     return rows
 
 

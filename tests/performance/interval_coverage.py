@@ -310,7 +310,7 @@ def lists_of_sample(arrays: Sequence[Array], sample: int) -> list[list[float]]:
 
 
 def parts_of(sums: RowSums, sample: int) -> dict[str, library.MetricTerm]:
-    """Return the scores of a sample that are parts of sums, by the library."""
+    """Return the terms of the library for the scores of a sample that are sums over rows, by the name of the score."""
     queries = sums.queries[sample].tolist()
     correct = sums.correct[sample].tolist()
     likelihood = sums.likelihood[sample].tolist()
@@ -319,9 +319,9 @@ def parts_of(sums: RowSums, sample: int) -> dict[str, library.MetricTerm]:
     sizes_by_label = lists_of_sample(sums.sizes_by_label, sample)
     bins = []
     for number in range(10):
-        hits, queries_of_bin, errors = (
-            by_bin[number][sample].tolist() for by_bin in (sums.hits_by_bin, sums.queries_by_bin, sums.errors_by_bin)
-        )
+        hits = sums.hits_by_bin[number][sample].tolist()
+        queries_of_bin = sums.queries_by_bin[number][sample].tolist()
+        errors = sums.errors_by_bin[number][sample].tolist()
         if sum(queries_of_bin) > 0:
             bins.append(library.BinRows(hits, queries_of_bin, errors))
     return {

@@ -142,19 +142,27 @@ CONTENDERS: dict[str, Callable[..., Any]] = {
 }
 
 
+def load_contender(kind: str, options: argparse.Namespace) -> Any:
+    """Load the model of the options in the first of their number types, for one of the contenders."""
+    dtype = options.dtype[0]
+    if kind == "vllm":
+        engine_options = {}
+        if options.device != "cpu":
+            engine_options["gpu_memory_utilization"] = 0.4  # the other contenders hold memory of the same GPU
+        return VLLM(options.model, dtype, **engine_options)
+    net, tokenizer = load(options.model, dtype, options.device)
+    return CONTENDERS[kind](net, tokenizer)
+
+
 def contend(kind: str, options: argparse.Namespace) -> None:
     """Answer questions that come as lines on standard input, until it is closed."""
     if kind == "released":
         sys.path.insert(0, str(options.folder / "released"))
+    # Answers go to the standard output; what else is printed, as by the released kernel, goes to standard error.
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # the released kernel prints
+    os.dup2(2, 1)
     start = time.perf_counter()
-    dtype = options.dtype[0]
-    if kind == "vllm":
-        share = {} if options.device == "cpu" else {"gpu_memory_utilization": 0.4}  # others hold some
-        contender = VLLM(options.model, dtype, **share)
-    else:
-        contender = CONTENDERS[kind](*load(options.model, dtype, options.device))
+    contender = load_contender(kind, options)
     answer: dict[str, Any] = {"seconds": time.perf_counter() - start}
     clock = time.process_time if options.clock == "cpu" else time.perf_counter
     while True:
@@ -212,23 +220,44 @@ class Process:
 # The measurement
 
 
-def suite_sample(every: int) -> list[str]:
+def suite_sample(every: int) -> list[Any]:
     """Queries of all sub-benchmarks of TREC, one in ``every``; those that share demonstrations stay together."""
     from StaICC import Suite
 
     suite = Suite(datasets=["TREC"])
-    conditions = (condition for part in suite for data in suite[part] for condition in data.conditions())
-    return [query.prompt for condition in conditions for query in condition.queries[::every]]
+    prompts = []
+    for sub_benchmark in suite:
+        for dataset in suite[sub_benchmark]:
+            for condition in dataset.conditions():
+                prompts += [query.prompt for query in condition.queries[::every]]
+    return prompts
 
 
 def long_prompts(prompts: list[str], characters: int, count: int) -> list[str]:
-    """One long context of demonstrations in front of many queries."""
+    """Return prompts with one long context of demonstrations in front of many queries.
+
+    Args:
+        prompts: Prompts whose last line is the query, after one line for each demonstration.
+        characters: The least length of the context.
+        count: The number of queries.
+    """
+    demonstrations: list[str] = []
+    queries: list[str] = []
+    for prompt in prompts:
+        *demonstrations_of_prompt, query = prompt.split("\n")
+        demonstrations += demonstrations_of_prompt
+        queries.append(query)
+
     context = ""
-    for line in dict.fromkeys(line for prompt in prompts for line in prompt.split("\n")[:-1]):
+    for demonstration in without_repeats(demonstrations):
         if len(context) < characters:
-            context += line + "\n"
-    queries = dict.fromkeys(prompt.split("\n")[-1] for prompt in prompts)
-    return [context + query for query in list(queries)[:count]]
+            context += demonstration + "\n"
+    return [context + query for query in without_repeats(queries)[:count]]
+
+
+def without_repeats(texts: list[str]) -> list[str]:
+    """Return the distinct texts, in the order in which they appear first."""
+    return list(dict.fromkeys(texts))
 
 
 def compare(
@@ -254,23 +283,39 @@ def compare(
         for process in processes:
             if number and process.kind in counts:
                 continue  # the loops take longest
-            asked = prompts[: counts.get(process.kind)]
-            answers[process.kind].append(process.ask(asked, labels, **more.get(process.kind, {})))
+            prompts_of_process = prompts[: counts.get(process.kind)]
+            answer = process.ask(prompts_of_process, labels, **more.get(process.kind, {}))
+            answers[process.kind].append(answer)
             if process.kind == "vllm":
                 time.sleep(2)  # its workers wait actively for a second
     reference = answers["ours"][-1]["rows"]
-    found = {}
-    for kind, of_kind in answers.items():
-        best = min(of_kind, key=lambda answer: answer["seconds"])
-        rows = best.pop("rows")
-        pairs = list(zip(rows, reference, strict=False))
-        found[kind] = best | {
+    figures = {}
+    for kind, answers_of_kind in answers.items():
+        fastest = min(answers_of_kind, key=lambda answer: answer["seconds"])
+        rows = fastest.pop("rows")
+        figures[kind] = fastest | {
             "prompts": len(rows),
-            "prompts_per_second": len(rows) / best["seconds"],
-            "difference": max(abs(x - y) for a, b in pairs for x, y in zip(a, b, strict=True)),
-            "same_predictions": sum(a.index(max(a)) == b.index(max(b)) for a, b in pairs) / len(pairs),
+            "prompts_per_second": len(rows) / fastest["seconds"],
+            **agreement(rows, reference[: len(rows)]),
         }
-    return found
+    return figures
+
+
+def agreement(rows: list[list[float]], reference: list[list[float]]) -> dict[str, float]:
+    """Return the largest difference of a probability from the reference, and the share of equal predictions."""
+    differences = []
+    same_predictions = 0
+    for row, reference_row in zip(rows, reference, strict=True):
+        for probability, reference_probability in zip(row, reference_row, strict=True):
+            differences.append(abs(probability - reference_probability))
+        if most_probable(row) == most_probable(reference_row):
+            same_predictions += 1
+    return {"difference": max(differences), "same_predictions": same_predictions / len(rows)}
+
+
+def most_probable(probabilities: list[float]) -> int:
+    """Return the index of the label with the largest probability."""
+    return probabilities.index(max(probabilities))
 
 
 def extract(options: argparse.Namespace) -> None:
@@ -282,6 +327,16 @@ def extract(options: argparse.Namespace) -> None:
         archive.extractall(options.folder / "released")
 
 
+def fastest_batch_size(lm_eval_process: Process, sizes: tuple[int, ...], prompts: list[str], labels: list[str]) -> int:
+    """Return the batch size with which lm_eval needs the least time for two batches of the largest size."""
+    sample = prompts[: 2 * max(sizes)]
+    seconds_by_size: dict[int, float] = {}
+    for size in sizes:
+        answer = lm_eval_process.ask(sample, labels, batch_size=size)
+        seconds_by_size[size] = answer["seconds"]
+    return min(sizes, key=lambda size: seconds_by_size[size])
+
+
 def measure(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
     """Run all parts in one number type."""
     from StaICC import Normal  # not above: the release has its own
@@ -289,33 +344,36 @@ def measure(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
     (normal,) = Normal(datasets=["TREC"])
     (channel,) = Normal(datasets=["TREC"], noisy_channel=True)
     labels, prompts = normal.get_label_space(), normal.prompt_set()
-    left_out = set(options.without) | (set() if options.vllm else {"vllm"})
+    left_out = set(options.without)
+    if not options.vllm:
+        left_out.add("vllm")
     if dtype != "float32":
         left_out.add("released")  # 0.1.1 cannot run models in bfloat16
     processes = {kind: Process(kind, options, dtype) for kind in CONTENDERS if kind not in left_out}
     more: dict[str, dict[str, Any]] = {}
     if "lm_eval" in processes:
         sizes = (4, 8) if options.device == "cpu" else (64, 128, 256)
-        sample = prompts[: 2 * max(sizes)]
-        trial = {n: processes["lm_eval"].ask(sample, labels, batch_size=n)["seconds"] for n in sizes}
-        more["lm_eval"] = {"batch_size": min(trial, key=lambda n: trial[n])}
+        more["lm_eval"] = {"batch_size": fastest_batch_size(processes["lm_eval"], sizes, prompts, labels)}
     work = {
         "normal": prompts[: options.prompts_count],
         "channel": channel.prompt_set()[: options.channel_count],
         "suite": suite_sample(options.every),
         "long": long_prompts(prompts, options.characters, options.long_count),
     }
-    found: dict[str, Any] = {"load_seconds": {kind: process.load_seconds for kind, process in processes.items()}}
+    figures: dict[str, Any] = {"load_seconds": {kind: process.load_seconds for kind, process in processes.items()}}
     for process in processes.values():  # what runs once only, such as the choice of kernels
         process.ask(prompts[-2:], labels)
     for part in options.parts:
-        counts = {"released": options.release_count} if options.release_count else {}
-        counts |= dict.fromkeys(("released", "lm_eval"), options.loop_count) if part == "long" else {}
-        found[part] = compare(list(processes.values()), work[part], labels, options.rounds, counts, more)
-        print(dtype, part, json.dumps(found[part]), flush=True)
+        counts = {}
+        if part == "long":
+            counts = {"released": options.loop_count, "lm_eval": options.loop_count}
+        elif options.release_count:
+            counts = {"released": options.release_count}
+        figures[part] = compare(list(processes.values()), work[part], labels, options.rounds, counts, more)
+        print(dtype, part, json.dumps(figures[part]), flush=True)
     for process in processes.values():
         process.close()
-    return found
+    return figures
 
 
 def main() -> None:

@@ -20,7 +20,8 @@ TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
 @settings(max_examples=300, deadline=None)
 def test_the_most_similar_texts_are_those_with_the_highest_score(texts: list[str], query: str) -> None:
     (scores,) = bm25_scores([query], texts)
-    with_highest_score = [index for index, score in enumerate(scores) if score == max(scores)]
+    highest_score = max(scores)
+    with_highest_score = [index for index, score in enumerate(scores) if score == highest_score]
 
     assert BM25Index(texts).most_similar(query) == with_highest_score
 

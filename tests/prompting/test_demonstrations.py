@@ -72,7 +72,8 @@ def test_floats_are_the_states_over_their_modulus(seed: int, n: int) -> None:
 
 @given(SEEDS, st.integers(0, 50))
 def test_many_floats_are_those_drawn_one_by_one(seed: int, n: int) -> None:
-    at_once, one_by_one = StableRandom(seed), StableRandom(seed)
+    at_once = StableRandom(seed)
+    one_by_one = StableRandom(seed)
 
     assert list(at_once.floats(n)) == [one_by_one.random() for _ in range(n)]
     assert at_once.state == one_by_one.state
@@ -111,7 +112,8 @@ def test_an_integer_of_an_empty_range_is_its_lower_bound() -> None:
 def test_skipping_samples_moves_the_generator_as_drawing_them_would(
     seed: int, refused: list[bool], sample_size: int, most: int
 ) -> None:
-    skipping, drawing = StableRandom(seed), StableRandom(seed)
+    skipping = StableRandom(seed)
+    drawing = StableRandom(seed)
 
     skipped = skipping.skip_samples(refused, sample_size, most)
 

@@ -63,8 +63,11 @@ def without_white_space_after_labels(parts: PromptParts) -> PromptParts:
     """Return the parts without what follows a label, where that is white space only."""
     demonstrations = []
     for shown in parts.demonstrations:
-        after = shown.after if shown.after.strip() else ""
-        demonstrations.append(dataclasses.replace(shown, after=after))
+        is_white_space_only = shown.after.strip() == ""
+        if is_white_space_only:
+            demonstrations.append(dataclasses.replace(shown, after=""))
+        else:
+            demonstrations.append(shown)
     return dataclasses.replace(parts, demonstrations=demonstrations)
 
 
@@ -183,9 +186,10 @@ def test_a_plain_text_has_no_parts() -> None:
         parts_of("plain", "chat turns")
 
 
-ENDS_BEFORE_C = PromptText(PromptParts("", (Demonstration("a", "b", "c"),), "q"))
-ENDS_AFTER_C = PromptText(PromptParts("", (Demonstration("a", "bc", ""),), "q"))
-"""Two prompts with the text ``abcq``: the label is ``b`` in the first and ``bc`` in the second."""
+def prompt_with_label(label: str, after: str) -> PromptText:
+    """Return the prompt ``sun: `` LABEL AFTER ``snow: ``, of one demonstration and the question."""
+    demonstration = Demonstration(before="sun: ", label=label, after=after)
+    return PromptText(PromptParts(instruction="", demonstrations=(demonstration,), question="snow: "))
 
 
 def query_of(prompt: str | tuple[str, ...]) -> Query:
@@ -194,31 +198,58 @@ def query_of(prompt: str | tuple[str, ...]) -> Query:
 
 
 def test_equal_texts_with_equal_parts_are_accepted() -> None:
-    refuse_other_parts([query_of(ENDS_BEFORE_C), query_of(ENDS_BEFORE_C)])
+    first = query_of(prompt_with_label("good", after=".\n"))
+    second = query_of(prompt_with_label("good", after=".\n"))
+    refuse_other_parts([first, second])
 
 
 def test_equal_texts_with_other_parts_are_refused() -> None:
-    queries = [query_of(ENDS_BEFORE_C), query_of(ENDS_BEFORE_C), query_of(ENDS_AFTER_C)]
+    """The label is ``good`` in the first two queries and ``good.`` in the last one."""
+    queries = [
+        query_of(prompt_with_label("good", after=".\n")),
+        query_of(prompt_with_label("good", after=".\n")),
+        query_of(prompt_with_label("good.", after="\n")),
+    ]
     with pytest.raises(ArgumentError, match="query 2 has the same text as an earlier one, divided into other parts"):
         refuse_other_parts(queries)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [ENDS_AFTER_C, str(ENDS_BEFORE_C), (ENDS_BEFORE_C, ENDS_AFTER_C)],
-    ids=["other parts", "plain text", "noisy channel"],
-)
-def test_the_structured_keys_of_other_parts_differ(other: str | tuple[str, ...]) -> None:
-    assert structured_key((other, ("x",))) != structured_key((ENDS_BEFORE_C, ("x",)))
+def key_of_prompt(prompt: str | tuple[str, ...]) -> object:
+    """Return the structured key of a prompt with the label space ``x``."""
+    return structured_key((prompt, ("x",)))
+
+
+def test_the_structured_keys_of_other_parts_differ() -> None:
+    first = prompt_with_label("good", after=".\n")
+    second = prompt_with_label("good.", after="\n")
+
+    assert first == second
+    assert key_of_prompt(first) != key_of_prompt(second)
+
+
+def test_the_structured_key_of_a_plain_text_is_another_one() -> None:
+    prompt = prompt_with_label("good", after=".\n")
+
+    assert key_of_prompt(prompt) != key_of_prompt(str(prompt))
+
+
+def test_the_structured_key_of_the_noisy_channel_is_another_one() -> None:
+    """In the noisy channel, a query has a prompt for each label."""
+    first = prompt_with_label("good", after=".\n")
+    second = prompt_with_label("good.", after="\n")
+
+    assert key_of_prompt(first) != key_of_prompt((first, second))
 
 
 def test_the_structured_key_of_the_noisy_channel_depends_on_the_order_of_the_texts() -> None:
-    first, second = (ENDS_BEFORE_C, ENDS_AFTER_C), (ENDS_AFTER_C, ENDS_BEFORE_C)
+    first = prompt_with_label("good", after=".\n")
+    second = prompt_with_label("good.", after="\n")
 
-    assert structured_key((first, ("x",))) != structured_key((second, ("x",)))
+    assert key_of_prompt((first, second)) != key_of_prompt((second, first))
 
 
 def test_the_structured_keys_of_equal_parts_are_equal() -> None:
-    same = PromptText(ENDS_BEFORE_C.parts)
+    first = prompt_with_label("good", after=".\n")
+    second = prompt_with_label("good", after=".\n")
 
-    assert structured_key((same, ("x",))) == structured_key((ENDS_BEFORE_C, ("x",)))
+    assert key_of_prompt(first) == key_of_prompt(second)

@@ -179,7 +179,8 @@ def test_after_a_reset_label_noise_is_that_of_a_new_writer(
     small: Callable[..., Dataset], reset: str, written_before: int
 ) -> None:
     dataset = small()
-    used, new = (PromptWriter(dataset.card, split_dataset(dataset)) for _ in range(2))
+    used = PromptWriter(dataset.card, split_dataset(dataset))
+    new = PromptWriter(dataset.card, split_dataset(dataset))
     used.change_label_wrong_rate(1.0)
     for query_index in range(written_before):
         used.write_prompt(range(8), query_index)
@@ -197,7 +198,8 @@ def test_after_a_reset_the_noisy_channel_is_left_as_by_a_new_writer(
 ) -> None:
     """The affixes that a writer keeps for its return to the direct channel are reset, too."""
     dataset = small()
-    used, new = (PromptWriter(dataset.card, split_dataset(dataset), starts_noisy) for _ in range(2))
+    used = PromptWriter(dataset.card, split_dataset(dataset), starts_noisy)
+    new = PromptWriter(dataset.card, split_dataset(dataset), starts_noisy)
     used.change_label_affix("; ")
     used.use_noisy_channel(" | ")
 
@@ -331,7 +333,8 @@ def test_the_direct_channel_has_its_previous_affixes(small: Callable[..., Datase
 def test_a_writer_takes_the_settings_of_another(small: Callable[..., Dataset], noisy: bool, starts_noisy: bool) -> None:
     dataset = small()
     split = split_dataset(dataset)
-    first, second = PromptWriter(dataset.card, split), PromptWriter(dataset.card, split, starts_noisy)
+    first = PromptWriter(dataset.card, split)
+    second = PromptWriter(dataset.card, split, starts_noisy)
     first.change_label_affix(";")
     if noisy:
         first.use_noisy_channel(" :", " ||")

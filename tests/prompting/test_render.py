@@ -166,12 +166,14 @@ def test_label_noise_falsifies_exactly_so_many_labels(k: int, rate: float, seed:
 
 @given(st.integers(0, 12), st.floats(0, 1), st.integers(0, 2**32 - 1))
 def test_label_noise_draws_one_number_for_each_falsified_label(k: int, rate: float, seed: int) -> None:
-    noise, expected = StableRandom(seed), StableRandom(seed)
+    generator = StableRandom(seed)
+    expected = StableRandom(seed)
 
-    labels_with_noise(k, rate, noise)
+    labels_with_noise(k, rate, generator)
 
-    expected.skip(int(k * rate))
-    assert noise.state == expected.state
+    falsified_labels = int(k * rate)
+    expected.skip(falsified_labels)
+    assert generator.state == expected.state
 
 
 @pytest.mark.parametrize("cut", [1, 5, 10_000])

@@ -13,14 +13,21 @@ from StaICC.results.result import Result, ResultGroup
 
 
 def model(prompt: str, label_space: list[str]) -> list[float]:
-    """Logits from a hash."""
-    return [hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[0] / 16 - 8 for label in label_space]
+    """Return a logit from -8 to 8 for each label, which is a hash of the prompt and the label."""
+    logits = []
+    for label in label_space:
+        digest = hashlib.sha256(f"{prompt}\0{label}".encode()).digest()
+        first_byte = digest[0]
+        logits.append(first_byte / 16 - 8)
+    return logits
 
 
-def unsure(prompt: str, label_space: list[str]) -> Any:
-    """A model that fails now and then."""
-    row = model(prompt, label_space)
-    return None if row[0] > 6 else row
+def sometimes_failing_model(prompt: str, label_space: list[str]) -> list[float] | None:
+    """Return the logits of :func:`model`, but no prediction where the first logit is one of the largest."""
+    logits = model(prompt, label_space)
+    if logits[0] > 6:
+        return None
+    return logits
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +42,7 @@ def result() -> Result:
 
 @pytest.fixture
 def partial() -> Result:
-    return StaICC.GLER(datasets=["mini"], limit=6)(unsure, on_error="collect", return_outputs=True)
+    return StaICC.GLER(datasets=["mini"], limit=6)(sometimes_failing_model, on_error="collect", return_outputs=True)
 
 
 @pytest.fixture

@@ -11,24 +11,25 @@ from StaICC import GLER, Normal, Suite
 from StaICC.results.copies import Place, labels_key, places_of, ranked_runs
 from StaICC.results.result import Result, ResultGroup
 
-TOP = 0.6
-
 
 def first_label_everywhere(benchmark: Normal, shift: float = 0.0, name: str = "model") -> Result:
     """Return a run with the first label in all queries, whose scores are shifted towards the true label.
 
     Args:
-        benchmark: The benchmark, with three labels.
+        benchmark: The benchmark, with one data set of three labels, whose scores are 0.6, 0.2 and 0.2 without a shift.
         shift: How much probability moves to the true label from the others; too little to change a prediction.
         name: The name that the run states.
     """
-    truths = {str(query.prompt): query.label for part in benchmark.experimentor for query in part.all_queries()}
+    true_labels = {str(query.prompt): query.label for query in benchmark[0].all_queries()}
 
     def model(prompt: str, label_space: list[str]) -> list[float]:
-        scores = [TOP, (1 - TOP) / 2, (1 - TOP) / 2]
-        shifted = [score - shift / 2 for score in scores]
-        shifted[truths[prompt]] = scores[truths[prompt]] + shift
-        return shifted
+        scores = [0.6, 0.2, 0.2]
+        for label in range(3):
+            if label == true_labels[prompt]:
+                scores[label] += shift
+            else:
+                scores[label] -= shift / 2
+        return scores
 
     result = benchmark(model, model_name=name)
     assert isinstance(result, Result)
@@ -44,8 +45,8 @@ def test_the_name_of_a_file_does_not_decide_which_scores_are_shown(names: tuple[
     """A copy with scores that are shifted towards the truth, but within the tolerance, improves no row."""
     original = first_label_everywhere(mini())
     copy = first_label_everywhere(mini(), shift=0.04, name="copy")
-    runs = dict(zip(names, ({"Normal": original}, {"Normal": copy}), strict=True))
-    (place,) = places_of(runs)
+    name_of_original, name_of_copy = names
+    (place,) = places_of({name_of_original: {"Normal": original}, name_of_copy: {"Normal": copy}})
     assert [*place.holders] == ["a", "b"]
     assert place.result is original
     low, high = place.score_ranges()["averaged_truelabel_likelihood"]
@@ -55,7 +56,9 @@ def test_the_name_of_a_file_does_not_decide_which_scores_are_shown(names: tuple[
 
 
 def test_equal_results_show_the_same_one_under_any_names() -> None:
-    first, second, third = [{"Normal": first_label_everywhere(mini(k=k), name=f"model {k}")} for k in (1, 2, 4)]
+    first = {"Normal": first_label_everywhere(mini(k=1), name="model 1")}
+    second = {"Normal": first_label_everywhere(mini(k=2), name="model 2")}
+    third = {"Normal": first_label_everywhere(mini(k=4), name="model 4")}
     (place,) = places_of({"a": first, "b": second, "c": third})
     (place_with_other_names,) = places_of({"b": first, "c": second, "a": third})
     (place_with_third_names,) = places_of({"c": first, "a": second, "b": third})
@@ -64,7 +67,8 @@ def test_equal_results_show_the_same_one_under_any_names() -> None:
 
 @pytest.mark.parametrize("settings", [{"k": 1}, {"k": 8}, {"sampler": "nested"}])
 def test_a_copy_under_other_prompts_shares_the_place(settings: dict[str, Any]) -> None:
-    original, copy = first_label_everywhere(mini()), first_label_everywhere(mini(**settings))
+    original = first_label_everywhere(mini())
+    copy = first_label_everywhere(mini(**settings))
     assert original.signature.fields["prompts"] != copy.signature.fields["prompts"]
     (place,) = places_of({"original": {"Normal": original}, "copy": {"Normal": copy}})
     assert [*place.holders] == ["copy", "original"]
@@ -73,7 +77,8 @@ def test_a_copy_under_other_prompts_shares_the_place(settings: dict[str, Any]) -
 @pytest.mark.parametrize("rules", [{"unparsed": "wrong"}, {"unparsed": "excluded"}, {"metrics": "0.1.1"}])
 def test_runs_that_are_scored_by_other_rules_share_no_place(rules: dict[str, Any]) -> None:
     """Labels and scores are the same in all queries, but what a score counts is not: two leaderboards."""
-    usual, other = first_label_everywhere(mini()), first_label_everywhere(mini(**rules))
+    usual = first_label_everywhere(mini())
+    other = first_label_everywhere(mini(**rules))
     assert usual.details["mini"].conditions[0].scores == other.details["mini"].conditions[0].scores
     places = places_of({"usual": {"Normal": usual}, "other": {"Normal": other}})
     assert sorted([*place.holders] for place in places) == [["other"], ["usual"]]
@@ -91,31 +96,42 @@ def test_equal_scores_in_all_conditions_but_one_are_no_copy(differing_condition:
         return [0.6, 0.2, 0.2]
 
     def surer_in_one_condition(prompt: str, label_space: list[str]) -> list[float]:
-        return [0.9, 0.05, 0.05] if prompt in prompts_of_condition else [0.6, 0.2, 0.2]
+        if prompt in prompts_of_condition:
+            return [0.9, 0.05, 0.05]
+        return [0.6, 0.2, 0.2]
 
-    first, second = benchmark(unsure), benchmark(surer_in_one_condition)
-    first_conditions, second_conditions = first.details["mini"].conditions, second.details["mini"].conditions
-    for first_condition, second_condition in zip(first_conditions, second_conditions, strict=True):
-        assert first_condition.predictions == second_condition.predictions
+    first = benchmark(unsure)
+    second = benchmark(surer_in_one_condition)
+    labels_of_first = [condition.predictions for condition in first.details["mini"].conditions]
+    labels_of_second = [condition.predictions for condition in second.details["mini"].conditions]
+    assert labels_of_first == labels_of_second
+
     places = places_of({"first": {"GLER": first}, "second": {"GLER": second}})
-    assert {place.shown: place.other_scores for place in places} == {"first": ["second"], "second": ["first"]}
+
+    runs_with_equal_labels = {place.shown: place.other_scores for place in places}
+    assert runs_with_equal_labels == {"first": ["second"], "second": ["first"]}
 
 
 def suite_run(label: int, bias_label: int) -> dict[str, Result]:
-    """Return the parts of a suite, with one label in all queries of Normal and another one in those of the others."""
-    parts, suite = {}, Suite(datasets=["mini"], limit=6)
+    """Return the results of a suite by benchmark: one label in all queries of Normal, another one in all others."""
+    suite = Suite(datasets=["mini"], limit=6)
+    results = {}
     for name in suite:
-        answer = label if name == "Normal" else bias_label
-        result = suite[name](lambda prompt, label_space, answer=answer: answer)
+        benchmark = suite[name]
+        if name == "Normal":
+            result = benchmark(lambda prompt, label_space: label)
+        else:
+            result = benchmark(lambda prompt, label_space: bias_label)
         assert not isinstance(result, ResultGroup)
-        parts[name] = result
-    return parts
+        results[name] = result
+    return results
 
 
 def test_a_copy_of_one_part_leaves_the_part_in_its_row() -> None:
-    original = suite_run(0, 0)
+    original = suite_run(label=0, bias_label=0)
     copy = {"Normal": original["Normal"]}
-    rows = ranked_runs(places_of({"0_copy": copy, "original": original, "other": suite_run(1, 1)}))
+    other = suite_run(label=1, bias_label=1)
+    rows = ranked_runs(places_of({"0_copy": copy, "original": original, "other": other}))
     assert {name: [*parts] for name, parts in rows.items()} == {
         "original = 0_copy (Normal)": [*original],
         "other": [*original],
@@ -123,7 +139,8 @@ def test_a_copy_of_one_part_leaves_the_part_in_its_row() -> None:
 
 
 def test_runs_with_places_of_their_own_both_keep_a_shared_one() -> None:
-    first, second = suite_run(0, 0), suite_run(0, 1)
+    first = suite_run(label=0, bias_label=0)
+    second = suite_run(label=0, bias_label=1)
     rows = ranked_runs(places_of({"first": first, "second": second}))
     assert {name: [*parts] for name, parts in rows.items()} == {
         "first = second (Normal)": [*first],
@@ -132,10 +149,12 @@ def test_runs_with_places_of_their_own_both_keep_a_shared_one() -> None:
 
 
 def test_a_file_with_the_name_of_a_row_has_a_row_of_its_own() -> None:
-    one, two = first_label_everywhere(mini()), first_label_everywhere(mini())
+    """The copies a and b have one row with the name ``a = b``, which is the name of another file, too."""
+    original = first_label_everywhere(mini())
+    copy = first_label_everywhere(mini())
     other = mini()(lambda prompt, label_space: 1)
     assert isinstance(other, Result)
-    rows = ranked_runs(places_of({"a": {"Normal": one}, "b": {"Normal": two}, "a = b": {"Normal": other}}))
+    rows = ranked_runs(places_of({"a": {"Normal": original}, "b": {"Normal": copy}, "a = b": {"Normal": other}}))
     assert sorted(rows) == ["a = b", "a = b [2]"]
 
 
@@ -173,7 +192,7 @@ def with_record(result: Result, **changes: Any) -> Result:
     return replace(result, details={"mini": changed})
 
 
-def test_the_key_of_the_labels_has_everything_that_tells_queries_and_predictions_apart() -> None:
+def test_results_with_other_queries_or_predictions_have_another_key() -> None:
     """Results with one key share a place: what the key leaves out, a run with other predictions could hide behind."""
     result = first_label_everywhere(mini())
     details = result.details["mini"]
@@ -192,11 +211,11 @@ def test_the_key_of_the_labels_has_everything_that_tells_queries_and_predictions
     assert labels_key(result) not in keys.values()
     assert len(set(keys.values())) == len(keys), keys
 
-    same = {
-        "the name of the model": first_label_everywhere(mini(), name="other"),
-        "scores": first_label_everywhere(mini(), shift=0.02),
-        "prompts": first_label_everywhere(mini(k=1)),
-        "times": replace(result, timing={"seconds": 1e9}),
-    }
-    for name, other in same.items():
-        assert labels_key(other) == labels_key(result), name
+
+def test_results_with_the_same_queries_and_predictions_have_the_same_key() -> None:
+    result = first_label_everywhere(mini())
+
+    assert labels_key(first_label_everywhere(mini(), name="other")) == labels_key(result)
+    assert labels_key(first_label_everywhere(mini(), shift=0.02)) == labels_key(result), "other scores"
+    assert labels_key(first_label_everywhere(mini(k=1))) == labels_key(result), "other prompts"
+    assert labels_key(replace(result, timing={"seconds": 1e9})) == labels_key(result), "other times"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import dataclasses
+import errno
 import hashlib
 import json
 import math
@@ -59,8 +60,9 @@ def test_equal_runs_are_equal_whatever_time_they_took(result: Result, make_model
 
 
 def test_results_with_other_rows_scores_or_signatures_are_not_equal(result: Result, make_model: Any) -> None:
-    other_score, other_signature = copy.deepcopy(result), copy.deepcopy(result)
+    other_score = copy.deepcopy(result)
     other_score.divided["mini"]["accuracy"] = 0.123
+    other_signature = copy.deepcopy(result)
     other_signature.signature = Signature({**result.signature.fields, "k": "5"})
 
     assert StaICC.Normal(datasets=["mini"], limit=5)(make_model) != result
@@ -201,8 +203,10 @@ def test_what_is_saved_is_loaded(
 def run_with_own_metric(folder: Path, model: Any) -> Result:
     """Return a run with a metric of the user's own, also on a data set from a file."""
     table = folder / "own.csv"
-    lines = [f"text {row},{('no', 'yes')[row % 2]}" for row in range(60)]
-    table.write_text("\n".join(["text,label", *lines]), "utf-8")
+    lines = ["text,label"]
+    for row in range(30):
+        lines += [f"text {row},no", f"other text {row},yes"]
+    table.write_text("\n".join(lines), "utf-8")
     brier = Metric("brier", MeanOf(lambda label, row: (1 - row[label]) ** 2), True, higher_is_better=False)
     benchmark = StaICC.Normal(datasets=["mini", Dataset.from_file(table)], limit=4, metrics={"brier": brier})
     result: Result = benchmark(model)
@@ -260,10 +264,10 @@ def test_saving_leaves_the_old_file_if_it_fails(
     path = tmp_path / "result.json"
     path.write_text("old")
 
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
+    def fail_as_a_full_disk(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", fail_as_a_full_disk)
     with pytest.raises(OSError, match="No space left on device") as caught:
         result.save(path)
     assert caught.value.filename == str(path)
@@ -276,14 +280,14 @@ def test_saving_leaves_the_old_file_if_it_fails(
 
 def test_a_value_of_another_type_is_refused_or_does_no_harm() -> None:
     """In each place of a saved result (of lists the first item only), five values of other types."""
-    whole = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2]).to_dict()
+    saved = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2]).to_dict()
     refused = 0
-    for place, _ in every_place(whole):
-        is_later_item = any(isinstance(key, int) and key > 0 for key in place)
-        if is_later_item:
+    for path, _ in every_place(saved):
+        indexes_in_lists = [key for key in path if isinstance(key, int)]
+        if max(indexes_in_lists, default=0) > 0:
             continue
         for value in (None, {}, "x", 5, [1, "a"]):
-            changed = json.loads(json.dumps(edited(whole, place, value)))
+            changed = json.loads(json.dumps(edited(saved, path, value)))
             try:
                 result = result_from_dict(changed, "file")
             except SchemaError:
@@ -292,7 +296,7 @@ def test_a_value_of_another_type_is_refused_or_does_no_harm() -> None:
                 assert str(result)
                 assert result._repr_html_()
                 assert result.to_dict()
-    assert refused > 120
+    assert refused > 120, "hardly any value of another type is refused"
 
 
 def test_a_score_of_a_users_own_benchmark_may_have_any_form() -> None:
@@ -421,9 +425,11 @@ def test_given_predictions_with_other_probabilities_have_another_digest() -> Non
     """Also where all scores of labels are the same."""
     by_id = given_by_id()
     first_id = next(iter(by_id))
-    changed = {**by_id, first_id: {"probabilities": [0.5, 0.2, 0.3]}}
+    changed = dict(by_id)
+    changed[first_id] = {"probabilities": [0.5, 0.2, 0.3]}
 
-    result, other = score_predictions(mini(), by_id), score_predictions(mini(), changed)
+    result = score_predictions(mini(), by_id)
+    other = score_predictions(mini(), changed)
 
     assert isinstance(result, Result)
     assert isinstance(other, Result)
@@ -450,28 +456,35 @@ def test_the_stated_name_of_given_predictions_is_shown_and_is_no_identity(benchm
 
 
 def test_the_stated_name_is_shown_where_models_are_shown(tmp_path: Path) -> None:
-    results = {}
-    for file, name, label in (("a", "gpt-4o", 0), ("b", "claude", 1)):
-        by_id = {query.id: {"index": label} for query in identified_queries(mini())}
-        result = score_predictions(mini(), by_id, model_name=name)
-        assert isinstance(result, Result)
-        results[file] = result
-        result.save(tmp_path / f"{file}.json")
-    comparison = str(compare(results["a"], results["b"]))
-    page = report_html(results)
+    first_labels = {query.id: {"index": 0} for query in identified_queries(mini())}
+    second_labels = {query.id: {"index": 1} for query in identified_queries(mini())}
+    gpt = score_predictions(mini(), first_labels, model_name="gpt-4o")
+    claude = score_predictions(mini(), second_labels, model_name="claude")
+    assert isinstance(gpt, Result)
+    assert isinstance(claude, Result)
+    gpt.save(tmp_path / "a.json")
+    claude.save(tmp_path / "b.json")
+
+    comparison = str(compare(gpt, claude))
+    page = report_html({"a": gpt, "b": claude})
     build_leaderboard = ["leaderboard", str(tmp_path), "-o", str(tmp_path / "site")]
     assert main(build_leaderboard) == 0
     site = (tmp_path / "site" / "index.html").read_text("utf-8")
-    for result in results.values():
+
+    for result in (gpt, claude):
         assert result.model.endswith("(predictions given)")
-        for shown in (comparison, page, site):
-            assert result.model in shown
+        assert result.model in comparison
+        assert result.model in page
+        assert result.model in site
 
 
 def test_the_stated_name_of_given_predictions_is_in_the_results_of_long_icl() -> None:
     labels = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
-    rows = [(f"text {turn} of {label}", label) for turn in range(16) for label in labels]
-    own = Dataset.from_rows(rows, name="many", label_space=labels, split=SplitSizes(20, 230, 115))
+    rows = []
+    for label in labels:
+        rows += [(f"text {number} of {label}", label) for number in range(16)]
+    sizes = SplitSizes(calibration=20, demonstration=230, test=115)
+    own = Dataset.from_rows(rows, name="many", label_space=labels, split=sizes)
     benchmark = StaICC.LongICL(datasets=[own], rounds=[1], limit=20)
     predictions = ["kind a"] * len(benchmark[0].prompt_set())
     result = benchmark(preentered_prediction=[predictions], model_name="gpt-4o")
@@ -545,7 +558,8 @@ def test_a_complete_run_has_no_failures_in_its_provenance() -> None:
 def test_equality_looks_at_who_predicted_and_how(result: Result, change: dict[str, Any]) -> None:
     other = copy.deepcopy(result)
     (predictor,) = result.provenance.predictors
-    other.provenance = dataclasses.replace(result.provenance, predictors=(dataclasses.replace(predictor, **change),))
+    other_predictor = dataclasses.replace(predictor, **change)
+    other.provenance = dataclasses.replace(result.provenance, predictors=(other_predictor,))
 
     assert other != result
 
@@ -565,7 +579,8 @@ def test_a_signature_does_not_depend_on_the_order_of_its_fields(fields: dict[str
     names = list(fields)
     draw.shuffle(names)
 
-    signature, shuffled = Signature(fields), Signature({name: fields[name] for name in names})
+    signature = Signature(fields)
+    shuffled = Signature({name: fields[name] for name in names})
 
     assert shuffled == signature
     assert hash(shuffled) == hash(signature)
@@ -618,15 +633,18 @@ def test_the_table_of_normal_has_the_scores_with_their_intervals(result: Result)
 
     assert header == ["data set", "accuracy", "random", "majority", "likelihood", "macro F1", "ECE-1"]
     cells = dict(zip(header, row, strict=True))
-    scores, intervals = result.divided["mini"], result.details["mini"].intervals
-    for column, score in {
+    metric_of_column = {
         "accuracy": "accuracy",
         "likelihood": "averaged_truelabel_likelihood",
         "ECE-1": "expected_calibration_error_1",
-    }.items():
-        expected = (scores[score], intervals[score].low, intervals[score].high)
-        assert cells[column].startswith(f"{scores[score]:.4f} ["), column
-        assert numbers(cells[column]) == pytest.approx(expected, abs=5e-4), column
+    }
+    for column, metric in metric_of_column.items():
+        score = result.divided["mini"][metric]
+        interval = result.details["mini"].intervals[metric]
+        assert cells[column].startswith(f"{score:.4f} ["), column
+        expected = (score, interval.low, interval.high)
+        half_of_third_digit = 5e-4
+        assert numbers(cells[column]) == pytest.approx(expected, abs=half_of_third_digit), column
 
 
 def test_the_table_of_normal_has_the_baselines_and_a_score_without_interval(result: Result) -> None:
@@ -671,12 +689,14 @@ def test_the_records_of_scores_have_the_values_and_intervals_of_the_result(resul
     ],
 )
 def test_the_other_tables_have_scores_within_their_intervals(name: str, first_column: str, make_model: Any) -> None:
-    header, rows = result_rows(getattr(StaICC, name)(datasets=["mini"])(make_model))
+    benchmark = getattr(StaICC, name)(datasets=["mini"])
+
+    header, rows = result_rows(benchmark(make_model))
 
     assert header[:2] == ["data set", first_column]
-    first_row = rows[0]
-    for column, cell in list(zip(header, first_row, strict=True))[1:]:
-        if column not in ("random", "majority"):
+    cells = dict(zip(header, rows[0], strict=True))
+    for column, cell in cells.items():
+        if column not in ("data set", "random", "majority"):
             value, low, high = numbers(cell)
             assert low - 1e-3 <= value <= high + 1e-3, column  # limits have three digits
 
@@ -705,27 +725,37 @@ def test_what_is_undefined_is_a_dash_with_its_reason() -> None:
 
 
 def test_warnings_that_differ_in_a_number_only_are_one_line() -> None:
-    datasets = []
-    for name in ("first", "second"):
-        rows = [(f"{name} text {'x' * (number % 3)} {number}", ("no", "yes")[number % 2]) for number in range(400)]
-        datasets.append(StaICC.Dataset.from_rows(rows, name=name))
-    result = StaICC.Normal(datasets=datasets)(lambda prompt, label_space: [0.5, 0.5] if len(prompt) % 2 else [0.6, 0.4])
+    """On the first data set, two of three predictions are ties, and on the second one of three."""
+    rows = [(f"text {number}", number % 2) for number in range(60)]
+    sizes = SplitSizes(calibration=0, demonstration=30, test=30)
+    first = Dataset.from_rows(rows, name="first", label_space=["no", "yes"], split=sizes)
+    second = Dataset.from_rows(rows, name="second", label_space=["bad", "good"], split=sizes)
+    benchmark = StaICC.Normal(datasets=[first, second])
+    tie, no_tie = [0.5, 0.5], [0.6, 0.4]
+    predictions_of_first = [tie, tie, no_tie] * 20  # 30 test rows, in two repeats
+    predictions_of_second = [tie, no_tie, no_tie] * 20
+
+    result = benchmark(preentered_prediction=[predictions_of_first, predictions_of_second])
 
     (line,) = [line for line in str(result).splitlines() if "tie for the largest score" in line]
-
-    assert re.match(r"WARNING: first \(\d+ of 320\), second \(\d+ of 320\): predictions have a tie", line), line
+    assert line.startswith("WARNING: first (40 of 60), second (20 of 60): predictions have a tie")
 
 
 def test_notes_have_the_words_of_the_columns() -> None:
     """Every score that a note is about has a column with that name; conditions and intervals are said in addition."""
     result = StaICC.GLER(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
-    head, _ = result_rows(result)
-    notes = []
+    columns, _ = result_rows(result)
+
+    undefined_scores = set()
     for names in re.findall(r"^mini: (.+?) (?:is|are) undefined", str(result), re.MULTILINE):
         for name in names.split(", "):
-            notes.append(re.sub(r" \(condition \d\)$", "", name.removeprefix("interval of ")))
-    assert {"likelihood", "slope of likelihood", "slope of macro F1"} <= {*notes}
-    assert {f"slope of {note.removeprefix('slope of ')}" for note in notes} <= {*head}
+            name_of_score = name.removeprefix("interval of ")
+            undefined_scores.add(re.sub(r" \(condition \d\)$", "", name_of_score))
+
+    assert {"likelihood", "slope of likelihood", "slope of macro F1"} <= undefined_scores
+    for score in undefined_scores:
+        column = f"slope of {score.removeprefix('slope of ')}"
+        assert column in columns
 
 
 def test_titles_have_the_names_of_the_classes() -> None:
@@ -772,7 +802,8 @@ def column_of(result: Result, name: str) -> list[str]:
     return [row[header.index(name)] for row in rows]
 
 
-QUERIES_OF_NINE_ROWS = 18
+QUERIES_OF_NINE_ROWS = 9 * 2
+"""Each test row is in two repeats."""
 
 
 def test_bounds_of_unparsed_replies_are_the_accuracies_if_all_were_wrong_or_right(mini_and_own: list[Any]) -> None:
@@ -780,14 +811,14 @@ def test_bounds_of_unparsed_replies_are_the_accuracies_if_all_were_wrong_or_righ
 
     cells = column_of(result, "accuracy if unparsed wrong, right")
 
-    correct = {"mini": 0, "own": 0}
-    for query in result.queries():
-        correct[query.dataset] += query.correct is True
+    correct_of_mini = [query for query in result.queries() if query.dataset == "mini" and query.correct]
+    correct_of_own = [query for query in result.queries() if query.dataset == "own" and query.correct]
     unparsed = len(result.details["mini"].unparsed)
     assert unparsed > 0
     assert len(result.details["own"].unparsed) == 0
-    mini_low, mini_high = correct["mini"] / QUERIES_OF_NINE_ROWS, (correct["mini"] + unparsed) / QUERIES_OF_NINE_ROWS
-    own_accuracy = correct["own"] / QUERIES_OF_NINE_ROWS
+    mini_low = len(correct_of_mini) / QUERIES_OF_NINE_ROWS
+    mini_high = (len(correct_of_mini) + unparsed) / QUERIES_OF_NINE_ROWS
+    own_accuracy = len(correct_of_own) / QUERIES_OF_NINE_ROWS
     assert cells == [
         f"{mini_low:.4f}, {mini_high:.4f}",
         f"{own_accuracy:.4f}, {own_accuracy:.4f}",
@@ -799,10 +830,12 @@ def test_bounds_of_unparsed_replies_are_the_accuracies_if_all_were_wrong_or_righ
 def test_the_share_of_unparsed_replies_is_that_of_all_queries(policy: Any, mini_and_own: list[Any]) -> None:
     """Also where they are excluded, and count in no score."""
     benchmark = StaICC.Normal(datasets=mini_and_own, limit=9, unparsed=policy)
-    unparsed = sum(len(str(query.prompt)) % 3 == 0 for query in benchmark[0].all_queries())
+    result = benchmark(sometimes_without_label)
+    prompts_without_reply = [prompt for prompt in benchmark[0].prompt_set() if len(prompt) % 3 == 0]
+    unparsed = len(prompts_without_reply)
     assert 0 < unparsed < QUERIES_OF_NINE_ROWS
 
-    cells = column_of(benchmark(sometimes_without_label), "unparsed")
+    cells = column_of(result, "unparsed")
 
     of_mini = f"{unparsed} ({unparsed / QUERIES_OF_NINE_ROWS:.1%})"
     of_both = f"{unparsed} ({unparsed / (2 * QUERIES_OF_NINE_ROWS):.1%})"
@@ -868,7 +901,11 @@ def test_a_failed_query_has_its_reason(run_of_kind: tuple[str, Result]) -> None:
 
     assert len(failed) == result.details["mini"].failed > 0
     for query in result.queries():
-        assert ("no prediction" in (query.reason or "")) is (query.prediction is None)
+        reason = query.reason or ""
+        if query.prediction is None:
+            assert "no prediction" in reason
+        else:
+            assert "no prediction" not in reason
 
 
 def test_the_queries_of_a_saved_result_are_those_of_the_run(run_of_kind: tuple[str, Result], tmp_path: Path) -> None:
@@ -886,11 +923,13 @@ def test_the_queries_of_a_saved_result_are_those_of_the_run(run_of_kind: tuple[s
 
 
 def reply_with_reason(prompt: str, label_space: list[str]) -> Text:
-    """Reply with a label, which is cut (``length``) or not, or without one, by the length of the prompt."""
+    """Reply without a label, with one in a reply that was cut at its longest length, or with one in a whole reply."""
     remainder = len(prompt) % 3
     if remainder == 0:
-        return Text("I cannot say", "stop")
-    return Text(f"It is {label_space[remainder]}.", "length" if remainder == 1 else "stop")
+        return Text("I cannot say", finish_reason="stop")
+    if remainder == 1:
+        return Text(f"It is {label_space[1]}.", finish_reason="length")
+    return Text(f"It is {label_space[2]}.", finish_reason="stop")
 
 
 @pytest.fixture
@@ -1009,13 +1048,20 @@ def test_a_score_of_a_condition_leaves_out_its_replies_without_a_label_only_if_t
 
 def mostly_a_label(prompt: str, label_space: list[str]) -> str:
     """Reply with one of two labels, but without a label in about a third of the prompts, by their letters."""
-    return "nothing" if prompt.count("e") % 3 == 0 else label_space[prompt.count("a") % 2]
+    if prompt.count("e") % 3 == 0:
+        return "nothing"
+    return label_space[prompt.count("a") % 2]
 
 
 def dataset_with_many_letters() -> Dataset:
     """Return a data set with 20 labels, whose texts have different numbers of a and e."""
-    rows = [(f"{'a' * (n % 7)} text {'e' * (n % 5)} {n}", n % 20) for n in range(400)]
-    return Dataset.from_rows(rows, name="own", label_space=[f"kind {n}" for n in range(20)])
+    rows = []
+    for number in range(400):
+        letters_a = "a" * (number % 7)
+        letters_e = "e" * (number % 5)
+        rows.append((f"{letters_a} text {letters_e} {number}", number % 20))
+    labels = [f"kind {number}" for number in range(20)]
+    return Dataset.from_rows(rows, name="own", label_space=labels)
 
 
 def run_with_unparsed_replies(benchmark: str, policy: Any) -> Result:

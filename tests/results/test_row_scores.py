@@ -32,7 +32,7 @@ from StaICC.comparing.generalisation import variance_components
 from StaICC.errors import ArgumentError
 from StaICC.results.result import Result
 from StaICC.results.signature import Signature
-from tests.results.conftest import model, unsure
+from tests.results.conftest import model, sometimes_failing_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "mixed_models.md"
 
@@ -118,7 +118,7 @@ def test_queries_without_a_text_have_no_label_and_no_score(benchmark: Any) -> No
 
 
 def test_a_failed_query_has_no_scores() -> None:
-    result = Normal(datasets=["mini"], limit=40)(unsure, on_error="collect")
+    result = Normal(datasets=["mini"], limit=40)(sometimes_failing_model, on_error="collect")
 
     failed = [row for row in row_scores(result) if row["accuracy"] is None]
 

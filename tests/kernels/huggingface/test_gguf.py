@@ -11,9 +11,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -117,7 +119,7 @@ def test_the_identity_does_not_depend_on_the_copy(file: Path, monkeypatch: pytes
     with_copy("a", ["b", "c"])
     forget_loaded_models()
     shutil.rmtree(converted.copies_folder())
-    monkeypatch.setattr(source, "write_copy", lambda *given: None)
+    monkeypatch.setattr(source, "write_copy", Mock(return_value=None))  # as if no copy could be written
     without_copy = CausalLMKernel.from_spec(str(file), device="cpu")
     without_copy("a", ["b", "c"])
     assert converted_copies() == []
@@ -206,7 +208,7 @@ def test_a_damaged_copy_that_cannot_be_removed_is_not_used(
 ) -> None:
     load(file)
     change_a_weight(folder_of_copy())
-    monkeypatch.setattr(shutil, "rmtree", lambda *given, **named: None)  # as in a folder of another user
+    monkeypatch.setattr(shutil, "rmtree", Mock())  # removes nothing, as in a folder of another user
     for loads in (1, 2):
         forget_loaded_models()
         loaded = load(file)
@@ -227,69 +229,77 @@ def test_a_damaged_copy_behind_a_link_is_replaced(file: Path, tmp_path: Path) ->
     assert not folder.is_symlink()
 
 
-@pytest.fixture
-def load_while_replaced(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Return a function that loads ``link.gguf``, a link to the file, and lets it lead to another file meanwhile.
+def point_link_to(link: Path, target: Path) -> None:
+    """Let a symbolic link lead to another file."""
+    link.unlink()
+    link.symlink_to(target)
 
-    The link changes when the reading begins. Its argument is whether it leads to the first file again afterwards.
-    """
-    link = tmp_path / "link.gguf"
-    link.symlink_to(file)
-    other = write_gguf(tmp_path / "other.gguf", seed=1)
-    dequantise = source._dequantise
 
-    def point_to(target: Path) -> None:
-        link.unlink()
-        link.symlink_to(target)
+@contextmanager
+def link_that_changes_while_it_is_read(link: Path, during: Path, after: Path) -> Iterator[None]:
+    """Let a link lead to the file ``during`` when its weights are read within the block, and then to ``after``."""
+    read_weights = source._dequantise
 
-    def load_link(restored: bool) -> None:
-        def replace_and_read(*given: Any) -> Any:
-            point_to(other)
-            weights = dequantise(*given)
-            if restored:
-                point_to(file)
-            return weights
+    def change_link_and_read_weights(*arguments: Any) -> Any:
+        point_link_to(link, during)
+        weights = read_weights(*arguments)
+        point_link_to(link, after)
+        return weights
 
-        with monkeypatch.context() as patch:
-            patch.setattr(source, "_dequantise", replace_and_read)
-            try:
-                load(link)
-            finally:
-                point_to(file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "_dequantise", change_link_and_read_weights)
+        yield
 
-    return load_link
+
+file_after_reading = pytest.mark.parametrize(
+    "file_after_reading",
+    [pytest.param("other.gguf", id="the link stays changed"), pytest.param("tiny.gguf", id="the link is restored")],
+)
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("restored", [False, True])
+@file_after_reading
 def test_a_file_that_is_replaced_while_it_is_read_is_refused_and_has_no_copy(
-    load_while_replaced: Callable[[bool], None], restored: bool
+    file: Path, file_after_reading: str
 ) -> None:
-    with pytest.raises(StaICCError, match="was replaced while it was read"):
-        load_while_replaced(restored)
+    other = write_gguf(file.with_name("other.gguf"), seed=1)
+    link = file.with_name("link.gguf")
+    link.symlink_to(file)
+
+    replaced_while_read = link_that_changes_while_it_is_read(link, other, file.with_name(file_after_reading))
+    with replaced_while_read, pytest.raises(StaICCError, match="was replaced while it was read"):
+        load(link)
+
     assert converted_copies() == []
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("restored", [False, True])
-def test_a_file_that_was_replaced_while_it_was_read_can_be_loaded_again(
-    load_while_replaced: Callable[[bool], None], file: Path, restored: bool
-) -> None:
-    with pytest.raises(StaICCError):
-        load_while_replaced(restored)
-    assert_as_by_transformers(load(file.with_name("link.gguf")), file)
+@file_after_reading
+def test_a_file_that_was_replaced_while_it_was_read_can_be_loaded_again(file: Path, file_after_reading: str) -> None:
+    other = write_gguf(file.with_name("other.gguf"), seed=1)
+    link = file.with_name("link.gguf")
+    link.symlink_to(file)
+    replaced_while_read = link_that_changes_while_it_is_read(link, other, file.with_name(file_after_reading))
+    with replaced_while_read, pytest.raises(StaICCError):
+        load(link)
+
+    point_link_to(link, file)
+    loaded = load(link)
+
+    assert_as_by_transformers(loaded, file)
 
 
 @pytest.mark.posix
 def test_a_disk_that_fills_up_leaves_nothing(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     import resource
 
-    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, allowed[1]))  # fewer bytes than the weights have
+    less_than_the_weights = 20_000
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (less_than_the_weights, hard_limit))
     try:
         loaded = load(file)
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft_limit, hard_limit))
     assert "is read anew for each process" in caplog.text
     assert_as_by_transformers(loaded, file)
     assert list(converted.copies_folder().iterdir()) == []
@@ -320,10 +330,10 @@ def test_what_an_interrupted_conversion_left_is_removed_by_the_next_load(file: P
     assert not unfinished.exists()
 
 
-def test_what_could_not_be_read_back_is_not_kept(
+def test_a_copy_whose_weights_could_not_be_read_back_is_not_kept(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(converted, "_difference_of_weights", lambda *given: "the weight x")
+    monkeypatch.setattr(converted, "_difference_of_weights", Mock(return_value="the weight x"))
     loaded = load(file)
     assert "the weight x could not be read back" in caplog.text
     assert_as_by_transformers(loaded, file)
@@ -336,10 +346,8 @@ def test_a_full_disk_leaves_nothing_and_the_model_is_loaded(
     """The disk is full when the tokenizer is saved, which is after the weights."""
     import transformers
 
-    def full(*given: Any, **named: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(transformers.PreTrainedTokenizerBase, "save_pretrained", full)
+    disk_is_full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(transformers.PreTrainedTokenizerBase, "save_pretrained", Mock(side_effect=disk_is_full))
     loaded = load(file, "bfloat16")
     assert "is read anew for each process" in caplog.text
     assert os.strerror(errno.ENOSPC) in caplog.text
@@ -355,28 +363,32 @@ def test_a_disk_that_is_too_small_is_named_with_the_bytes_that_are_needed(
     assert "MB are needed, 0 MB are free" in caplog.text
 
 
-CONVERT_AND_DIE = """
-import os, signal, sys
-import transformers
-from StaICC.kernels.huggingface import converted, source
-def kill(*given, **named):
-    os.kill(os.getpid(), signal.SIGKILL)
-if sys.argv[2] == "before the tokenizer is saved":
-    transformers.PreTrainedTokenizerBase.save_pretrained = kill
-else:
-    converted._digests = kill
-source.ModelSource(sys.argv[1], "cpu").load()
-"""
-
-
 @pytest.mark.posix
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["before the tokenizer is saved", "before the copy gets its name"])
-def test_a_killed_conversion_leaves_nothing(file: Path, moment: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(converted.__file__).parents[3])}
-    done = subprocess.run([sys.executable, "-c", CONVERT_AND_DIE, str(file), moment], env=environment, check=False)
-    assert done.returncode == -signal.SIGKILL
+@pytest.mark.parametrize(
+    "function_that_kills",
+    [
+        pytest.param("transformers.PreTrainedTokenizerBase.save_pretrained", id="before the tokenizer is saved"),
+        pytest.param("converted._digests", id="before the copy gets its name"),
+    ],
+)
+def test_a_killed_conversion_leaves_nothing(file: Path, function_that_kills: str) -> None:
+    program = f"""
+import os, signal, transformers
+from StaICC.kernels.huggingface import converted, source
+
+def kill_this_process(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+{function_that_kills} = kill_this_process
+source.ModelSource({str(file)!r}, "cpu").load()
+"""
+    repository = Path(converted.__file__).parents[3]
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    process = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
+    assert process.returncode == -signal.SIGKILL
     assert converted_copies() == []
+
     load(file)
     assert list(converted.copies_folder().iterdir()) == [folder_of_copy()]
 

@@ -15,13 +15,13 @@ from StaICC.kernels.huggingface.token_trie import distinct_positions
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
 
 
-def path_to(row, index):
-    """Return the indexes of a position of a row and of its ancestors, from the first one on.
+def positions_from_root_to(row, position):
+    """Return the positions of a row that are on the path of its tree from the root to a position.
 
     The parent of a position is the last one before it that is less deep.
     """
-    path = [index]
-    for earlier in reversed(range(index)):
+    path = [position]
+    for earlier in reversed(range(position)):
         first_of_path = path[0]
         if row.depths[earlier] < row.depths[first_of_path]:
             path.insert(0, earlier)
@@ -63,22 +63,26 @@ def plans(draw):
 @settings(max_examples=300)
 @given(plans())
 def test_every_sequence_is_in_one_row(plan):
-    numbers = []
+    """The keys of ``wanted_positions`` are the indexes of the sequences of a row."""
+    indexes_in_rows = []
     for row in plan.rows:
-        numbers += row.wanted_positions
-    assert sorted(numbers) == list(range(len(plan.sequences)))
+        indexes_in_rows += row.wanted_positions.keys()
+    assert sorted(indexes_in_rows) == list(range(len(plan.sequences)))
 
 
 @settings(max_examples=300)
 @given(plans())
 def test_a_sequence_is_the_cached_prefix_of_its_row_and_the_tokens_of_one_path(plan):
+    """A row is a tree of tokens; a sequence continues the cached prefix on the path that ends at its last position."""
     for row in plan.rows:
-        for number, wanted in row.wanted_positions.items():
-            path = path_to(row, wanted[-1])
-            tokens_of_path = [row.tokens[index] for index in path]
-            depths_of_path = [row.depths[index] for index in path]
-            assert (*row.prefix, *tokens_of_path) == plan.sequences[number]
-            assert depths_of_path == list(range(len(row.prefix), len(plan.sequences[number])))
+        for index, wanted_positions in row.wanted_positions.items():
+            sequence = plan.sequences[index]
+            last_position = wanted_positions[-1]
+            path = positions_from_root_to(row, last_position)
+            tokens_of_path = tuple(row.tokens[position] for position in path)
+            depths_of_path = [row.depths[position] for position in path]
+            assert row.prefix + tokens_of_path == sequence
+            assert depths_of_path == list(range(len(row.prefix), len(sequence)))
 
 
 @settings(max_examples=300)
@@ -86,10 +90,13 @@ def test_a_sequence_is_the_cached_prefix_of_its_row_and_the_tokens_of_one_path(p
 def test_the_positions_of_a_sequence_are_wanted_from_the_first_wanted_one_on(plan):
     for row in plan.rows:
         cached = len(row.prefix)
-        for number, wanted in row.wanted_positions.items():
-            first_wanted = plan.first_wanted[number]
+        for index, wanted_positions in row.wanted_positions.items():
+            first_wanted = plan.first_wanted[index]
             assert cached <= first_wanted, "the outputs of cached positions are gone"
-            assert list(wanted) == path_to(row, wanted[-1])[first_wanted - cached :]
+
+            last_position = wanted_positions[-1]
+            path = positions_from_root_to(row, last_position)
+            assert list(wanted_positions) == path[first_wanted - cached :]
 
 
 @settings(max_examples=300)
@@ -97,7 +104,7 @@ def test_the_positions_of_a_sequence_are_wanted_from_the_first_wanted_one_on(pla
 def test_a_row_is_longer_than_its_limit_only_for_a_single_sequence(plan):
     """Equal sequences count as one: they end at the same position."""
     for row in plan.rows:
-        last_positions = {wanted[-1] for wanted in row.wanted_positions.values()}
+        last_positions = {wanted_positions[-1] for wanted_positions in row.wanted_positions.values()}
         if len(last_positions) > 1:
             assert len(row.tokens) <= plan.row_tokens
 
@@ -135,4 +142,4 @@ def test_the_ancestors_of_a_position_are_those_in_whose_subtree_it_is(sequences)
         ends = row.subtree_ends()
         for position in range(len(row.tokens)):
             ancestors = [earlier for earlier in range(position + 1) if position < ends[earlier]]
-            assert path_to(row, position) == ancestors
+            assert positions_from_root_to(row, position) == ancestors
