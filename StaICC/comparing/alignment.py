@@ -282,7 +282,8 @@ def _incomparable_runs(aligned: AlignedRuns, reference: str | None) -> dict[str,
     for run, partners in _partners(aligned, reference).items():
         if any(aligned.is_comparable(run, partner) for partner in partners):
             continue
-        pair = aligned.pair(first_run, second_run if run == first_run else run)
+        other_run = second_run if run == first_run else first_run
+        pair = aligned.pair(other_run, run)  # the reason is about the second run of the pair
         incomparable[run] = pair.why_not_comparable()
     if len(incomparable) == len(aligned.runs):
         reasons_of_others = {run: reason for run, reason in incomparable.items() if run != first_run}

@@ -994,13 +994,13 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     if _can_be_significant(sizes, pseudo_row, difference.smallest_rows):
         return None
 
-    differing_count = sum(1 for size in sizes if size)
+    differing_count = sum(1 for size in sizes if size)  # rows whose contributions of both runs are not equal
     largest_sizes = [-pseudo_row] * differing_count
     if _smallest_p_value(largest_sizes, pseudo_row, difference.smallest_rows) <= SIGNIFICANCE_LEVEL:
         return (
             f"one more row could change the difference by about {-pseudo_row:.2g}, and each of the {differing_count} "
-            f"rows that differ changes it by {max(sizes):.2g} at most: p would be above {SIGNIFICANCE_LEVEL:g} even if "
-            "all their differences had one direction"
+            f"rows that contribute to it changes it by {max(sizes):.2g} at most: p would be above "
+            f"{SIGNIFICANCE_LEVEL:g} even if all their differences had one direction"
         )
     return (
         f"too few rows differ: p would be above {SIGNIFICANCE_LEVEL:g} even if all their differences had one direction"

@@ -534,6 +534,19 @@ def test_runs_without_a_common_data_set_are_refused() -> None:
         compare(on_mini, on_own)
 
 
+@pytest.mark.parametrize("names", [("own", "a", "b"), ("a", "own", "b"), ("a", "b", "own")], ids=" ".join)
+def test_of_several_runs_the_one_with_another_data_set_is_left_out_with_its_data_set(names: tuple[str, ...]) -> None:
+    runs = {
+        "a": run(model_from_hash("a"), "mini"),
+        "b": run(model_from_hash("b"), "mini"),
+        "own": run(model_from_hash("c"), own_data()),
+    }
+
+    found = compare_runs({name: runs[name] for name in names})
+
+    assert found.left_out == ("own (its data sets are own, not mini)",)
+
+
 def test_a_run_without_probabilities_is_refused_where_a_metric_needs_them(skilled_run: Result) -> None:
     bare_labels = run(lambda prompt, label_space: 1)
 
