@@ -163,7 +163,8 @@ class ProgressLine:
         """Write the last report again each minute: a model may load, or compute its first batch, for a long time."""
         while not self._closed.wait(_TICK_SECONDS):
             with self._drawing:
-                if self._last is not None:
+                # The line may have been closed while this thread waited for the lock.
+                if self._last is not None and not self._closed.is_set():
                     self._draw_if_due(self._last)
 
     def _draw(self, text: str) -> None:
@@ -232,7 +233,8 @@ class ProgressLine:
 
     def close(self) -> None:
         """Erase the line."""
-        self._closed.set()
+        with self._drawing:
+            self._closed.set()
         if self._width:
             blanks = " " * self._width
             self._write(f"\r{blanks}\r")
@@ -253,7 +255,8 @@ class _NotebookLine(ProgressLine):
 
     def close(self) -> None:
         """Empty the output."""
-        self._closed.set()
+        with self._drawing:
+            self._closed.set()
         if self._handle is not None:
             self._handle.update({"text/plain": ""}, raw=True)
 

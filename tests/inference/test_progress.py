@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,6 +159,22 @@ def test_a_log_file_gets_no_line_after_the_end(loading_line: Any) -> None:
     clock.seconds = 1000.0
     time.sleep(0.05)
     assert stream.getvalue() == ""
+
+
+def test_a_log_file_gets_no_line_if_the_line_is_closed_while_the_clock_is_read() -> None:
+    """The thread that writes each minute may be about to write when the run ends: the end waits for its line."""
+    stream = io.StringIO()
+    line = ProgressLine(stream, lines=True, clock=Clock())
+    line(Progress(0, 0, "Normal, mini", 0, 1, phase=LOADING))
+    closing = threading.Thread(target=line.close)
+
+    with line._drawing:
+        closing.start()
+        closing.join(timeout=0.05)
+        closed_while_a_line_is_written = not closing.is_alive()
+    closing.join()
+
+    assert not closed_while_a_line_is_written
 
 
 @pytest.mark.parametrize(
