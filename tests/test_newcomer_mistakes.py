@@ -283,6 +283,14 @@ LINES: dict[str, tuple[str, str]] = {
         "name the columns, as --texts text --label label",
         "There are: text, title, label",
     ),
+    "run normal --data titled.csv --text title": (
+        "name the column of labels, too, as --label label",
+        "There are: text, title, label",
+    ),
+    "run normal --data titled.csv --label label": (
+        "name the columns of texts, too, as --texts text",
+        "There are: text, title, label",
+    ),
     "run normal --datasets SST2,TREC": ("no data set 'SST2,TREC'", "one by one: 'SST2', 'TREC'"),
     "run normal --datasets all": ("no data set 'all'. There are", "leave --datasets out"),
     "run MINI --device cuda": ("no option of ppm 'device'", "as in --model hf:NAME"),

@@ -570,10 +570,12 @@ def _usual_columns(file: Path, facts: Mapping[str, Any], header: Sequence[str] |
         if sorted(names) == sorted(["label", text_column]):
             return {"texts": [text_column], "label": "label"}
     advice = table_files.naming_advice(file, names, header)
-    texts = argument("texts", ["text"])
-    separator = in_each_syntax(", ", " ")
-    label = argument("label", "label")
-    raise ArgumentError(f"{file.name}: name the columns, as {texts}{separator}{label}{advice}")
+    if "label" in facts:
+        raise ArgumentError(f"{file.name}: name the columns of texts, too, as {argument('texts', ['text'])}{advice}")
+    if "texts" in facts:
+        raise ArgumentError(f"{file.name}: name the column of labels, too, as {argument('label', 'label')}{advice}")
+    texts_and_label = argument("texts", ["text"]) + in_each_syntax(", ", " ") + argument("label", "label")
+    raise ArgumentError(f"{file.name}: name the columns, as {texts_and_label}{advice}")
 
 
 def _further_columns(facts: Mapping[str, Any], label: str, where: str) -> list[str]:

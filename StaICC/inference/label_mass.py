@@ -76,17 +76,22 @@ def likely_tokens_hint(function: object, keys: Sequence[PromptKey], answers: Seq
         return None
     least_mass = math.inf
     prompt_with_least_mass = None
-    for (prompt, _), answer in zip(keys, answers, strict=True):
+    labels_of_prompt: Sequence[str] = ()
+    for (prompt, label_space), answer in zip(keys, answers, strict=True):
         if not isinstance(prompt, str) or not isinstance(answer, ScoredLabels):
             continue
         if answer.label_mass is not None and answer.label_mass < least_mass:
             least_mass = answer.label_mass
             prompt_with_least_mass = prompt
+            labels_of_prompt = label_space
     if prompt_with_least_mass is None:
         return None
     tokens = kernel.likely_tokens(prompt_with_least_mass, LIKELY_TOKENS)
     listed = ", ".join(f"{token!r} ({probability:.2g})" for token, probability in tokens)
-    return f"after one of the prompts, the model would rather write {listed} than a label"
+    hint = f"after one of the prompts, the model would rather write {listed} than a label"
+    if any(token.startswith(" ") and token.strip() in labels_of_prompt for token, _ in tokens):
+        hint += ". Labels with a blank in front are scored with last_blank=label"
+    return hint
 
 
 def _kernel_with_tokens(function: object) -> NamesTokens | None:
