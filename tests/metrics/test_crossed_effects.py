@@ -17,6 +17,7 @@ from statsmodels.stats.anova import anova_lm
 
 from StaICC.metrics.crossed_effects import (
     SOURCES,
+    _beta_variance,
     chi_square_quantile,
     crossed_effects,
     expected_effects,
@@ -232,6 +233,21 @@ def test_the_variance_of_a_mean_square_is_the_larger_one_of_theory_and_observati
     theory = theoretical_variance(values, source, square, found.degrees_of_freedom[source])
     observation = observed_variance(values, source)
     assert found.mean_square_variances[source] == pytest.approx(max(theory, observation), rel=1e-5)
+
+
+@pytest.mark.parametrize("mean", [0.02, 0.95, 0.99])
+def test_a_mean_square_near_an_end_has_a_variance_with_the_excess_kurtosis_of_beta_effects(mean: float) -> None:
+    """Effects on scores near 0 or 1 are skewed, so that their excess kurtosis is above 0."""
+    n_templates = 4
+    variance_of_effects = 0.3 * mean * (1 - mean)
+    mean_square = variance_of_effects / n_templates
+
+    variance = _beta_variance(mean_square, n_templates, degrees_of_freedom=3.0, mean_outcome=mean)
+
+    concentration = mean * (1 - mean) / variance_of_effects - 1
+    excess_kurtosis = float(beta.stats(mean * concentration, (1 - mean) * concentration, moments="k"))
+    assert excess_kurtosis > 1.0
+    assert variance == pytest.approx(mean_square**2 * (2 / 3.0 + excess_kurtosis / n_templates))
 
 
 def test_intervals_of_components_cover_them() -> None:
