@@ -59,8 +59,10 @@ def test_a_quote_that_swallows_rows_is_refused_with_their_lines(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("quoted_line", ['"a quoted text"\tb', '"two ""quotes"""\tc', 'a "word" within\ta'])
-def test_a_quote_that_swallows_rows_is_refused_next_to_good_quotes(tmp_path: Path, quoted_line: str) -> None:
-    lines = lines_with_stray_quotes(10, 330)
+def test_a_quote_that_swallows_rows_is_refused_although_another_line_is_quoted_well(
+    tmp_path: Path, quoted_line: str
+) -> None:
+    lines = lines_with_stray_quotes(first=10, last=330)
     path = write(tmp_path, "\n".join(["text\tlabel", *lines, quoted_line]))
 
     with pytest.raises(SchemaError, match="quoting='none'"):
@@ -68,7 +70,7 @@ def test_a_quote_that_swallows_rows_is_refused_next_to_good_quotes(tmp_path: Pat
 
 
 def test_without_quoting_no_row_is_swallowed(tmp_path: Path) -> None:
-    path = write(tmp_path, "\n".join(["text\tlabel", *lines_with_stray_quotes(10, 330)]))
+    path = write(tmp_path, "\n".join(["text\tlabel", *lines_with_stray_quotes(first=10, last=330)]))
 
     rows = rows_of(path, quoting="none")
 
