@@ -48,7 +48,7 @@ from StaICC.errors import StaICCError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.results.result import Result
-from StaICC.results.score_names import name_of_mean
+from StaICC.results.score_names import column_head, name_of_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +140,14 @@ def rank_table(ranks: Sequence[Rank], metric: str, with_reasons: bool = True) ->
 
     Args:
         ranks: The runs, the best first.
-        metric: Name of the metric, the head of its column.
+        metric: Name of the metric. Its column has the same head as in the table of a result.
         with_reasons: Whether the verdict of an untested run has the reason. Set it to ``False`` where the reason is in
             another line of the output.
     """
     with_missing = any(rank.missing for rank in ranks)
     with_conditions = any(rank.condition_ranks is not None for rank in ranks)
     text_heads = ["rank", "95 %", "run", "group", "verdict"]
-    number_heads = [metric]
+    number_heads = [column_head(metric)]
     if with_missing:
         number_heads += ["no score", "at worst"]
     if with_conditions:
