@@ -104,7 +104,7 @@ _ADVICE = "say what they are: outputs='probabilities' divides each row by its su
 
 
 class ValidRows(tuple[tuple[float, ...], ...]):
-    """Rows of predictions that :func:`valid_rows` checked. Nobody can change them, so they are checked only once."""
+    """Rows of predictions that :func:`valid_rows` checked. They cannot be changed, so they are checked only once."""
 
     __slots__ = ()
 
