@@ -89,8 +89,8 @@ def last_label(prompt: Any, label_space: list[str]) -> int:
 
 
 def many(predict: Any) -> Any:
-    """Return the batched form of a function that predicts one prompt."""
-    return lambda prompts, label_space: [predict(prompt, label_space) for prompt in prompts]
+    """Return the batched form of a function that predicts one prompt: its ``prompt`` is a list, as in the release."""
+    return lambda prompt, label_space: [predict(one_prompt, label_space) for one_prompt in prompt]
 
 
 def use_small_data(release: bool) -> None:
