@@ -286,7 +286,7 @@ def lines_of_code(code: str) -> list[str]:
 
 @pytest.mark.parametrize("block", [block for block in PYTHON if block.rule.startswith("excerpt")], ids=str)
 def test_the_lines_of_an_excerpt_are_those_of_its_program(block: Block) -> None:
-    """A line that ends with ``= ...`` stands for a value that the page leaves out."""
+    """A line that ends with ``= ...`` has a value that the page leaves out."""
     path = block.rule.removeprefix("excerpt of ")
     lines_of_program = lines_of_code((ROOT / path).read_text(encoding="utf-8"))
 
@@ -491,7 +491,7 @@ def test_yaml_can_be_parsed(block: Block) -> None:
 @blocks_in("bash")
 def test_a_script_of_bash_can_be_parsed(block: Block) -> None:
     if shutil.which("bash") is None:
-        pytest.skip("bash is not installed")
+        pytest.skip("bash, which parses the script, is not installed")
     done = subprocess.run(["bash", "-n"], input=block.code, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

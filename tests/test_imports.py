@@ -295,7 +295,7 @@ def test_a_module_can_be_imported_and_has_the_names_that_it_lists(name: str) -> 
         module = importlib.import_module(name)
     except ImportError as error:
         if "torch" in str(error) or "transformers" in str(error):
-            pytest.skip("an extra is not installed")
+            pytest.skip(f"the module needs torch or transformers, which are extras: {error}")
         raise
 
     listed = getattr(module, "__all__", names_imported_as_themselves(PATHS[name]))

@@ -642,7 +642,7 @@ def test_a_damaged_file_is_refused(path: Path, damage: Callable[[bytearray], Non
         PredictionStore(path)
 
 
-@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs the program sqlite3")
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the program sqlite3, which repairs the file, is not here")
 def test_the_program_sqlite3_recovers_predictions_of_a_damaged_file(path: Path, tmp_path: Path) -> None:
     """With the command that the message names."""
     store_scores(path, range(600), label_count=6)
@@ -652,7 +652,7 @@ def test_the_program_sqlite3_recovers_predictions_of_a_damaged_file(path: Path, 
 
     recovery = subprocess.run(["sqlite3", path, ".recover"], capture_output=True, check=False)
     if recovery.returncode != 0:
-        pytest.skip("this build of sqlite3 has no .recover")
+        pytest.skip(f"this build of the program sqlite3 has no .recover: {recovery.stderr.decode()}")
     new_path = tmp_path / "new.sqlite"
     subprocess.run(["sqlite3", new_path], input=recovery.stdout, capture_output=True, check=True)
 

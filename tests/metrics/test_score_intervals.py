@@ -603,7 +603,7 @@ def means_of_datasets_with_rows_left(population: Population, n_rounds: int) -> l
 @pytest.mark.parametrize("population", TINY)
 @pytest.mark.parametrize("gap", [0.02, 0.2, 5.0])
 def test_the_expected_capital_at_the_true_means_is_at_most_1_in_each_round(population: Population, gap: float) -> None:
-    """The bounds rest on bets that nobody can win on average if the means are the true ones. Exact, over all orders.
+    """The bounds rest on bets without a gain on average if the means are the true ones. Exact, over all orders.
 
     The capital is ``exp(evidence - total bet * sum of the means that are still unknown)``. An unknown mean is that of a
     data set that has rows left. The upper bound is the lower bound of ``1 - value``, with the means ``1 - mean``.

@@ -56,7 +56,7 @@ def contextual(folder: Path, random: Any, cases: int) -> Pairs:
     """Predictions with the prior of three content-free texts."""
     for _ in range(cases):
         n_labels = int(random.integers(2, 8))
-        # A further label stands for the other tokens of the vocabulary: the probabilities of a text sum to less than 1.
+        # The last column is that of all other tokens: the probabilities of the labels sum to less than 1.
         content_free = random.dirichlet(numpy.full(n_labels + 1, 0.5), (3,))[:, :n_labels]
         query = random.dirichlet(numpy.full(n_labels, 0.5))
 
