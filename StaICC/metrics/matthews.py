@@ -185,10 +185,11 @@ class Matthews(Statistic):
         """Return the coefficient with the distances to its confidence limits, and the influence of each test row.
 
         The number (1 + MCC) / 2 is from 0 to 1, and has the limits of a share of an effective number of rows
-        (:func:`~StaICC.metrics.intervals.share_of_rows_part`). With two labels that are equally common, it is the
-        accuracy, a share of all n rows. In general, a wrong prediction among correct ones changes it by about
-        ``1 / (2 n T)``, where T is 1 minus the sum of the squared shares of the labels. So it is a share of ``2 n T``
-        rows. T is that of the true or that of the predicted labels, the smaller one.
+        (:func:`~StaICC.metrics.intervals.share_of_rows_part`). With two labels that are equally common, both among the
+        true labels and among the predictions, it is the accuracy, a share of all n rows. In general, a wrong prediction
+        among correct ones changes it by about ``1 / (2 n T)``, where T is 1 minus the sum of the squared shares of the
+        labels. So it is a share of ``2 n T`` rows. T is that of the true or that of the predicted labels, the smaller
+        one.
 
         Raises:
             UndefinedMetricError: Fewer than :data:`LEAST_OTHER_ROWS` test rows have another true label than the most
