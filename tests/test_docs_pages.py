@@ -119,6 +119,20 @@ def test_every_kind_of_figure_is_named() -> None:
     assert set(re.findall(r"`(\w+)`", table)) == {*KINDS, "run_all", "k"}
 
 
+def test_the_functions_of_figures_are_listed_in_the_order_of_the_table_of_kinds() -> None:
+    _, _, table_and_rest = REPORTS.partition("| kind | figure |")
+    table, _, text_after_table = table_and_rest.partition("\n\n")
+    kinds = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+
+    words = " ".join(text_after_table.split())
+    _, _, list_of_functions = words.partition("in the order of the table: ")
+    functions = re.findall(r"`(\w+)`", list_of_functions.partition(".")[0])
+
+    assert functions == [KINDS[kind].__name__ for kind in kinds]
+    for name in functions:
+        assert getattr(StaICC, name) in KINDS.values()
+
+
 def test_exit_statuses_are_those_of_the_help() -> None:
     reported = re.findall(r"^\| (\d+) \| (.+) \|$", REPORTS, flags=re.MULTILINE)
     for status, meaning in reported:

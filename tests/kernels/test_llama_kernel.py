@@ -188,9 +188,14 @@ def test_label_scores_equal_those_of_the_torch_kernel(float_file: Path, options:
 def test_label_scores_of_quantised_weights_are_near_those_of_the_torch_kernel(
     quantised_file: Path, options: dict[str, str]
 ) -> None:
+    """They differ by how llama.cpp rounds the inputs of products with such weights, which depends on the processor.
+
+    The largest difference was 0.07 on one processor and 0.11 on another. Scores of the wrong labels (each moved by one)
+    differ by 0.6 or more.
+    """
     kernel = load_kernel(f"llama:{quantised_file}", **options)
     torch_kernel = load_kernel("smollm2", dtype="float32", **options)
-    assert difference(kernel.batch(PROMPTS, LABELS), torch_kernel.batch(PROMPTS, LABELS)) < 0.1
+    assert difference(kernel.batch(PROMPTS, LABELS), torch_kernel.batch(PROMPTS, LABELS)) < 0.2
 
 
 @pytest.mark.slow
