@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from scipy import stats
@@ -84,35 +84,58 @@ def runs() -> dict[str, Result]:
     return {"weak": run(0.2, seed=1), "middle": run(0.6, seed=2), "strong": run(3.0, seed=3)}
 
 
-def differences_over_clusters(first: Result, second: Result) -> tuple[list[float], list[float]]:
-    """Return the part of each cluster in the difference of the accuracies (they add up to it), and its share of the
-    queries."""
-    details = first.details["letters"]
-    (of_first,), (of_second,) = details.conditions, second.details["letters"].conditions
-    assert details.clusters is not None
-    steps, shares = [0.0] * 26, [0.0] * 26
-    query_count = len(of_first.rows)
-    for query, row in enumerate(of_first.rows):
-        cluster, true_label = details.clusters[row], of_first.truth[query]
-        first_is_correct = of_first.predictions[query] == true_label
-        second_is_correct = of_second.predictions[query] == true_label
-        steps[cluster] += (first_is_correct - second_is_correct) / query_count
-        shares[cluster] += 1 / query_count
-    return steps, shares
+class ClusterDifference(NamedTuple):
+    """The test rows of one cluster in a comparison of two runs."""
+
+    difference: float
+    """What the rows add to the difference of the accuracies."""
+    share_of_rows: float
+
+
+def differences_of_clusters(first: Result, second: Result) -> list[ClusterDifference]:
+    """Return the differences of all clusters, which add up to the difference of the accuracies of two runs."""
+    (first_run,) = first.details["letters"].conditions
+    (second_run,) = second.details["letters"].conditions
+    clusters = first.details["letters"].clusters
+    assert clusters is not None
+
+    differences: Counter[int] = Counter()
+    rows: Counter[int] = Counter()
+    for index, true_label in enumerate(first_run.truth):
+        cluster = clusters[first_run.rows[index]]
+        first_is_correct = first_run.predictions[index] == true_label
+        second_is_correct = second_run.predictions[index] == true_label
+        differences[cluster] += first_is_correct - second_is_correct
+        rows[cluster] += 1
+    row_count = len(first_run.truth)
+    return [ClusterDifference(differences[cluster] / row_count, rows[cluster] / row_count) for cluster in sorted(rows)]
+
+
+def test_a_difference_over_clusters_is_the_sum_of_their_differences(runs: dict[str, Result]) -> None:
+    comparison = compare(runs["weak"], runs["strong"]).overall
+
+    clusters = differences_of_clusters(runs["weak"], runs["strong"])
+    assert comparison.difference == pytest.approx(math.fsum(cluster.difference for cluster in clusters))
 
 
 def test_the_interval_of_a_difference_is_that_of_the_clusters(runs: dict[str, Result]) -> None:
     """Student's t with the variance and the degrees of freedom of the differences of clusters."""
-    found = compare(runs["weak"], runs["strong"]).overall
+    comparison = compare(runs["weak"], runs["strong"])
 
-    steps, shares = differences_over_clusters(runs["weak"], runs["strong"])
-    variance, freedom = variance_of_sum(steps, shares)
-    half_width = stats.t.isf(0.025, freedom) * math.sqrt(variance)
-    assert found.difference == pytest.approx(math.fsum(steps))
-    assert found.interval is not None
-    assert found.interval.high - found.interval.low == pytest.approx(2.0 * half_width, rel=1e-6)
-    assert "cluster-robust" in found.interval.method
-    assert isinstance(found.outcome, Tested)
+    clusters = differences_of_clusters(runs["weak"], runs["strong"])
+    variance, degrees_of_freedom = variance_of_sum(
+        [cluster.difference for cluster in clusters], [cluster.share_of_rows for cluster in clusters]
+    )
+    half_width = stats.t.ppf(0.975, degrees_of_freedom) * math.sqrt(variance)  # of 95 %
+    assert width_of_interval(comparison) == pytest.approx(2.0 * half_width, rel=1e-6)
+
+
+def test_an_interval_over_clusters_is_called_cluster_robust(runs: dict[str, Result]) -> None:
+    comparison = compare(runs["weak"], runs["strong"]).overall
+
+    assert comparison.interval is not None
+    assert "cluster-robust" in comparison.interval.method
+    assert isinstance(comparison.outcome, Tested)
 
 
 @pytest.fixture(scope="module")

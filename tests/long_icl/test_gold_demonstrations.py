@@ -6,7 +6,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -400,39 +400,49 @@ def test_the_noncentral_chi_square_distribution_is_that_of_scipy() -> None:
         assert probability == pytest.approx(expected, abs=1e-9), (x, freedom, noncentrality)
 
 
-def mean_squares(hits: list[list[bool]]) -> tuple[float, float]:
-    """Return the mean squares between orders and of the residuals, for the hits of each order on the same items.
-
-    The residual of a hit is ``hit - mean of its order - mean of its item + mean of all hits``.
-    """
-    orders, items_of_order = len(hits), len(hits[0])
-    order_means = [fmean(hits_of_order) for hits_of_order in hits]
-    item_means = [fmean(hits_of_item) for hits_of_item in zip(*hits, strict=True)]
-    mean = fmean(order_means)
-    sum_between = 0.0
-    sum_of_residuals = 0.0
-    for hits_of_order, order_mean in zip(hits, order_means, strict=True):
-        for hit, item_mean in zip(hits_of_order, item_means, strict=True):
-            sum_between += (order_mean - mean) ** 2
-            sum_of_residuals += (hit - order_mean - item_mean + mean) ** 2
-    return sum_between / (orders - 1), sum_of_residuals / ((orders - 1) * (items_of_order - 1))
+def sum_of_squares(values: Iterable[float]) -> float:
+    """Return the sum of the squared deviations from the mean."""
+    numbers = list(values)
+    mean = fmean(numbers)
+    return math.fsum((number - mean) ** 2 for number in numbers)
 
 
-def test_the_deviation_is_that_of_the_analysis_of_variance() -> None:
-    """Three orders with 60 items each, without replication: the variance of orders is (between - residual) / items."""
-    draw = random.Random(1)
-    hits = [[draw.random() < chance for _ in range(60)] for chance in (0.3, 0.5, 0.9)]
+def spread_of_three_orders(hits: list[list[bool]]) -> dict[str, Any]:
+    """Return the spread of the scores of orders with these hits on the same 60 items."""
     tallies = {}
     for order, hits_of_order in enumerate(hits):
         tallies[str(order)] = [RIGHT if hit else WRONG for hit in hits_of_order]
+    return order_spread(items(60), tallies, 0.95)
 
-    spread = order_spread(items(60), tallies, 0.95)
 
-    between, residual = mean_squares(hits)
+def hits_of_three_orders() -> list[list[bool]]:
+    """Return hits on 60 items in three orders, with chances of .3, .5 and .9."""
+    draw = random.Random(1)
+    return [[draw.random() < chance for _ in range(60)] for chance in (0.3, 0.5, 0.9)]
+
+
+def test_the_deviation_of_orders_is_that_of_the_analysis_of_variance() -> None:
+    """With one hit for each order and item, the variance of orders is (between - residual) / items."""
+    hits = hits_of_three_orders()
+
+    spread = spread_of_three_orders(hits)
+
+    squares_of_hits = sum_of_squares(hit for hits_of_order in hits for hit in hits_of_order)
+    squares_of_orders = 60 * sum_of_squares(fmean(hits_of_order) for hits_of_order in hits)
+    squares_of_items = 3 * sum_of_squares(fmean(hits_of_item) for hits_of_item in zip(*hits, strict=True))
+    between = squares_of_orders / (3 - 1)
+    residual = (squares_of_hits - squares_of_orders - squares_of_items) / ((3 - 1) * (60 - 1))
+    assert spread["deviation"] == pytest.approx(math.sqrt((between - residual) / 60))
+
+
+def test_the_range_of_orders_is_reduced_as_their_deviation() -> None:
+    hits = hits_of_three_orders()
+
+    spread = spread_of_three_orders(hits)
+
     scores = [fmean(hits_of_order) for hits_of_order in hits]
     observed_range = max(scores) - min(scores)
     kept_share = spread["deviation"] / spread["observed_deviation"]
-    assert spread["deviation"] == pytest.approx(math.sqrt((between - residual) / 60))
     assert spread["observed_range"] == pytest.approx(observed_range)
     assert spread["range"] == pytest.approx(observed_range * kept_share)
 

@@ -44,47 +44,52 @@ def writer(small: Callable[..., Dataset]) -> PromptWriter:
 # -- against the release
 
 
-def use(experimentor: Any, control: str) -> Any:
-    """Use a control as a key of the golden file says, such as ``example(2)``, and return what it writes."""
+# Each function writes prompts with one control, of a new experimentor.
+
+
+def example_in_the_noisy_channel(experimentor: Any, *affixes: str) -> Any:
+    experimentor.prompt_former.use_noisy_channel(*affixes)
+    return experimentor.prompt_former.example()
+
+
+def example_with_the_space_in_the_labels(experimentor: Any) -> Any:
+    experimentor.prompt_former.replace_space_to_label()
+    return experimentor.prompt_former.example()
+
+
+def prompts_with_wrong_labels(experimentor: Any, rate: float, count: int) -> list[Any]:
+    """Write the same prompt so many times; each draws other wrong labels."""
     writer = experimentor.prompt_former
-    if control == "example()":
-        return writer.example()
-    if control == "example(2)":
-        return writer.example(2)
-    if control == "use_noisy_channel(); example()":
-        writer.use_noisy_channel()
-        return writer.example()
-    if control == 'use_noisy_channel("; ", " || "); example()':
-        writer.use_noisy_channel("; ", " || ")
-        return writer.example()
-    if control == "replace_space_to_label(); example()":
-        writer.replace_space_to_label()
-        return writer.example()
-    if control == "label wrong rate 0.5; write_prompt([3, 1, 4, 15], 9) twice":
-        writer.change_label_wrong_rate(0.5)
-        return [writer.write_prompt([3, 1, 4, 15], 9), writer.write_prompt([3, 1, 4, 15], 9)]
-    if control == "label wrong rate 0.2; write_prompt([3, 1, 4, 15], 9)":
-        writer.change_label_wrong_rate(0.2)
-        return writer.write_prompt([3, 1, 4, 15], 9)
-    if control == "label wrong rate 0.5; prompt_set()":
-        writer.change_label_wrong_rate(0.5)
-        return experimentor.prompt_set()
-    if control == "write_prompt_from_dataline of demonstration rows 0 to 2, test row 5, cut_by_length=7":
-        lines = [experimentor.demonstration_set()[row] for row in range(3)]
-        return writer.write_prompt_from_dataline(lines, experimentor.test_set()[5][0], cut_by_length=7)
-    if control == "every change_* but the affixes; write_prompt([3, 1, 4], 2)":
-        return prompt_after_every_change(writer)
-    if control == "set_k(2); prompt_set()":
-        experimentor.set_k(2)
-        return experimentor.prompt_set()
-    assert control == "set_demonstration_sampler([[i % n, 7 * i % n, 5, 5] ...]); prompt_set()"
-    n = len(experimentor.demonstration_set())
-    experimentor.set_demonstration_sampler([[i % n, 7 * i % n, 5, 5] for i in range(len(experimentor.test_set()))])
+    writer.change_label_wrong_rate(rate)
+    return [writer.write_prompt([3, 1, 4, 15], 9) for _ in range(count)]
+
+
+def all_prompts_with_half_of_the_labels_wrong(experimentor: Any) -> Any:
+    experimentor.prompt_former.change_label_wrong_rate(0.5)
     return experimentor.prompt_set()
 
 
-def prompt_after_every_change(writer: Any) -> Any:
+def prompt_of_given_rows(experimentor: Any) -> Any:
+    demonstrations = [experimentor.demonstration_set()[row] for row in (0, 1, 2)]
+    query_texts, _ = experimentor.test_set()[5]
+    return experimentor.prompt_former.write_prompt_from_dataline(demonstrations, query_texts, cut_by_length=7)
+
+
+def prompts_of_two_shots(experimentor: Any) -> Any:
+    experimentor.set_k(2)
+    return experimentor.prompt_set()
+
+
+def prompts_of_given_demonstrations(experimentor: Any) -> Any:
+    n = len(experimentor.demonstration_set())
+    lists_of_rows = [[i % n, 7 * i % n, 5, 5] for i in range(len(experimentor.test_set()))]
+    experimentor.set_demonstration_sampler(lists_of_rows)
+    return experimentor.prompt_set()
+
+
+def prompt_after_every_change(experimentor: Any) -> Any:
     """Change each setting but the affixes, and return a prompt; the labels become ``"0"``, ``"1"`` and so on."""
+    writer = experimentor.prompt_former
     writer.change_instruction("I: ")
     writer.change_input_text_prefixes(["P: "])
     writer.change_label_prefix("L: ")
@@ -92,6 +97,29 @@ def prompt_after_every_change(writer: Any) -> Any:
     writer.change_query_prefix("Q> ")
     writer.change_label_space([str(label) for label in range(len(writer.get_label_space()))])
     return writer.write_prompt([3, 1, 4], 2)
+
+
+CONTROLS: dict[str, Callable[[Any], Any]] = {
+    "example()": lambda experimentor: experimentor.prompt_former.example(),
+    "example(2)": lambda experimentor: experimentor.prompt_former.example(2),
+    "use_noisy_channel(); example()": example_in_the_noisy_channel,
+    'use_noisy_channel("; ", " || "); example()': (
+        lambda experimentor: example_in_the_noisy_channel(experimentor, "; ", " || ")
+    ),
+    "replace_space_to_label(); example()": example_with_the_space_in_the_labels,
+    "label wrong rate 0.5; write_prompt([3, 1, 4, 15], 9) twice": (
+        lambda experimentor: prompts_with_wrong_labels(experimentor, rate=0.5, count=2)
+    ),
+    "label wrong rate 0.2; write_prompt([3, 1, 4, 15], 9)": (
+        lambda experimentor: prompts_with_wrong_labels(experimentor, rate=0.2, count=1)[0]
+    ),
+    "label wrong rate 0.5; prompt_set()": all_prompts_with_half_of_the_labels_wrong,
+    "write_prompt_from_dataline of demonstration rows 0 to 2, test row 5, cut_by_length=7": prompt_of_given_rows,
+    "every change_* but the affixes; write_prompt([3, 1, 4], 2)": prompt_after_every_change,
+    "set_k(2); prompt_set()": prompts_of_two_shots,
+    "set_demonstration_sampler([[i % n, 7 * i % n, 5, 5] ...]); prompt_set()": prompts_of_given_demonstrations,
+}
+"""What each key of the golden file stands for: a function that uses the control and returns what is written then."""
 
 
 def sha256_of_json(value: Any) -> str:
@@ -104,12 +132,12 @@ def sha256_of_json(value: Any) -> str:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_every_control_writes_what_the_release_writes(name: str) -> None:
     benchmark = Normal(datasets=[name])
-    for control, digest in GOLDEN[name].items():
+    digest_by_control = GOLDEN[name]
+
+    for control, expected_digest in digest_by_control.items():
         benchmark.re_initialize()
-
-        written = use(benchmark[0], control)
-
-        assert sha256_of_json(written) == digest, control
+        write_prompts = CONTROLS[control]
+        assert sha256_of_json(write_prompts(benchmark[0])) == expected_digest, control
 
 
 # -- settings: reading, changing, resetting
