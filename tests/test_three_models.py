@@ -60,11 +60,12 @@ def test_the_readme_shows_the_first_table_of_a_language_model(monkeypatch: pytes
 
 
 def test_the_table_of_means_has_the_scores_of_the_results() -> None:
-    rows = table_below("| result | model |")
-    assert [row[0] for row in rows] == [f"{name}.json" for name in NORMAL]
-    for name, row in zip(NORMAL, rows, strict=True):
+    lines = table_below("| result | model |")
+
+    for name, cells in zip(NORMAL, lines, strict=True):
         result = load_normal(name)
-        _file, _model, limit, accuracy, f1, likelihood, calibration_error = row
+        file, _model, limit, accuracy, f1, likelihood, calibration_error = cells
+        assert file == f"{name}.json"
         assert limit == str(result.arguments["limit"])
         assert accuracy == with_interval(result, "accuracy")
         assert f1 == f"{result.averaged['macro_F1']:.4f}"
@@ -76,21 +77,26 @@ def with_four_decimals(*values: float) -> list[str]:
     return [f"{value:.4f}" for value in values]
 
 
-def test_the_table_of_accuracies_has_those_of_the_results_and_of_the_baselines() -> None:
+def test_the_table_of_accuracies_has_the_accuracy_of_each_model_and_of_each_baseline() -> None:
+    """A line is a data set: the accuracies of the models, of uniform guessing, and of the majority label."""
     results = [load_normal(name) for name in NORMAL]
-    *rows, last_row = table_below("| data set | SmolLM2-135M |")
+    first_result = results[0]
+    *lines_of_datasets, _line_of_mean = table_below("| data set | SmolLM2-135M |")
 
-    datasets_of_rows = [row[0] for row in rows]
-    assert datasets_of_rows == list(results[0].details)
-    for dataset, *shown in rows:
+    assert [dataset for dataset, *_ in lines_of_datasets] == list(first_result.details)
+    for dataset, *cells in lines_of_datasets:
         accuracies = [result.divided[dataset]["accuracy"] for result in results]
-        baselines = results[0].details[dataset].baselines["normal"]
-        assert shown == with_four_decimals(*accuracies, baselines.uniform, baselines.majority), dataset
+        baselines = first_result.details[dataset].baselines["normal"]
+        assert cells == with_four_decimals(*accuracies, baselines.uniform, baselines.majority), dataset
 
-    means = [result.averaged["accuracy"] for result in results]
-    baselines_of_means = results[0].means.baselines["normal"]
-    cells = with_four_decimals(*means, baselines_of_means.uniform, baselines_of_means.majority)
-    assert last_row == ["mean", *cells]
+
+def test_the_table_of_accuracies_ends_with_the_means() -> None:
+    results = [load_normal(name) for name in NORMAL]
+    *_, line_of_mean = table_below("| data set | SmolLM2-135M |")
+
+    accuracies = [result.averaged["accuracy"] for result in results]
+    baselines = results[0].means.baselines["normal"]
+    assert line_of_mean == ["mean", *with_four_decimals(*accuracies, baselines.uniform, baselines.majority)]
 
 
 SCORES_OF_SUITES = {
@@ -122,7 +128,8 @@ def test_the_head_of_the_diagnosis_states_the_test_rows() -> None:
     assert re.findall(r"\((\d+) rows\)", headings) == [str(suite["Normal"].arguments["limit"]) for suite in suites]
 
 
-def test_the_page_states_the_one_significant_difference_of_the_suites_and_its_correction() -> None:
+def p_values_of_suites() -> dict[str, float]:
+    """Return the p-value of the difference between both models in each benchmark of the suite that has one."""
     smollm2: Any = load(FOLDER / "smollm2-135m-suite.json")
     gemma: Any = load(FOLDER / "gemma-3-270m-suite.json")
     p_values = {}
@@ -130,13 +137,23 @@ def test_the_page_states_the_one_significant_difference_of_the_suites_and_its_co
         p_value = compare(smollm2[name], gemma[name]).mean.p_value
         if p_value is not None:
             p_values[name] = p_value
-    tests = len(p_values)
-    smallest = min(p_values.values())
+    return p_values
 
-    assert tests == 6
-    assert [name for name, p_value in p_values.items() if p_value < 0.05] == ["Demo_sens"]
-    assert f"(p = {smallest:.3f}, Gemma is more consistent)" in PAGE
-    assert f"(p = {tests * smallest:.2f})" in PAGE, "by Bonferroni's correction"
+
+def test_the_page_states_the_only_significant_difference_of_the_suites() -> None:
+    p_values = p_values_of_suites()
+
+    significant = [name for name, p_value in p_values.items() if p_value < 0.05]
+
+    assert significant == ["Demo_sens"]
+    assert f"(p = {p_values['Demo_sens']:.3f}, Gemma is more consistent)" in PAGE
+
+
+def test_the_page_states_the_smallest_p_value_after_bonferronis_correction() -> None:
+    """It is multiplied by the number of tests."""
+    p_values = p_values_of_suites()
+    assert len(p_values) == 6
+    assert f"(p = {6 * min(p_values.values()):.2f})" in PAGE
 
 
 def test_gemma_predicts_one_label_on_hate_speech_as_the_page_says() -> None:

@@ -73,66 +73,91 @@ class Loss:
 
 
 def command(way: Way, folder: Path, server: str) -> list[str]:
-    """Return the command of a run; those that the command line does not have are run by ``durability_run.py``."""
-    calls = str(folder / "calls")
-    store = str(folder / "run.sqlite")
-    result = str(folder / "result.json")
-    chunk_size = str(way.chunk_size or "")
-    if way.threads or way.dask:
-        where = "threads" if way.threads else "dask"
-        workers = str(way.threads or way.dask)
-        kind = f"{way.kernel},{where}"
-        return [
-            *(sys.executable, str(HERE / "durability_run.py"), "api", store, result, calls),
-            *(str(QUERY_SECONDS), workers, chunk_size, kind),
-        ]
-    model = f"durability_kernels:{way.kernel}:{QUERY_SECONDS}:{calls}"
+    """Return the command of a run: of the command line, or of ``durability_run.py`` for threads and Dask."""
+    if way.threads > 0:
+        return command_of_api(way, folder, executor="threads", workers=way.threads)
+    if way.dask > 0:
+        return command_of_api(way, folder, executor="dask", workers=way.dask)
+
+    program = [sys.executable, "-m", "StaICC", "run", "normal", "--datasets", "mini"]
+    program += ["--store", str(folder / "run.sqlite"), "--json", str(folder / "result.json")]
     if way.kernel == "served":
-        model = f"openai:{server}#{MODEL};scoring=text;concurrency={CONNECTIONS}"
-    settings = ["--unparsed", "wrong"] if way.kernel == "served" else []
-    settings += ["--datasets", "mini", "--store", store, "--json", result, "--model", model]
+        program += ["--model", f"openai:{server}#{MODEL};scoring=text;concurrency={CONNECTIONS}"]
+        program += ["--unparsed", "wrong"]
+    else:
+        program += ["--model", f"durability_kernels:{way.kernel}:{QUERY_SECONDS}:{folder / 'calls'}"]
     if way.chunk_size is not None:
-        settings += ["--chunk-size", chunk_size]
+        program += ["--chunk-size", str(way.chunk_size)]
     if way.workers > 1:
-        settings += ["--workers", str(way.workers)]
-    return [sys.executable, "-m", "StaICC", "run", "normal", *settings]
+        program += ["--workers", str(way.workers)]
+    return program
 
 
-def end_run(way: Way, number: signal.Signals, after: float, folder: Path) -> tuple[int, int, float]:
-    """Start a run, and send it a signal so many seconds after its first answer.
+def command_of_api(way: Way, folder: Path, executor: str, workers: int) -> list[str]:
+    """Return the command of a run with an executor that the command line does not have."""
+    store, result, calls = str(folder / "run.sqlite"), str(folder / "result.json"), str(folder / "calls")
+    chunk_size = "" if way.chunk_size is None else str(way.chunk_size)
+    program = [sys.executable, str(HERE / "durability_run.py"), "api", store, result, calls]
+    return [*program, str(QUERY_SECONDS), str(workers), chunk_size, f"{way.kernel},{executor}"]
 
-    Returns:
-        Answers made and stored, and the seconds from the signal to the end.
-    """
-    calls = folder / "calls"
-    server = None
-    url = ""
-    if way.kernel == "served":
-        program = [sys.executable, str(HERE / "durability_server.py"), str(calls), str(SERVED_SECONDS), "0"]
-        server = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
-        assert server.stdout is not None
-        url = server.stdout.readline().strip()
-    process = subprocess.Popen(
-        command(way, folder, url),
-        env={**environment(), "NO_PROXY": "127.0.0.1"},
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run that a signal ended."""
+
+    made: int
+    """Answers that were made."""
+    stored: int
+    """Answers that are in the store."""
+    seconds: float
+    """From the signal to the end."""
+
+
+def start_server(calls: Path) -> subprocess.Popen[str]:
+    """Start a server that notes its answers in a file, and prints its address as the first line."""
+    program = [sys.executable, str(HERE / "durability_server.py"), str(calls), str(SERVED_SECONDS), "0"]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+
+
+def start_run(program: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Start a run in a session of its own, which SIGINT ends as it does in a terminal."""
+    environment_of_run = environment()
+    environment_of_run["NO_PROXY"] = "127.0.0.1"
+    return subprocess.Popen(
+        program,
+        env=environment_of_run,
         stdout=(folder / "stdout").open("wb"),
         stderr=(folder / "stderr").open("wb"),
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    while process.poll() is None and not answers_in(calls):
+
+
+def end_run(way: Way, number: signal.Signals, after: float, folder: Path) -> EndedRun:
+    """Start a run, and send it a signal so many seconds after its first answer."""
+    calls = folder / "calls"
+    server = None
+    url = ""
+    if way.kernel == "served":
+        server = start_server(calls)
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+    process = start_run(command(way, folder, url), folder)
+
+    while process.poll() is None and answers_in(calls) == 0:
         time.sleep(0.01)
     time.sleep(after)
-    began = time.monotonic()
+    signal_time = time.monotonic()
     if process.poll() is None:
         os.kill(process.pid, number)
     process.wait(60)
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - signal_time
+
     wait_until_empty(process.pid)
     if server is not None:
         server.kill()
         server.wait()
-    return answers_in(calls), stored(folder), seconds
+    return EndedRun(answers_in(calls), stored(folder), seconds)
 
 
 def answers_in(calls: Path) -> int:
@@ -146,14 +171,13 @@ def answers_in(calls: Path) -> int:
 
 
 def measured(name: str, number: signal.Signals, moments: int) -> Loss:
-    """End so many runs of one way with one signal."""
-    way = WAYS[name]
+    """End so many runs of one way with one signal, each at a random moment."""
     draw = random.Random(f"{name} {number}")
     loss = Loss()
     for _ in range(moments):
         with tempfile.TemporaryDirectory() as folder:
-            made, kept, seconds = end_run(way, number, draw.uniform(0, 2.5), Path(folder))
-        loss.add(min(made, QUERIES), kept, seconds)
+            ended = end_run(WAYS[name], number, draw.uniform(0, 2.5), Path(folder))
+        loss.add(min(ended.made, QUERIES), ended.stored, ended.seconds)
     return loss
 
 

@@ -90,18 +90,31 @@ class Batching:
 # -- what is asked
 
 
-def test_the_function_is_called_by_keyword_with_lists_of_its_own() -> None:
-    seen = []
+def test_the_function_is_called_by_keyword() -> None:
+    calls = []
 
-    def function(*args: Any, **given: Any) -> int:
-        assert not args
-        seen.append(given)
-        given["label_space"].append("spoilt")
+    def function(*positional: Any, **keywords: Any) -> int:
+        calls.append((positional, keywords))
         return 0
 
-    assert predict_queries(function, [query("a"), query("b"), query(("c", "d"))], "Test") == [0, 0, 0]
-    assert [call["prompt"] for call in seen] == ["a", "b", ["c", "d"]]
-    assert [call for call in seen if call["label_space"] != [*LABELS, "spoilt"]] == []
+    predict_queries(function, [query("a"), query(("c", "d"))], "Test")
+
+    assert calls == [
+        ((), {"prompt": "a", "label_space": list(LABELS)}),
+        ((), {"prompt": ["c", "d"], "label_space": list(LABELS)}),
+    ]
+
+
+def test_a_function_that_changes_its_list_of_labels_changes_it_for_no_other_call() -> None:
+    label_lists = []
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        label_space.append("spoilt")
+        label_lists.append(label_space)
+        return 0
+
+    assert predict_queries(function, [query("a"), query("b")], "Test") == [0, 0]
+    assert label_lists == [[*LABELS, "spoilt"], [*LABELS, "spoilt"]]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([LABELS, ("yes", "no"), ("x",)])), max_size=30))
@@ -112,12 +125,16 @@ def test_each_distinct_pair_is_asked_once(pairs: list[tuple[str, tuple[str, ...]
     assert len(function.asked) == len(set(pairs))
 
 
-def test_prompts_that_share_a_prefix_can_follow_each_other_in_both_channels() -> None:
+def test_prompts_that_share_a_prefix_can_follow_each_other() -> None:
+    """They are called in order: first those of the noisy channel, which are pairs, then the others."""
     function = Counting()
-    shuffled = [query(text) for text in ["b1", ("b", "c"), "a2", "b2", ("a", "c"), "a1", "a2"]]
+    shuffled_prompts = ["b1", ("b", "c"), "a2", "b2", ("a", "c"), "a1", "a2"]
+    shuffled = [query(prompt) for prompt in shuffled_prompts]
+
     answers = predict_queries(function, shuffled, "Test", RunOptions(group_prefixes=True))
+
     assert function.asked == [["a", "c"], ["b", "c"], "a1", "a2", "b1", "b2"]
-    assert answers == [row_of(as_argument(one.prompt), LABELS) for one in shuffled]
+    assert answers == [row_of(as_argument(prompt), LABELS) for prompt in shuffled_prompts]
 
 
 # -- batched functions
@@ -131,16 +148,27 @@ def test_a_batched_form_gets_chunks_of_the_given_size(chunk_size: int | None, si
     assert [len(batch) for batch in kernel.batches] == sizes
 
 
-@pytest.mark.parametrize("noisy_channel", [False, True])
-@pytest.mark.parametrize(("chunk_size", "sizes"), [(None, [3, 3, 2]), (4, [4, 4])], ids=["by length", "as given"])
-def test_chunks_of_long_prompts_have_fewer(noisy_channel: bool, chunk_size: int | None, sizes: list[int]) -> None:
-    """Of eight prompts, six have six million characters, and the first and the fifth are short."""
-    texts = [f"{place} {'x' * (6_000_000 if place % 4 else 1)}" for place in range(8)]
-    given = [query((text, "") if noisy_channel else text) for text in texts]
+def chunk_sizes(prompts: list[Any], chunk_size: int | None) -> list[int]:
+    """Return the numbers of prompts in the calls of a batched function, whose predictions are checked."""
     kernel = Batching()
-    answers = predict_queries(kernel, given, "Test", RunOptions(chunk_size=chunk_size))
-    assert answers == [row_of(as_argument(query.prompt), LABELS) for query in given]
-    assert [len(batch) for batch in kernel.batches] == sizes
+    answers = predict_queries(kernel, [query(prompt) for prompt in prompts], "Test", RunOptions(chunk_size=chunk_size))
+    assert answers == [row_of(as_argument(prompt), LABELS) for prompt in prompts]
+    return [len(batch) for batch in kernel.batches]
+
+
+@pytest.mark.parametrize("noisy_channel", [False, True])
+def test_chunks_of_long_prompts_have_fewer_of_them(noisy_channel: bool) -> None:
+    """The first and the fifth of eight prompts are short, the others have six million characters."""
+    long_text = "x" * 6_000_000
+    prompts: list[Any] = ["0"]
+    prompts += [f"{number} {long_text}" for number in (1, 2, 3)]
+    prompts += ["4"]
+    prompts += [f"{number} {long_text}" for number in (5, 6, 7)]
+    if noisy_channel:
+        prompts = [(prompt, "") for prompt in prompts]
+
+    assert chunk_sizes(prompts, chunk_size=None) == [3, 3, 2]
+    assert chunk_sizes(prompts, chunk_size=4) == [4, 4], "a given size holds for long prompts, too"
 
 
 NOT_USED_STORE: Any = object()
@@ -191,10 +219,19 @@ def test_a_prediction_that_cannot_be_scored_ends_the_run_at_its_query() -> None:
 
 
 def test_a_run_that_collects_failures_evaluates_all_queries() -> None:
-    """A query with the prompt of one that failed has failed, too, without another call."""
-    function = Counting(lambda prompt, labels: 1 / 0 if prompt in ("prompt 3", "prompt 5") else 1)
-    answers = predict_queries(function, [*queries(8), query("prompt 3")], "Test", RunOptions(on_error="collect"))
-    failed = [number for number, failure in enumerate(is_failure(answers)) if failure]
+    """Query 8 has the prompt of query 3, so it has failed, too, without another call."""
+
+    def fails_at_3_and_5(prompt: str, labels: list[str]) -> int:
+        if prompt in ("prompt 3", "prompt 5"):
+            raise ValueError("no prediction")
+        return 1
+
+    function = Counting(fails_at_3_and_5)
+    nine_queries = [*queries(8), query("prompt 3")]
+
+    answers = predict_queries(function, nine_queries, "Test", RunOptions(on_error="collect"))
+
+    failed = [number for number, answer in enumerate(answers) if isinstance(answer, Failure)]
     assert failed == [3, 5, 8]
     assert len(function.asked) == 8
 
@@ -210,46 +247,65 @@ FAILING = [set(), {0}, {3, 5}, {2, 7, 11}, set(range(12))]
 """Which of twelve queries fail."""
 
 
+def raises_at(bad_prompts: set[str]) -> Counting:
+    """Return a function that raises at some prompts and predicts label 1 for the others."""
+
+    def predict(prompt: str, labels: list[str]) -> int:
+        if prompt in bad_prompts:
+            raise ValueError("no prediction")
+        return 1
+
+    return Counting(predict)
+
+
 @pytest.mark.parametrize("failing", FAILING, ids=str)
 @pytest.mark.parametrize("stored", [0, 4])
-@pytest.mark.parametrize("kind", ["one prompt", "batched form"])
+@pytest.mark.parametrize("make_function", [raises_at, Batching], ids=["one prompt", "batched form"])
 def test_each_distinct_query_is_counted_as_computed_reused_or_failed(
-    failing: set[int], stored: int, kind: str, tmp_path: Path
+    failing: set[int], stored: int, make_function: Callable[[set[str]], Any], tmp_path: Path
 ) -> None:
     """The counts are those of the provenance of a result. A failed query is not computed."""
     bad_prompts = {f"prompt {number}" for number in failing}
-    function: Any = Counting(lambda prompt, labels: 1 / 0 if prompt in bad_prompts else 1)
-    if kind == "batched form":
-        function = Batching(bad_prompts)
     good_queries = [query for query in queries(12) if query.prompt not in bad_prompts]
-    reused = good_queries[:stored]
+    stored_queries = good_queries[:stored]
     twelve_and_three_again = [*queries(12), *queries(3)]
 
     with PredictionStore(tmp_path / "s") as opened:
         store = BoundStore(opened, "model")
-        store.put_many([((query.prompt, query.label_space), row_of(query.prompt, LABELS)) for query in reused])
+        for query in stored_queries:
+            store.put_many([((query.prompt, query.label_space), row_of(query.prompt, LABELS))])
         options = RunOptions(store=store, on_error="collect")
-        answers = predict_queries(function, twelve_and_three_again, "Test", options)
+        answers = predict_queries(make_function(bad_prompts), twelve_and_three_again, "Test", options)
+
     assert sum(is_failure(answers[:12])) == len(failing)
     counts = options.counter.counts
     assert counts["failed"] == len(failing)
-    assert counts["reused"] == len(reused)
-    assert counts["computed"] == 12 - len(failing) - len(reused)
+    assert counts["reused"] == len(stored_queries)
+    assert counts["computed"] == 12 - len(failing) - len(stored_queries)
 
 
-@pytest.mark.parametrize("failing", FAILING, ids=str)
-def test_a_call_with_all_prompts_counts_each_of_them_as_computed_or_failed(failing: set[int]) -> None:
-    """Also those that are equal, since the call has each."""
+@pytest.mark.parametrize(
+    ("failing", "failed"),
+    [(set(), 0), ({0}, 2), ({3, 5}, 2), ({2, 7, 11}, 4), (set(range(12)), 15)],
+    ids=str,
+)
+def test_a_call_with_all_prompts_counts_each_of_them_as_computed_or_failed(failing: set[int], failed: int) -> None:
+    """The call has prompts 0, 1 and 2 twice, and both are counted."""
     bad_prompts = {f"prompt {number}" for number in failing}
 
-    def function(prompt: list[str], label_space: list[str]) -> list[Any]:
-        return [math.nan if text in bad_prompts else 1 for text in prompt]
+    def predict_all(prompt: list[str], label_space: list[str]) -> list[Any]:
+        predictions: list[Any] = [1] * len(prompt)
+        for index, prompt_of_query in enumerate(prompt):
+            if prompt_of_query in bad_prompts:
+                predictions[index] = math.nan
+        return predictions
 
     options = RunOptions(batched=True, on_error="collect")
-    answers = predict_queries(function, [*queries(12), *queries(3)], "Test", options)
-    counts = options.counter.counts
-    assert counts["failed"] == sum(is_failure(answers))
-    assert counts["computed"] == 15 - sum(is_failure(answers))
+    answers = predict_queries(predict_all, [*queries(12), *queries(3)], "Test", options)
+
+    assert sum(is_failure(answers)) == failed
+    assert options.counter.counts["failed"] == failed
+    assert options.counter.counts["computed"] == 15 - failed
 
 
 @pytest.mark.parametrize("bad", [{"prompt 5"}, {"prompt 0"}, {"prompt 9"}, {"prompt 2", "prompt 3", "prompt 8"}])

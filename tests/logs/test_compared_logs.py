@@ -67,23 +67,30 @@ def test_the_p_value_of_grades_is_that_of_mcnemar(tmp_path: Path) -> None:
     assert capitals.p_value == pytest.approx(expected, rel=1e-9)
 
 
+def random_scores(generator: random.Random, highest_percent: int) -> list[float]:
+    """Return a random score from 0 to ``highest_percent`` / 100 for each of three epochs of a row."""
+    return [generator.randint(0, highest_percent) / 100 for _ in range(3)]
+
+
 def test_the_unit_of_the_test_is_the_row_with_all_its_epochs(tmp_path: Path) -> None:
     """The sums of three scores from 0 to 1 are compared. They differ by at most 3."""
+    n_rows = 16
     generator = random.Random(3)
-    scores_of_large = [[generator.randint(0, 100) / 100 for _ in range(3)] for _ in range(16)]
-    scores_of_small = [[generator.randint(0, 40) / 100 for _ in range(3)] for _ in range(16)]
+    scores_of_large = [random_scores(generator, highest_percent=100) for _ in range(n_rows)]
+    scores_of_small = [random_scores(generator, highest_percent=40) for _ in range(n_rows)]
     large = write_epochs(tmp_path / "large.json", MODELS[0], scores_of_large)
     small = write_epochs(tmp_path / "small.json", MODELS[1], scores_of_small)
     results = read_logs(large, small, value_range=(0, 1), higher_is_better=True)
 
     (capitals,) = compare(*results.values()).datasets
 
-    assert capitals.rows == 16
-    assert capitals.queries == (16 * 3, 16 * 3)
     sums_of_large = [round(sum(scores), 2) for scores in scores_of_large]
     sums_of_small = [round(sum(scores), 2) for scores in scores_of_small]
-    expected = two_sided_gaffke(sums_of_large, sums_of_small, width=3)  # which needs different differences
-    assert capitals.p_value == pytest.approx(expected, rel=1e-9)
+    # The other formula takes each difference for another one, which these random scores are.
+    p_value_of_sums = two_sided_gaffke(sums_of_large, sums_of_small, width=3)
+    assert capitals.p_value == pytest.approx(p_value_of_sums, rel=1e-9)
+    assert capitals.rows == n_rows
+    assert capitals.queries == (n_rows * 3, n_rows * 3)
 
 
 def write_epochs(path: Path, model: str, scores: list[list[float]]) -> Path:
@@ -195,15 +202,17 @@ def test_another_task_is_not_compared(
 
 
 def test_other_rows_of_the_same_ids_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = write_grades(tmp_path / "a.eval", MODELS[0], random_grades(seed=1, p=0.5))
-    samples = [sample(row, "C", input="another question") for row in range(60)]
-    second = write_archive(tmp_path / "b.eval", samples, inspect_header(MODELS[1], 60))
+    first = write_grades(tmp_path / "a.eval", MODELS[0], "C" * 60)
+    samples_of_second = [sample(row, "C", input="another question") for row in range(60)]
+    second = write_archive(tmp_path / "b.eval", samples_of_second, inspect_header(MODELS[1], 60))
+
     assert main(["compare", str(first), str(second)]) == 2
+
     assert "other documents or targets under the same id" in capsys.readouterr().err
 
 
-def test_a_task_without_the_metric_says_so(tmp_path: Path) -> None:
-    """The reason is about the metric that is compared, not a note about another one."""
+def test_a_task_without_the_metric_is_left_out_with_this_reason(tmp_path: Path) -> None:
+    """The logs of both models have grades of "capitals" and points of "rivers"; the grades are compared."""
     points_of_rivers = [sample(row, row / 7, scorer="points") for row in range(30)]
     for folder, model in ((tmp_path / "0", MODELS[0]), (tmp_path / "1", MODELS[1])):
         folder.mkdir()
@@ -217,21 +226,27 @@ def test_a_task_without_the_metric_says_so(tmp_path: Path) -> None:
     assert "the task has no match" in line_of_rivers
 
 
-def test_epochs_that_a_cancelled_run_lacks_count_at_their_worst(tmp_path: Path) -> None:
-    """The first run was cancelled after one of two epochs, in which it was always right."""
-    samples_of_first_epoch = [sample(row, "C", epoch=1) for row in range(20)]
-    samples_of_both_epochs = [sample(row, "I", epoch) for row in range(20) for epoch in (1, 2)]
+def test_epochs_that_a_cancelled_run_lacks_count_as_wrong_and_as_right(tmp_path: Path) -> None:
+    """The first run was right on all rows and was cancelled after one of two epochs. The second one was never right."""
+    rows = range(20)
+    right_in_first_epoch = [sample(row, "C", epoch=1) for row in rows]
+    wrong_in_first_epoch = [sample(row, "I", epoch=1) for row in rows]
+    wrong_in_second_epoch = [sample(row, "I", epoch=2) for row in rows]
     header_of_cancelled = inspect_header(MODELS[0], 20, epochs=2)
     header_of_cancelled["status"] = "cancelled"
-    first = write_archive(tmp_path / "a.eval", samples_of_first_epoch, header_of_cancelled)
-    second = write_archive(tmp_path / "b.eval", samples_of_both_epochs, inspect_header(MODELS[1], 20, epochs=2))
+    cancelled = write_archive(tmp_path / "a.eval", right_in_first_epoch, header_of_cancelled)
+    complete = write_archive(
+        tmp_path / "b.eval", wrong_in_first_epoch + wrong_in_second_epoch, inspect_header(MODELS[1], 20, epochs=2)
+    )
 
-    (capitals,) = compare(*read_logs(first, second).values()).datasets
+    (capitals,) = compare(*read_logs(cancelled, complete).values()).datasets
 
+    difference_if_missing_are_wrong, difference_if_missing_are_right = capitals.ends
+    assert difference_if_missing_are_wrong == 0.5
+    assert difference_if_missing_are_right == 1.0
+    assert capitals.missing == (20, 0)
     assert capitals.rows == 20
     assert capitals.queries == (20 * 2, 20 * 2)
-    assert capitals.missing == (20, 0)
-    assert capitals.ends == (0.5, 1.0), "the missing epochs are all wrong, or all right"
 
 
 @pytest.fixture
@@ -269,16 +284,23 @@ def write_helm(folder: Path, model: str, scores: list[float]) -> Path:
     return write_run(folder, items, requests, spec=run_spec(model), stats=stats)
 
 
-def test_runs_of_helm_are_compared_and_ranked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_p_value_of_runs_of_helm_is_that_of_mcnemar(tmp_path: Path) -> None:
     first = scores_of_grades(random_grades(seed=1, p=0.8))
     second = scores_of_grades(random_grades(seed=2, p=0.5))
     write_helm(tmp_path / "mmlu:subject=anatomy,model=0", MODELS[0], first)
     write_helm(tmp_path / "mmlu:subject=anatomy,model=1", MODELS[1], second)
 
     (anatomy,) = compare(*read_logs(tmp_path).values()).datasets
+
     assert anatomy.p_value == pytest.approx(mcnemar(first, second), rel=1e-9)
 
+
+def test_runs_of_helm_are_ranked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_helm(tmp_path / "mmlu:subject=anatomy,model=0", MODELS[0], scores_of_grades(random_grades(seed=1, p=0.8)))
+    write_helm(tmp_path / "mmlu:subject=anatomy,model=1", MODELS[1], scores_of_grades(random_grades(seed=2, p=0.5)))
+
     assert main(["rank", str(tmp_path)]) == 0
+
     (line_of_best,) = [line for line in capsys.readouterr().out.splitlines() if "best" in line.split()]
     assert MODELS[0] in line_of_best
 
@@ -293,67 +315,72 @@ def test_one_model_on_several_scenarios_of_helm_is_one_result(tmp_path: Path) ->
 
 
 def test_a_task_of_one_document_has_no_interval(tmp_path: Path) -> None:
-    """HELM with ten instances may have one of them in the split "valid"."""
-    items = [instance_stats(f"id{row}", stat("exact_match", float(row % 2))) for row in range(9)]
-    items.append(instance_stats("id9", stat("exact_match", 1.0, "valid")))
-    (result,) = read_logs(write_run(tmp_path / "run", items)).values()
-    (of_test, of_valid) = result.details.values()
-    assert "exact_match" in of_test.intervals
-    assert "exact_match" not in of_valid.intervals
-    assert any("one document has a score" in note for note in of_valid.notes), f"got {of_valid.notes}"
+    """HELM with ten instances may have one of them in the split "valid", which is a task of its own here."""
+    nine_of_test = [instance_stats(f"id{row}", stat("exact_match", float(row % 2))) for row in range(9)]
+    one_of_valid = instance_stats("id9", stat("exact_match", 1.0, "valid"))
+
+    (result,) = read_logs(write_run(tmp_path / "run", [*nine_of_test, one_of_valid])).values()
+
+    (test_split, valid_split) = result.details.values()
+    assert "exact_match" in test_split.intervals
+    assert "exact_match" not in valid_split.intervals
+    assert any("one document has a score" in note for note in valid_split.notes), f"got {valid_split.notes}"
     assert "has no interval" in result.means.missing["exact_match"]
 
 
 @pytest.mark.parametrize("epoch_of_other_target", [1, 2, 3])
 def test_another_target_in_one_repeat_of_a_row_is_refused(tmp_path: Path, epoch_of_other_target: int) -> None:
     """Whichever epoch has another target, it is not known which row the id (1) means."""
-    row_count, epochs = 6, (1, 2, 3)
-    paths = []
-    for number, model in enumerate(MODELS):
-        samples = []
-        for row in range(row_count):
-            for epoch in epochs:
-                grade = "I" if row % 2 else "C"
-                made = sample(row, grade, epoch)
-                if (number, row, epoch) == (1, 1, epoch_of_other_target):
-                    made["target"] = "another city"
-                samples.append(made)
-        head = inspect_header(model, row_count, epochs=len(epochs))
-        paths.append(write_json(tmp_path / f"{number}.json", samples, head))
+    epochs = [1, 2, 3]
+    samples_of_first = [sample(1, "C", epoch) for epoch in epochs]
+    samples_of_second = [sample(1, "C", epoch) for epoch in epochs]
+    samples_of_second[epochs.index(epoch_of_other_target)]["target"] = "another city"
+    first = write_json(tmp_path / "0.json", samples_of_first, inspect_header(MODELS[0], 1, epochs=3))
+    second = write_json(tmp_path / "1.json", samples_of_second, inspect_header(MODELS[1], 1, epochs=3))
 
     with pytest.raises(SchemaError, match="the document 1 of capitals has different texts or targets in its repeats"):
-        read_logs(*paths)
+        read_logs(first, second)
 
 
 def test_saved_results_with_another_document_in_one_repeat_are_not_tested(tmp_path: Path) -> None:
-    """The digest of the first repeat differs and that of the last one is the same."""
-    for name in ("a", "b"):
-        lines = [f"{row},{repeat},text {row},{(row + repeat) % 2}" for row in range(30) for repeat in (0, 1)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["row,repeat,digest,acc", *lines]), "utf-8")
+    """Of row 0, the digest of the first repeat is changed, and that of the last repeat is the same in both results."""
+    table = "row,repeat,digest,acc\n"
+    for row in range(30):
+        table += f"{row},0,text {row},{row % 2}\n"
+        table += f"{row},1,text {row},{(row + 1) % 2}\n"
+    (tmp_path / "a.csv").write_text(table, "utf-8")
+    (tmp_path / "b.csv").write_text(table, "utf-8")
     results = read_logs(tmp_path / "a.csv", tmp_path / "b.csv")
     assert compare(results["a"], results["b"]).datasets
-    of_b = results["b"].samples["scores"]
-    changed = replace(of_b, digests=("another text", *of_b.digests[1:]))
-    other = replace(results["b"], samples={"scores": changed})
+
+    samples = results["b"].samples["scores"]
+    changed_samples = replace(samples, digests=("another text", *samples.digests[1:]))
+    changed_result = replace(results["b"], samples={"scores": changed_samples})
+
     with pytest.raises(StaICCError, match="other documents or targets under the same id"):
-        compare(results["a"], other)
+        compare(results["a"], changed_result)
 
 
 @pytest.mark.parametrize("command", ["compare", "rank"])
-def test_how_epochs_are_averaged_is_said_where_the_values_are_shown(
+def test_a_command_notes_that_its_means_are_not_the_best_epochs_of_the_task(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    """The second task reduces epochs by their best value, and the table has their mean."""
-    paths = []
-    for number, (model, reducer) in enumerate(zip(MODELS, ("mean", "max"), strict=True)):
-        head = inspect_header(model, 6, epochs=2)
-        head["eval"]["config"]["epochs_reducer"] = [reducer]
-        samples = [sample(row, "CI"[(row + epoch) % 2], epoch) for row in range(6) for epoch in (1, 2)]
-        paths.append(str(write_json(tmp_path / f"{number}.json", samples, head)))
-    assert main([command, *paths]) == 0
+    """The task of the second log reduces the epochs of a row by their best value, and the table has their mean."""
+    samples = []
+    for row in range(6):
+        right_epoch = 1 + row % 2
+        wrong_epoch = 2 - row % 2
+        samples += [sample(row, "C", right_epoch), sample(row, "I", wrong_epoch)]
+    header_of_mean = inspect_header("openai/large", 6, epochs=2)
+    header_of_mean["eval"]["config"]["epochs_reducer"] = ["mean"]
+    header_of_max = inspect_header("openai/small", 6, epochs=2)
+    header_of_max["eval"]["config"]["epochs_reducer"] = ["max"]
+    log_of_mean = write_json(tmp_path / "0.json", samples, header_of_mean)
+    log_of_max = write_json(tmp_path / "1.json", samples, header_of_max)
+
+    assert main([command, str(log_of_mean), str(log_of_max)]) == 0
+
     output = capsys.readouterr().out
-    assert (
-        "note: openai/small: capitals: the task reduces the epochs of a row by max; here its value is their mean"
-        in output
-    )
+    reason = "the task reduces the epochs of a row by max; here its value is their mean"
+    assert f"note: openai/small: capitals: {reason}" in output
     assert "openai/large: capitals" not in output

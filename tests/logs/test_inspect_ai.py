@@ -29,17 +29,29 @@ def values_of(run: LoggedRun, metric: str) -> dict[tuple[str, int], float]:
     return {(item.document, item.repeat): item.values[metric] for item in run.samples if metric in item.values}
 
 
-def test_an_archive_and_a_json_file_of_the_same_run_are_the_same(tmp_path: Path) -> None:
-    samples = [sample(row, grade) for row, grade in enumerate(GRADES)]
+def test_an_archive_and_a_json_file_of_the_same_run_have_the_same_samples(tmp_path: Path) -> None:
+    samples = [sample(0, "C"), sample(1, "I"), sample(2, "P"), sample(3, "N")]
+
     from_archive = read(write_archive(tmp_path / "log.eval", samples))
     from_json = read(write_json(tmp_path / "log.json", samples))
-    assert sorted(from_archive.samples, key=lambda item: item.document) == list(from_json.samples)
+
     assert values_of(from_json, "match") == {("0", 0): 1.0, ("1", 0): 0.0, ("2", 0): 0.5, ("3", 0): 0.0}
-    for run in (from_archive, from_json):
-        assert (run.model, run.task, run.task_version, run.expected) == ("openai/small", "capitals", "3", 4)
-        assert (run.harness, run.harness_version) == ("inspect_ai", "0.3.285")
-        assert run.prompts == from_json.prompts is not None
-        assert run.notes == ()
+    assert sorted(from_archive.samples, key=lambda item: item.document) == list(from_json.samples)
+    assert from_json.prompts is not None
+    assert from_archive.prompts == from_json.prompts
+
+
+@pytest.mark.parametrize(("name", "write"), [("log.eval", write_archive), ("log.json", write_json)])
+def test_a_log_names_its_model_task_and_harness(tmp_path: Path, name: str, write: Any) -> None:
+    run = read(write(tmp_path / name, [sample(row, "C") for row in range(4)]))
+
+    assert run.model == "openai/small"
+    assert run.task == "capitals"
+    assert run.task_version == "3"
+    assert run.expected == 4
+    assert run.harness == "inspect_ai"
+    assert run.harness_version == "0.3.285"
+    assert run.notes == ()
 
 
 def test_settings_that_change_scores_are_kept_and_secrets_are_not(tmp_path: Path) -> None:
@@ -58,38 +70,59 @@ def test_settings_that_change_scores_are_kept_and_secrets_are_not(tmp_path: Path
     assert run.model_settings == {"revision": "main", "api_key": "(hidden)"}
 
 
-def test_long_settings_are_shortened_and_can_still_be_told_apart(tmp_path: Path) -> None:
-    settings = []
-    for last in ("a", "b"):
-        head = header()
-        head["eval"]["model_args"] = {"stop": ["x" * 5000 + last]}
-        run = read(write_json(tmp_path / "log.json", [sample(row, "C") for row in range(4)], head))
-        settings.append(run.model_settings["stop"])
-    assert [setting for setting in settings if len(setting) >= 80] == []
-    assert settings[0] != settings[1]
+def setting_of(path: Path, stop: str) -> str:
+    """Return how the setting ``stop`` of the model is read from a log that has it."""
+    head = header()
+    head["eval"]["model_args"] = {"stop": [stop]}
+    return read(write_json(path, [sample(row, "C") for row in range(4)], head)).model_settings["stop"]
+
+
+def test_settings_that_are_shortened_stay_distinct(tmp_path: Path) -> None:
+    setting_with_a = setting_of(tmp_path / "log.json", stop="x" * 5000 + "a")
+    setting_with_b = setting_of(tmp_path / "log.json", stop="x" * 5000 + "b")
+
+    assert len(setting_with_a) < 80
+    assert len(setting_with_b) < 80
+    assert setting_with_a != setting_with_b
 
 
 def test_epochs_are_repeats_of_a_row(tmp_path: Path) -> None:
-    samples = [sample(row, "C" if row == epoch else "I", epoch) for row in range(4) for epoch in (1, 2, 3)]
-    run = read(write_archive(tmp_path / "log.eval", reversed(samples), header(epochs=3)))
-    values = values_of(run, "match")
-    assert len(values) == 12
-    assert values["2", 1] == 1.0
-    assert values["2", 2] == 0.0
+    """An epoch is counted from 1, a repeat from 0."""
+    samples = [
+        sample(0, "C", epoch=1),
+        sample(0, "I", epoch=2),
+        sample(0, "I", epoch=3),
+        sample(1, "I", epoch=1),
+        sample(1, "P", epoch=2),
+        sample(1, "C", epoch=3),
+    ]
+
+    run = read(write_archive(tmp_path / "log.eval", reversed(samples), header(n_rows=2, epochs=3)))
+
+    assert values_of(run, "match") == {
+        ("0", 0): 1.0,
+        ("0", 1): 0.0,
+        ("0", 2): 0.0,
+        ("1", 0): 0.0,
+        ("1", 1): 0.5,
+        ("1", 2): 1.0,
+    }
     digests = {item.digest for item in run.samples}
-    assert len(digests) == 4  # one for each row
+    assert len(digests) == 2  # one for each row
 
 
-def test_the_same_rows_have_the_same_digests_whatever_the_ids_of_their_messages(tmp_path: Path) -> None:
-    def with_messages(message_id: str, row: int) -> dict[str, Any]:
-        message = {"id": message_id, "role": "user", "content": f"question {row}", "source": "input"}
-        return sample(row, "C", input=[message])
+def digests_of_question(path: Path, question: str, message_id: str) -> list[str | None]:
+    """Return the digests of a log with one row, whose question is a message with an id."""
+    message = {"id": message_id, "role": "user", "content": question, "source": "input"}
+    run = read(write_json(path, [sample(0, "C", input=[message])], header(n_rows=1)))
+    return [item.digest for item in run.samples]
 
-    first = read(write_json(tmp_path / "a.json", [with_messages("aaa", row) for row in range(4)]))
-    second = read(write_json(tmp_path / "b.json", [with_messages("bbb", row) for row in range(4)]))
-    other = read(write_json(tmp_path / "c.json", [with_messages("aaa", row + 1) for row in range(4)]))
-    assert [item.digest for item in first.samples] == [item.digest for item in second.samples]
-    assert first.samples[0].digest != other.samples[0].digest
+
+def test_the_ids_of_messages_do_not_change_the_digest_of_a_row(tmp_path: Path) -> None:
+    log = tmp_path / "log.json"
+    digests = digests_of_question(log, "Which city?", message_id="aaa")
+    assert digests_of_question(log, "Which city?", message_id="bbb") == digests
+    assert digests_of_question(log, "Which river?", message_id="aaa") != digests
 
 
 def test_each_scorer_and_each_key_of_its_values_is_a_metric(tmp_path: Path) -> None:
@@ -132,28 +165,39 @@ def test_samples_without_a_score_say_why(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_run_lacks_samples(tmp_path: Path) -> None:
+    """Of three rows in two epochs, the log has row 0 in both epochs and row 2 in the first one."""
+    samples = [sample(0, "C", epoch=1), sample(0, "C", epoch=2), sample(2, "I", epoch=1)]
     head = header(n_rows=3, epochs=2, status="cancelled", results=None)
-    run = read(write_archive(tmp_path / "log.eval", [sample(0, "C", 1), sample(0, "C", 2), sample(2, "I", 1)], head))
-    assert len(run.samples) == 6
+
+    run = read(write_archive(tmp_path / "log.eval", samples, head))
+
     missing = {(item.document, item.repeat) for item in run.samples if item.reason == "the sample is not in the log"}
     assert missing == {("1", 0), ("1", 1), ("2", 1)}
+    assert len(run.samples) == 3 * 2
     assert run.notes == (
         "the run did not end: its status is 'cancelled'",
         "the log has 3 of 6 samples: the others are missing",
     )
 
 
-def test_a_run_that_was_killed_has_no_header_and_is_read_from_its_journal(tmp_path: Path) -> None:
-    head = header()
-    start = {"version": head["version"], "eval": head["eval"], "plan": head["plan"]}
-    members = {"_journal/start.json": json.dumps(start).encode()}
-    path = write_archive(tmp_path / "log.eval", [sample(0, "C")], members=members)
-    without_header = tmp_path / "killed.eval"
-    with zipfile.ZipFile(path) as source, zipfile.ZipFile(without_header, "w") as copy:
+def copy_without_header(archive: Path, copied: Path) -> None:
+    """Copy a log without the member that is written at the end of a run."""
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(copied, "w") as copy:
         for name in source.namelist():
             if name != "header.json":
                 copy.writestr(name, source.read(name))
-    run = read(without_header)
+
+
+def test_a_log_without_a_header_is_read_from_its_journal(tmp_path: Path) -> None:
+    """As that of a run that was killed."""
+    head = header()
+    start = {"version": head["version"], "eval": head["eval"], "plan": head["plan"]}
+    journal = {"_journal/start.json": json.dumps(start).encode()}
+    complete = write_archive(tmp_path / "complete.eval", [sample(0, "C")], members=journal)
+    copy_without_header(complete, tmp_path / "killed.eval")
+
+    run = read(tmp_path / "killed.eval")
+
     assert run.notes[0] == "the run did not end: its status is 'started'"
     assert len(run.samples) == 4
 
@@ -168,24 +212,35 @@ def test_another_reducer_of_epochs_is_a_note_and_its_results_are_not_compared(tm
     assert run.notes == ("the task reduces the epochs of a row by mode; here its value is their mean",)
 
 
-def test_a_changed_score_makes_its_metric_unusable(tmp_path: Path) -> None:
+def test_a_reported_mean_that_is_not_that_of_the_samples_makes_the_metric_unusable(tmp_path: Path) -> None:
+    """Two of four samples are right, and the header says 0.25; the metric f1 stays usable."""
     head = header()
     head["results"]["scores"] = [result_of_scorer("match", accuracy=0.25)]
-    samples = [sample(row, "", scores={"match": {"value": "CCII"[row]}, "f1": {"value": 0.5}}) for row in range(4)]
+    samples = []
+    for row, grade in enumerate("CCII"):
+        samples.append(sample(row, "", scores={"match": {"value": grade}, "f1": {"value": 0.5}}))
+
     run = read(write_json(tmp_path / "log.json", samples, head))
+
     assert run.metrics == ("f1",)
     assert run.not_scores == {"match": "inspect_ai reports 0.25, which is not the mean of the samples (0.5)"}
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_versions_of_the_format(tmp_path: Path, version: int) -> None:
-    samples = [sample(row, "C") for row in range(4)]
-    if version == 1:  # one score, without the name of its scorer
-        samples = [{**item, "score": item["scores"]["match"]} for item in samples]
-        for item in samples:
-            del item["scores"]
-    run = read(write_json(tmp_path / "log.json", samples, header(version=version)))
-    assert len(values_of(run, run.metrics[0])) == 4
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_scores_of_a_version_are_by_scorer(tmp_path: Path, version: int) -> None:
+    scored = sample(0, "C", scores={"match": {"value": "C"}})
+    run = read(write_json(tmp_path / "log.json", [scored], header(n_rows=1, version=version)))
+    assert values_of(run, "match") == {("0", 0): 1.0}
+
+
+def test_the_first_version_has_one_score_without_a_scorer(tmp_path: Path) -> None:
+    scored = sample(0, "C", score={"value": "C"})
+    del scored["scores"]
+
+    run = read(write_json(tmp_path / "log.json", [scored], header(n_rows=1, version=1)))
+
+    (metric,) = run.metrics
+    assert values_of(run, metric) == {("0", 0): 1.0}
 
 
 def write_zstandard(path: Path, contents: dict[str, bytes]) -> None:

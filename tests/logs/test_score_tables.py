@@ -26,43 +26,67 @@ def only(results: dict[str, Result]) -> Result:
 
 
 def test_each_column_of_numbers_is_a_metric(tmp_path: Path) -> None:
+    """The column "note" has words, and row 9 has no score."""
     table = write(tmp_path / "first.csv", "row,acc,note,rouge1\n7,1,good,.5\n8,0,bad,0.25\n9,,late,\n")
-    result = only(read_logs(table))
-    assert list(read_logs(table)) == ["first"]
-    assert result.averaged == {"acc": 0.5, "rouge1": 0.375}
-    assert result.details["scores"].failed == 1
-    assert "note" in result.details["scores"].missing
+
+    results = read_logs(table)
+
+    assert list(results) == ["first"]
+    assert results["first"].averaged == {"acc": 0.5, "rouge1": 0.375}
+    assert results["first"].details["scores"].failed == 1
+    assert "note" in results["first"].details["scores"].missing
+
+
+def share_of_observed_outcome(rows: int) -> float:
+    """Return how much of the probability of the observed outcome a p-value of an exact test counts."""
+    return 1 - 0.0214 * rows**0.5
 
 
 def test_json_lines_and_csv_with_the_same_rows_are_compared(tmp_path: Path) -> None:
+    """The first model is right on 15 of 30 rows, the second one on all: 15 rows differ, all in one direction."""
     lines = [json.dumps({"row": row, "acc": row % 2}) for row in range(30)]
-    first = write(tmp_path / "first.jsonl", "\n".join(lines))
-    second = write(tmp_path / "second.csv", "row,acc\n" + "".join(f"{row},1\n" for row in range(30)))
-    results = read_logs(first, second)
-    (line,) = compare(results["first"], results["second"]).datasets
-    assert line.rows == 30
-    observed_share = 1 - 0.0214 * 30**0.5  # how much of the probability of the observed outcome counts
-    assert line.p_value == pytest.approx(2 * 0.5**15 * observed_share)
+    json_lines = write(tmp_path / "first.jsonl", "\n".join(lines))
+    csv = write(tmp_path / "second.csv", "row,acc\n" + "".join(f"{row},1\n" for row in range(30)))
+    results = read_logs(json_lines, csv)
+
+    (comparison,) = compare(results["first"], results["second"]).datasets
+
+    assert comparison.rows == 30
+    assert comparison.p_value == pytest.approx(2 * 0.5**15 * share_of_observed_outcome(30))
+
+
+def table_of_repeats(scores: list[int]) -> str:
+    """Return a table with the score of each row in each of three repeats."""
+    table = "row,repeat,acc\n"
+    for row, score in enumerate(scores):
+        table += f"{row},0,{score}\n{row},1,{score}\n{row},2,{score}\n"
+    return table
 
 
 def test_repeats_of_a_row_are_one_test_row(tmp_path: Path) -> None:
     """Three repeats of ten rows: ten independent units, however many samples there are."""
-    tables = []
-    for name, score in (("first", 1), ("second", 0)):
-        rows = [f"{row},{repeat},{score if row < 8 else 1 - score}\n" for row in range(10) for repeat in range(3)]
-        tables.append(write(tmp_path / f"{name}.csv", "row,repeat,acc\n" + "".join(rows)))
-    results = read_logs(*tables)
-    (line,) = compare(results["first"], results["second"]).datasets
-    assert (line.rows, line.queries) == (10, (30, 30))
+    first = write(tmp_path / "first.csv", table_of_repeats([1, 1, 1, 1, 1, 1, 1, 1, 0, 0]))
+    second = write(tmp_path / "second.csv", table_of_repeats([0, 0, 0, 0, 0, 0, 0, 0, 1, 1]))
+    results = read_logs(first, second)
+
+    (comparison,) = compare(results["first"], results["second"]).datasets
+
+    assert comparison.rows == 10
+    assert comparison.queries == (30, 30)
     # The sign test of 8 rows against 2, on both sides: 1 + 10 of 1024 outcomes are more extreme, 45 as extreme, and
     # these count in part. 24 against 6 would be .0014.
-    observed_share = 1 - 0.0214 * 10**0.5
-    assert line.p_value == pytest.approx(2 * (11 + 45 * observed_share) / 1024)
+    assert comparison.p_value == pytest.approx(2 * (11 + 45 * share_of_observed_outcome(10)) / 1024)
 
 
 def test_tasks_and_models_are_columns(tmp_path: Path) -> None:
-    rows = [f"{task},{model},{row},{row % 2}\n" for task in "xy" for model in "ab" for row in range(6)]
-    results = read_logs(write(tmp_path / "all.csv", "task,model,row,score\n" + "".join(rows)))
+    table = (
+        "task,model,row,score\n"
+        "x,a,0,0\nx,a,1,1\n"  # task x of model a
+        "x,b,0,0\nx,b,1,1\n"
+        "y,a,0,0\ny,a,1,1\n"
+        "y,b,0,0\ny,b,1,1\n"
+    )
+    results = read_logs(write(tmp_path / "all.csv", table))
     assert sorted(results) == ["a", "b"]
     assert list(results["a"].divided) == ["x", "y"]
 

@@ -133,19 +133,19 @@ def test_partial_runs_are_named_with_their_failed_queries() -> None:
 
 
 def test_of_a_bias_the_hardest_data_set_has_the_highest_value() -> None:
-    """With the label names of the second data set, the model is surer."""
-    fair = [(f"fair {row}", row % 2) for row in range(60)]
-    biased = [(f"biased {row}", row % 2) for row in range(60)]
+    """The model is surer of the first label with the label names of the data set "biased"."""
+    rows_of_fair = [(f"fair {number}", number % 2) for number in range(60)]
+    rows_of_biased = [(f"biased {number}", number % 2) for number in range(60)]
     sizes = SplitSizes(calibration=0, demonstration=40, test=20)
-    datasets = [
-        Dataset.from_rows(fair, name="fair", label_space=["yes", "no"], split=sizes),
-        Dataset.from_rows(biased, name="biased", label_space=["biased yes", "biased no"], split=sizes),
-    ]
+    fair = Dataset.from_rows(rows_of_fair, name="fair", label_space=["yes", "no"], split=sizes)
+    biased = Dataset.from_rows(rows_of_biased, name="biased", label_space=["biased yes", "biased no"], split=sizes)
 
-    def biased_model(prompt: str, label_space: list[str]) -> list[float]:
-        return [0.9, 0.1] if label_space[0] == "biased yes" else [0.6, 0.4]
+    def predict_by_label_name(prompt: str, label_space: list[str]) -> list[float]:
+        if label_space[0] == "biased yes":
+            return [0.9, 0.1]
+        return [0.6, 0.4]
 
-    result = StaICC.Domain_bias(datasets=datasets, limit=6)(biased_model)
+    result = StaICC.Domain_bias(datasets=[fair, biased], limit=6)(predict_by_label_name)
 
     high, low = result.divided["biased"]["domain_bias"], result.divided["fair"]["domain_bias"]
     assert high > low

@@ -189,16 +189,21 @@ def benchmark_of_60_queries() -> StaICC.Normal:
 
 
 def two_runs() -> dict[str, Result]:
-    """Return two runs: one is sure of label 0 or leans to label 2, and the other is always sure of label 0."""
+    """Return two runs: "two" is always sure of label 0, and "one" only for prompts of odd length.
 
-    def by_length(prompt: str, label_space: list[str]) -> list[float]:
-        return [0.95, 0.03, 0.02] if len(prompt) % 2 else [0.3, 0.3, 0.4]
+    For the other prompts, it predicts label 2 with a low probability.
+    """
 
-    def always_first(prompt: str, label_space: list[str]) -> list[float]:
+    def predict_by_length(prompt: str, label_space: list[str]) -> list[float]:
+        if len(prompt) % 2 == 1:
+            return [0.95, 0.03, 0.02]
+        return [0.3, 0.3, 0.4]
+
+    def always_predict_first(prompt: str, label_space: list[str]) -> list[float]:
         return [0.95, 0.03, 0.02]
 
     benchmark = benchmark_of_60_queries()
-    return {"one": benchmark(by_length), "two": benchmark(always_first)}
+    return {"one": benchmark(predict_by_length), "two": benchmark(always_predict_first)}
 
 
 def labels_of(result: Result) -> list[tuple[int, int | None]]:

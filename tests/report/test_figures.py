@@ -73,21 +73,29 @@ class DrawnPanel:
         texts_below = [text for text in texts if text.get("text-anchor") == "middle"]
         texts_on_the_left = [text for text in texts if text.get("text-anchor") == "end"]
         assert_legible(texts_on_the_left)
+
+        x_ticks = ticks_among(texts_below, axis="x") or TICKS_OF_PIXELS
+        y_ticks = ticks_among(texts_on_the_left, axis="y") or TICKS_OF_PIXELS
         self.title = texts[0].text
         self.names = [text.text for text in texts_on_the_left if not is_number(text)]
-
-        numbers_below = [text for text in texts_below if is_number(text)]
-        numbers_on_the_left = [text for text in texts_on_the_left if is_number(text)]
-        x_ticks = [Tick(coordinate(text, "x"), float(text.text or "")) for text in numbers_below]
-        y_ticks = []
-        for text in numbers_on_the_left:
-            y_ticks.append(Tick(coordinate(text, "y") - DISTANCE_OF_BASELINE, float(text.text or "")))
-        self.marks = read_marks(root, x_ticks or TICKS_OF_PIXELS, y_ticks or TICKS_OF_PIXELS)
-        self.lines = read_lines(root, x_ticks or TICKS_OF_PIXELS)
+        self.marks = read_marks(root, x_ticks, y_ticks)
+        self.lines = read_lines(root, x_ticks)
 
     def numbers_in_tips(self) -> list[float]:
         """Return the number at the end of each tip."""
         return [float(mark.tip.rsplit(": ", 1)[1]) for mark in self.marks]
+
+
+def ticks_among(texts: Sequence[ElementTree.Element], axis: str) -> list[Tick]:
+    """Return the ticks of the axis ``x`` or ``y``, whose numbers are some of the texts next to it."""
+    ticks = []
+    for text in texts:
+        if is_number(text):
+            pixel = coordinate(text, axis)
+            if axis == "y":
+                pixel -= DISTANCE_OF_BASELINE
+            ticks.append(Tick(pixel, value=float(text.text or "")))
+    return ticks
 
 
 def read_marks(root: ElementTree.Element, x_ticks: Sequence[Tick], y_ticks: Sequence[Tick]) -> list[Mark]:
@@ -176,13 +184,14 @@ HALF_OF_LAST_DIGIT = 5e-5
 """Of tips, which have four decimals."""
 
 
-def test_each_panel_has_the_names_of_the_runs_and_their_accuracies_on_a_data_set(normal: Result) -> None:
-    figure = accuracy_by_dataset({"one run": normal, "other": normal})
+def test_a_panel_has_the_name_and_the_accuracy_of_each_run_on_a_data_set(normal: Result) -> None:
+    figure = accuracy_by_dataset({"first": normal, "second": normal})
+
     for panel, (dataset, scores) in zip(figure.panels, normal.divided.items(), strict=True):
         drawn = DrawnPanel(panel)
         accuracies_of_runs = [scores["accuracy"], scores["accuracy"]]
         assert drawn.title == dataset
-        assert drawn.names == ["one run", "other"]
+        assert drawn.names == ["first", "second"]
         assert [mark.x for mark in drawn.marks] == near(accuracies_of_runs)
         assert drawn.numbers_in_tips() == pytest.approx(accuracies_of_runs, abs=HALF_OF_LAST_DIGIT)
 
@@ -197,9 +206,11 @@ def test_each_panel_has_a_line_for_the_interval_of_each_run(normal: Result) -> N
 
 
 def test_the_table_of_accuracies_has_those_of_the_result_and_the_baselines(normal: Result) -> None:
-    figure = accuracy_by_dataset({"one run": normal, "other": normal})
-    assert {row[1] for row in figure.rows} == {"one run", "other"}
-    for dataset, _, accuracy, _, random, majority in figure.rows:
+    figure = accuracy_by_dataset({"first": normal, "second": normal})
+
+    names_of_runs = {run for _dataset, run, *_ in figure.rows}
+    assert names_of_runs == {"first", "second"}
+    for dataset, _run, accuracy, _interval, random, majority in figure.rows:
         baselines = normal.details[dataset].baselines["normal"]
         assert accuracy == f"{normal.divided[dataset]['accuracy']:.4f}"
         assert random == f"{baselines.max_random:.4f}"
@@ -230,14 +241,15 @@ def test_a_reliability_diagram_of_a_run_has_confidence_and_accuracy_of_each_bin(
 
 
 def test_a_reliability_diagram_of_several_runs_pools_the_bins_of_their_data_sets(normal: Result) -> None:
+    """A mark is the mean confidence and the accuracy of the queries that all data sets have in one bin."""
     (panel,) = reliability_diagrams({"a": normal}).panels
 
     bins_of_datasets = [calibration_bins_of(details) for details in normal.details.values()]
     expected = []
-    for same_bins in zip(*bins_of_datasets, strict=True):
-        queries = sum(calibration_bin.queries for calibration_bin in same_bins)
-        confidence = sum(calibration_bin.confidence for calibration_bin in same_bins)
-        correct = sum(calibration_bin.correct for calibration_bin in same_bins)
+    for bins_of_one_interval in zip(*bins_of_datasets, strict=True):
+        queries = sum(calibration_bin.queries for calibration_bin in bins_of_one_interval)
+        confidence = sum(calibration_bin.confidence for calibration_bin in bins_of_one_interval)
+        correct = sum(calibration_bin.correct for calibration_bin in bins_of_one_interval)
         if queries > 0:
             expected.append(near((confidence / queries, correct / queries)))
     assert coordinates_of_marks(panel) == expected
@@ -385,19 +397,20 @@ def test_a_cost_without_one_of_its_parts_is_not_recorded(costs: dict[str, float]
     assert [(row[0], row[-1]) for row in table] == [("complete", "40"), ("incomplete", "-")]
 
 
-def test_tokens_are_compared_only_if_all_results_have_them(normal: Result) -> None:
-    """If a result has none, numbers of prompts are compared."""
+def test_prompts_are_the_cost_if_a_result_has_no_tokens(normal: Result) -> None:
+    """Both results need 30 + 10 = 40 prompts, of which one knows the tokens."""
     with_tokens = with_costs(normal, training_prompts=30.0, test_prompts=10.0, tokens_alone=7000.0)
     without_tokens = with_costs(normal, training_prompts=30.0, test_prompts=10.0)
 
     figure = cost_chart({"without": without_tokens, "with": with_tokens})
 
-    assert {row[0]: row[-1] for row in figure.rows} == {"without": "40", "with": "40"}
+    costs = {name: cost for name, *_, cost in figure.rows}
+    assert costs == {"without": "40", "with": "40"}
     assert figure.panels[1].title == "Thousand prompts"
 
 
-def test_an_axis_contains_the_line_of_no_difference() -> None:
-    """Also if all differences are far above it, as between a run that is always right and one that never is."""
+def test_the_axis_of_differences_contains_the_line_of_no_difference() -> None:
+    """The difference between a run that is always right and one that never is is 1, far right of the line at 0."""
     benchmark = Normal(datasets=["mini"], limit=40)
     label_of = {query.prompt: query.label for query in benchmark[0].all_queries()}
     always_right = benchmark(lambda prompt, label_space: label_of[prompt])
@@ -405,26 +418,27 @@ def test_an_axis_contains_the_line_of_no_difference() -> None:
 
     (panel,) = differences([compare(always_right, never_right)]).panels
 
-    low, high = panel.x.ends
-    assert low <= 0
-    assert high >= 1
     (mark,) = [shape for shape in panel.shapes if shape.kind == "mark"]
     difference, _ = mark.points[0]
+    low, high = panel.x.ends
     assert difference == 1.0
+    assert low <= 0
+    assert high >= 1
 
 
-def test_marks_of_a_bias_are_the_distributions_and_the_shares_of_the_true_labels(suite: ResultGroup) -> None:
+def test_marks_of_a_bias_are_the_mean_predictions_and_the_shares_of_the_true_labels(suite: ResultGroup) -> None:
+    """A panel has a series for each benchmark of bias and one for the true labels, with a mark for each label."""
     for panel in bias_distributions(suite).panels:
         drawn = DrawnPanel(panel)
         dataset = drawn.title
-        truth = suite["Post_bias"].details[dataset].conditions[0].truth
-        n_labels = len(suite["Post_bias"].details[dataset].labels)
-        expected = [
-            *suite["Contextual_bias"].divided[dataset]["distribution"],
-            *suite["Domain_bias"].divided[dataset]["distribution"],
-            *suite["Post_bias"].divided[dataset]["distribution"],
-            *[truth.count(label) / len(truth) for label in range(n_labels)],
-        ]
+        details = suite["Post_bias"].details[dataset]
+        true_labels = details.conditions[0].truth
+        expected: list[float] = []
+        for benchmark in ("Contextual_bias", "Domain_bias", "Post_bias"):
+            expected += suite[benchmark].divided[dataset]["distribution"]
+        for label in range(len(details.labels)):
+            expected.append(true_labels.count(label) / len(true_labels))
+
         assert [mark.x for mark in drawn.marks] == near(expected), dataset
         assert drawn.numbers_in_tips() == pytest.approx(expected, abs=HALF_OF_LAST_DIGIT), dataset
 
@@ -577,25 +591,28 @@ def test_the_legend_of_differences_from_one_run_names_this_run_only() -> None:
 
 
 def test_points_of_label_noise_are_the_accuracies_by_the_share_of_correct_labels(suite: ResultGroup) -> None:
+    """The conditions 0 to 4 of GLER have 100, 75, 50, 25 and 0 % correct labels."""
     gler = suite["GLER"]
-    shares_of_correct_labels = [1.0, 0.75, 0.5, 0.25, 0.0]
     for panel, (dataset, scores) in zip(noise_lines(gler).panels, gler.divided.items(), strict=True):
-        conditions = sorted(name for name in scores if name.isdigit())
-        accuracies = [scores[condition]["accuracy"] for condition in conditions]
-        expected = [near(point) for point in zip(shares_of_correct_labels, accuracies, strict=True)]
         assert DrawnPanel(panel).title == dataset
-        assert coordinates_of_marks(panel) == expected, dataset
+        assert coordinates_of_marks(panel) == [
+            near((1.0, scores["0"]["accuracy"])),
+            near((0.75, scores["1"]["accuracy"])),
+            near((0.5, scores["2"]["accuracy"])),
+            near((0.25, scores["3"]["accuracy"])),
+            near((0.0, scores["4"]["accuracy"])),
+        ], dataset
 
 
 def test_the_table_of_label_noise_has_the_sensitivities(suite: ResultGroup) -> None:
-    """A sensitivity is a slope, which is saved with its intercept."""
+    """The last column is the sensitivity, a slope that is saved with its intercept."""
     gler = suite["GLER"]
-    expected = {}
-    for dataset, scores in gler.divided.items():
-        slope, *_ = scores["sensitivity"]["accuracy"]
-        expected[dataset] = f"{slope:+.4f}"
+    for dataset, *_, sensitivity in noise_lines(gler).rows:
+        slope, _intercept = gler.divided[dataset]["sensitivity"]["accuracy"]
+        assert sensitivity == f"{slope:+.4f}"
 
-    assert {row[0]: row[-1] for row in noise_lines(gler).rows} == expected
+    datasets = {dataset for dataset, *_ in noise_lines(gler).rows}
+    assert datasets == set(gler.divided)
 
 
 # -- by matplotlib: the same numbers

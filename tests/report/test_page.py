@@ -262,8 +262,12 @@ def first_words(cells: list[str]) -> list[str]:
 
 def marks_in_leaderboard(page: str) -> dict[str, str]:
     """Return the word behind the first score of each run: best, tied, or another."""
-    _, *rows = rows_of(page, "Leaderboard")
-    return {row[0].split()[0]: row[1].split()[1] for row in rows}
+    marks = {}
+    _headings, *rows = rows_of(page, "Leaderboard")
+    for name_and_details, score_and_mark, *_ in rows:
+        name = name_and_details.split()[0]
+        marks[name] = score_and_mark.split()[1]
+    return marks
 
 
 @pytest.fixture(scope="module")
@@ -281,19 +285,25 @@ def four_runs() -> dict[str, Result]:
 
 
 def test_runs_are_ranked_by_accuracy(four_runs: dict[str, Result]) -> None:
-    head, *rows = rows_of(report_html(four_runs), "Leaderboard")
-    assert head[1].split() == ["accuracy", "higher", "is", "better"]
-    assert head[-1].split()[-3:] == ["lower", "is", "better"]
-    assert first_words([row[0] for row in rows]) == ["<b>best</b>", "copy", "bad", "worst"]
+    _headings, *rows = rows_of(report_html(four_runs), "Leaderboard")
+    cells_with_names = [cells[0] for cells in rows]
+    assert first_words(cells_with_names) == ["<b>best</b>", "copy", "bad", "worst"]
+
+
+def test_headings_say_whether_higher_or_lower_is_better(four_runs: dict[str, Result]) -> None:
+    """The first score is the accuracy, the last one an error."""
+    headings = rows_of(report_html(four_runs), "Leaderboard")[0]
+    assert headings[1] == "accuracy higher is better"
+    assert headings[-1].endswith(" lower is better")
 
 
 def test_a_score_of_the_leaderboard_has_its_interval(four_runs: dict[str, Result]) -> None:
-    _, *rows = rows_of(report_html(four_runs), "Leaderboard")
-    for row in rows:
-        run = four_runs[row[0].split()[0]]
-        interval = run.means.intervals["accuracy"]
-        expected = [f"{run.averaged['accuracy']:.4f}", f"{interval.low:.3f}", f"{interval.high:.3f}"]
-        assert re.findall(r"\d\.\d+", row[1]) == expected
+    _headings, *rows = rows_of(report_html(four_runs), "Leaderboard")
+    for name_and_details, score_and_interval, *_ in rows:
+        result = four_runs[name_and_details.split()[0]]
+        interval = result.means.intervals["accuracy"]
+        expected = [f"{result.averaged['accuracy']:.4f}", f"{interval.low:.3f}", f"{interval.high:.3f}"]
+        assert re.findall(r"\d\.\d+", score_and_interval) == expected
 
 
 def test_equal_runs_are_both_the_best(four_runs: dict[str, Result]) -> None:
@@ -595,13 +605,13 @@ def test_a_column_without_values_is_left_out_with_its_reason() -> None:
 
 
 def test_the_darkest_cell_of_a_bias_is_the_lowest_value() -> None:
-    """There are eleven shades, from 0 to 10."""
+    """There are eleven shades, from the lightest one, h0, to the darkest one, h10."""
     runs = {"high": run_of_domain_bias(0.7), "low": run_of_domain_bias(0.5), "middle": run_of_domain_bias(0.6)}
 
-    _, _, table_and_rest = report_html(runs).partition(
-        "<caption>domain bias, by data set (lower is better; darker: better"
-    )
-    heat_map, _, _ = table_and_rest.partition("</table>")
+    page = report_html(runs)
+
+    _, _, heat_map_and_rest = page.partition("<caption>domain bias, by data set (lower is better; darker: better")
+    heat_map, _, _ = heat_map_and_rest.partition("</table>")
     shade_of_high, shade_of_low, *_ = re.findall(r'class="h(\d+)"', heat_map)
     assert shade_of_high == "0"
     assert shade_of_low == "10"
@@ -680,37 +690,43 @@ def test_a_cell_has_a_value_or_the_number_of_a_remark(fixture: str, request: pyt
         ("Domain_bias", "domain bias, by data set", "domain_bias"),
     ],
 )
-def test_a_heat_map_of_a_benchmark_has_the_scores_of_its_data_sets(
+def test_a_heat_map_has_the_score_of_each_data_set_and_the_mean(
     benchmark: str, caption: str, metric: str, html_of_suite: str, suite: ResultGroup
 ) -> None:
-    (_, *datasets, _), (_, *cells, cell_of_mean), *_ = rows_of(html_of_suite, caption)
+    """Its columns are the name of the run, the data sets, and the mean; it has one run."""
+    headings, cells_of_run, *_ = rows_of(html_of_suite, caption)
+    datasets = headings[1:-1]
     result = suite[benchmark]
 
-    assert cells == [f"{result.divided[dataset][metric]:.4f}" for dataset in datasets]
-    assert cell_of_mean == f"{result.averaged[metric]:.4f}"
+    scores = [f"{result.divided[dataset][metric]:.4f}" for dataset in datasets]
+    mean = f"{result.averaged[metric]:.4f}"
+    assert cells_of_run[1:] == [*scores, mean]
+    assert datasets == list(result.divided)
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "caption", "metric"),
-    [
-        ("GLER", "label noise (GLER), by data set", "accuracy"),
-        ("Template_sens", "template consistency, by data set", "consistency"),
-    ],
-)
-def test_a_heat_map_of_a_sensitivity_has_the_sensitivities_of_its_data_sets(
-    benchmark: str, caption: str, metric: str, html_of_suite: str, suite: ResultGroup
-) -> None:
-    """The sensitivity of GLER is a slope, which is saved with its intercept."""
-    (_, *datasets, _), (_, *cells, cell_of_mean), *_ = rows_of(html_of_suite, caption)
-    result = suite[benchmark]
+def test_a_heat_map_of_label_noise_has_the_slope_of_each_data_set(html_of_suite: str, suite: ResultGroup) -> None:
+    """The sensitivity to label noise is a slope, which is saved with its intercept."""
+    headings, cells_of_run, *_ = rows_of(html_of_suite, "label noise (GLER), by data set")
+    result = suite["GLER"]
 
     expected = []
-    for dataset in datasets:
-        sensitivity = result.divided[dataset]["sensitivity"][metric]
-        slope_or_value = sensitivity[0] if benchmark == "GLER" else sensitivity
-        expected.append(f"{slope_or_value:.4f}")
-    assert cells == expected
-    assert cell_of_mean == f"{result.averaged[metric]:.4f}"
+    for dataset in headings[1:-1]:
+        slope, _intercept = result.divided[dataset]["sensitivity"]["accuracy"]
+        expected.append(f"{slope:.4f}")
+    assert cells_of_run[1:-1] == expected
+    assert cells_of_run[-1] == f"{result.averaged['accuracy']:.4f}", "the mean"
+
+
+def test_a_heat_map_of_templates_has_the_consistency_of_each_data_set(html_of_suite: str, suite: ResultGroup) -> None:
+    headings, cells_of_run, *_ = rows_of(html_of_suite, "template consistency, by data set")
+    result = suite["Template_sens"]
+
+    expected = []
+    for dataset in headings[1:-1]:
+        consistency = result.divided[dataset]["sensitivity"]["consistency"]
+        expected.append(f"{consistency:.4f}")
+    assert cells_of_run[1:-1] == expected
+    assert cells_of_run[-1] == f"{result.averaged['consistency']:.4f}", "the mean"
 
 
 def test_the_shades_of_heat_maps_are_from_0_to_10(html_of_suite: str) -> None:
@@ -1165,15 +1181,25 @@ def test_the_text_of_a_result_has_the_number_of_queries_left_out(partial_and_who
     assert "conditional on a prediction" in text
 
 
-def test_the_page_has_the_number_of_queries_left_out_at_each_score(partial_and_whole: dict[str, Result]) -> None:
+def test_an_accuracy_of_the_leaderboard_has_the_number_of_queries_left_out(
+    partial_and_whole: dict[str, Result],
+) -> None:
     page = report_html(partial_and_whole)
-    accuracy_of = {row[0].split()[0]: row[1] for row in rows_of(page, "Leaderboard")[1:]}
-    assert re.match(r"1\.0000 \w+ \(80 left out\)", accuracy_of["partial"]), "the mark follows the verdict"
-    assert "left out" not in accuracy_of["whole"]
+
+    accuracies = {}
+    _headings, *rows = rows_of(page, "Leaderboard")
+    for name_and_details, accuracy, *_ in rows:
+        accuracies[name_and_details.split()[0]] = accuracy
+    assert re.match(r"1\.0000 \w+ \(80 left out\)", accuracies["partial"]), "the number follows the verdict"
+    assert "left out" not in accuracies["whole"]
     assert "Queries left out: partial: 80." in unescape(page)
 
-    by_dataset = {row[0]: row[1:] for row in rows_of(page, "accuracy, by data set")}
-    assert by_dataset["partial"] == ["1.0000 (40 left out)", "1.0000 (40 left out)", "1.0000 (80 left out)"]
+
+def test_a_heat_map_has_the_number_of_queries_left_out_at_each_score(partial_and_whole: dict[str, Result]) -> None:
+    """Two data sets and the mean."""
+    cells_of_runs = rows_of(report_html(partial_and_whole), "accuracy, by data set")
+    (cells_of_partial,) = [cells for cells in cells_of_runs if cells[0] == "partial"]
+    assert cells_of_partial[1:] == ["1.0000 (40 left out)", "1.0000 (40 left out)", "1.0000 (80 left out)"]
 
 
 def test_a_figure_has_the_number_of_queries_left_out(partial_and_whole: dict[str, Result]) -> None:

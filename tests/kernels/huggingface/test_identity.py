@@ -128,12 +128,14 @@ CHANGES = {
 
 
 def replace_function(kernel, patch):
+    """Let the function that rotates positions return them unchanged."""
     patch.setattr(transformers.models.llama.modeling_llama, "rotate_half", lambda x: x)
 
 
 def replace_attention(kernel, patch):
-    known = transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS
-    patch.setitem(known._global_mapping, "sdpa", lambda *_, **__: None)
+    """Let the library find a function that returns nothing under the name of an attention that it has: "sdpa"."""
+    functions_of_attention = transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS
+    patch.setitem(functions_of_attention._global_mapping, "sdpa", lambda *_, **__: None)
 
 
 UNIDENTIFIED_CHANGES = {

@@ -14,7 +14,7 @@ import endpoint_server
 
 from StaICC import Normal
 from StaICC.errors import PromptTooLongError
-from StaICC.kernels.server.prompt_cuts import NEVER_CUT, PromptCheck, PromptCutError, chunks, measure
+from StaICC.kernels.server.prompt_cuts import CHUNK, NEVER_CUT, PromptCheck, PromptCutError, chunks, measure
 
 LABELS = ["negative", "positive"]
 WORDS = {
@@ -106,13 +106,15 @@ def check_each(prompts, count):
 @pytest.mark.parametrize("cached", ["included", "left out"])
 @pytest.mark.parametrize("template", [0, 40])
 @pytest.mark.parametrize("size", [2_500, 6_000, 60_000])
-def test_a_server_that_cuts_is_noticed_with_and_without_a_cache(keeps, cached, template, size):
-    count = TokenCounter(400, keeps=keeps, cached=cached, template=template)
+def test_a_server_that_cuts_a_prompt_is_noticed(keeps, cached, template, size):
+    """The server reads 400 tokens or half of them. It has the prompt in its cache, whose tokens it may leave out."""
+    count_tokens = TokenCounter(400, keeps=keeps, cached=cached, template=template)
     prompt = text_of(size)
     for _ in range(3):
-        count(prompt)  # the prompt is in the cache
+        count_tokens(prompt)
+
     with pytest.raises(PromptCutError, match=r"the server reads [\d,]+ tokens of a prompt of about [\d,]+"):
-        PromptCheck().refuse_if_cut(prompt, count)
+        PromptCheck().refuse_if_cut(prompt, count_tokens)
 
 
 def random_server(cached, draw):
@@ -220,11 +222,15 @@ def test_chunks_make_the_text(text):
     assert "".join(chunks(text)) == text
 
 
+LONGEST_CHUNK = CHUNK + CHUNK // 2
+"""Characters: a chunk is longer than usual if it ends at the next blank."""
+
+
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_text_has_at_least_two_chunks_which_are_short(text):
-    parts = chunks(text)
-    assert len(parts) >= 2
-    assert max(map(len, parts)) <= 1250
+def test_a_text_has_several_short_chunks(text):
+    chunks_of_text = chunks(text)
+    assert len(chunks_of_text) >= 2
+    assert max(len(chunk) for chunk in chunks_of_text) <= LONGEST_CHUNK
 
 
 def test_a_measured_prompt_has_about_the_tokens_of_its_halves():
@@ -239,21 +245,26 @@ def test_a_measured_prompt_has_about_the_tokens_of_its_halves():
 def cutting_to(limit):
     """Answer as a server that reads the last ``limit`` words and says so in its usage."""
 
-    def answer(handler, right):
-        words = endpoint_server.split(handler.body["prompt"])[-limit:]
-        usage = {"prompt_tokens": len(words), "completion_tokens": 1}
-        endpoint_server.send(handler, {**right, "usage": usage})
+    def answer(handler, right_answer):
+        words_read = endpoint_server.split(handler.body["prompt"])[-limit:]
+        right_answer["usage"] = {"prompt_tokens": len(words_read), "completion_tokens": 1}
+        endpoint_server.send(handler, right_answer)
 
     return answer
 
 
 @pytest.mark.parametrize("scoring", ["top-logprobs", "text"])
-def test_the_kernel_fails_long_queries_of_a_server_that_cuts(make_kernel, server, scoring):
+def test_only_long_queries_fail_at_a_server_that_cuts(make_kernel, server, scoring):
+    """The server reads 200 words."""
     server.usual_answer = cutting_to(200)
-    medium, long, short = make_kernel(scoring).batch([text_of(600), text_of(3_000), "short: "], LABELS)
-    assert isinstance(long, PromptCutError)
-    assert not isinstance(medium, PromptCutError)
+    prompt_of_600_bytes, prompt_of_3000_bytes = text_of(600), text_of(3_000)
+
+    prompts = ["short: ", prompt_of_600_bytes, prompt_of_3000_bytes]
+    short, medium, long = make_kernel(scoring).batch(prompts, LABELS)
+
     assert not isinstance(short, PromptCutError)
+    assert not isinstance(medium, PromptCutError)
+    assert isinstance(long, PromptCutError)
 
 
 def test_a_run_ends_with_the_limit_and_what_to_do(make_kernel, server):
@@ -269,13 +280,17 @@ def test_the_check_costs_four_requests_of_a_run(make_kernel, server):
 
 
 def test_a_run_warns_of_next_tokens_without_visible_text(make_kernel, server):
-    def answer(handler, right):
-        listed = {" ": -0.5, "food": -2.0, "travel": -3.0, "weather": -3.5}
-        logprobs = {"tokens": [" "], "token_logprobs": [-0.5], "top_logprobs": [listed]}
-        endpoint_server.send(handler, {**right, "choices": [{**right["choices"][0], "logprobs": logprobs}]})
+    """After every prompt, the most probable token is a blank, with the log-probability -0.5: exp(-0.5) = 0.61."""
+    log_probabilities = {" ": -0.5, "food": -2.0, "travel": -3.0, "weather": -3.5}
 
-    server.usual_answer = answer
+    def answer_with_blank(handler, right_answer):
+        (choice,) = right_answer["choices"]
+        choice["logprobs"] = {"tokens": [" "], "token_logprobs": [-0.5], "top_logprobs": [log_probabilities]}
+        endpoint_server.send(handler, right_answer)
+
+    server.usual_answer = answer_with_blank
     result = Normal(datasets=["mini"], limit=5)(make_kernel())
-    (warning,) = [text for text in result.warnings if "without visible text" in text]
+
+    (warning,) = [message for message in result.warnings if "without visible text" in message]
     assert "probability 0.61 on average, and more than 0.5 in 10 of 10 prompts" in warning
     assert "last_blank='label'" in warning

@@ -41,7 +41,15 @@ def queries(count):
 
 
 def predict(kernel, count, store, progress=False, **settings):
-    """Return the predictions of so many queries, of a run with a store."""
+    """Return what a kernel predicts for the first ``count`` queries, in a run that saves its predictions in a store.
+
+    Args:
+        kernel: The kernel.
+        count: The number of queries.
+        store: The path of the store.
+        progress: The function that is called with the progress, or ``False`` for none.
+        **settings: Further settings of the run.
+    """
     with RunContext(False, store=store, progress=progress, **settings) as context:
         context.start([kernel])
         return predict_queries(kernel, queries(count), "Test", context.options_for(kernel))
