@@ -153,19 +153,20 @@ def test_a_budget_has_no_room_for_one_more_demonstration(data_folder: Path, name
 @pytest.mark.parametrize("instruct", [False, True])
 @pytest.mark.parametrize("name", WITHOUT_TACRED)
 def test_a_context_may_have_exactly_the_size_of_its_budget(data_folder: Path, name: str, instruct: bool) -> None:
+    """A budget of n reference tokens has room for 4 n bytes."""
     experimentor = experimentor_of(data_folder, Experiment("context", (1500,)), name, instruct=instruct)
     demonstrations = published_order(experimentor)
-    budget_by_count = {}
-    for count in range(1, 40):
-        context = write_context(experimentor.card, demonstrations[:count], instruct=instruct)
-        size = len(context.text.encode())
-        if size % 4 == 0:  # its reference tokens are four bytes each, without a rest
-            budget_by_count[count] = size // 4
-    count, budget = next(iter(budget_by_count.items()))
 
-    exact = experimentor_of(data_folder, Experiment("context", (budget,)), name, instruct=instruct)
+    def bytes_of_first(count: int) -> int:
+        return len(write_context(experimentor.card, demonstrations[:count], instruct=instruct).text.encode())
 
-    assert [condition.demonstrations for condition in exact.contexts.values()] == [count]
+    full_count = next(count for count in range(1, 40) if bytes_of_first(count) % 4 == 0)
+    budget = bytes_of_first(full_count) // 4
+    experiment = Experiment("context", (budget,))
+
+    (context,) = experimentor_of(data_folder, experiment, name, instruct=instruct).contexts.values()
+
+    assert context.demonstrations == full_count
 
 
 @pytest.mark.parametrize("name", SINGLE_LABEL_DATASETS)
@@ -241,47 +242,36 @@ Each condition is one order of the blocks. Over all conditions, each block is in
 """
 
 
-def labels_of_parts(experimentor: Any, condition: Any, block_sizes: list[int]) -> list[list[str]]:
-    """Return the labels of the demonstrations in each part of a context, of parts with these sizes."""
-    remaining = [label for _, label in demonstrations_in(experimentor.context(condition))]
-    labels = []
-    for size in block_sizes:
-        labels.append(remaining[:size])
-        remaining = remaining[size:]
-    assert remaining == []
-    return labels
+@LATIN_SQUARES
+def test_blocks_of_labels_differ_by_one_label_at_most(data_folder: Path, parts: int, shots: int, seed: int) -> None:
+    experimentor = experimentor_of(data_folder, Experiment("position", (parts,), shots, seed))
+
+    block_of_label = blocks_of(experimentor.card.labels, parts, seed)
+
+    block_sizes = Counter(block_of_label.values())
+    assert len(block_sizes) == parts
+    assert max(block_sizes.values()) - min(block_sizes.values()) <= 1
 
 
 @LATIN_SQUARES
-def test_blocks_of_labels_have_the_same_size_or_one_more_label(
+def test_each_block_of_labels_is_in_another_part_in_each_order(
     data_folder: Path, parts: int, shots: int, seed: int
 ) -> None:
+    """Block b is in part b of order 0, in part b + 1 of order 1, and so on; part 0 follows the last part."""
     experimentor = experimentor_of(data_folder, Experiment("position", (parts,), shots, seed))
-    labels_in_block = Counter(blocks_of(experimentor.card.labels, parts, seed).values())
+    block_of_label = blocks_of(experimentor.card.labels, parts, seed)
 
-    assert len(labels_in_block) == parts
-    assert max(labels_in_block.values()) - min(labels_in_block.values()) <= 1
-
-
-@LATIN_SQUARES
-def test_every_label_is_in_every_part_once(data_folder: Path, parts: int, shots: int, seed: int) -> None:
-    """With all of its demonstrations."""
-    experimentor = experimentor_of(data_folder, Experiment("position", (parts,), shots, seed))
-    labels_in_block = Counter(blocks_of(experimentor.card.labels, parts, seed).values())
-
-    parts_of_label: dict[str, list[int]] = {label: [] for label in experimentor.card.labels}
+    assert len(experimentor.rounds) == parts
     for order, condition in enumerate(experimentor.rounds):
-        labels_of_condition = Counter(label for _, label in demonstrations_in(experimentor.context(condition)))
-        assert labels_of_condition == dict.fromkeys(experimentor.card.labels, shots)
-        blocks_in_order = [(part - order) % parts for part in range(parts)]
-        block_sizes = [labels_in_block[block] * shots for block in blocks_in_order]
-        for part, labels in enumerate(labels_of_parts(experimentor, condition, block_sizes)):
-            for label, demonstrations in Counter(labels).items():
-                assert demonstrations == shots, f"{label}: not all of its demonstrations are in one part"
-                parts_of_label[label].append(part)
-
-    for label, its_parts in parts_of_label.items():
-        assert sorted(its_parts) == [*range(parts)], label
+        remaining_labels = [label for _, label in demonstrations_in(experimentor.context(condition))]
+        for part in range(parts):
+            block = (part - order) % parts
+            labels_of_block = [label for label in block_of_label if block_of_label[label] == block]
+            part_size = len(labels_of_block) * shots
+            labels_of_part = remaining_labels[:part_size]
+            remaining_labels = remaining_labels[part_size:]
+            assert Counter(labels_of_part) == dict.fromkeys(labels_of_block, shots), f"order {order}, part {part}"
+        assert remaining_labels == [], f"order {order}"
 
 
 def length_benchmark(folder: Path) -> LongICL:
@@ -390,24 +380,45 @@ def test_a_model_that_long_prompts_disturb_loses_with_padding(data_folder: Path)
     assert rows["1K same labels"]["difference"] == 0.0  # from the padded one, which is as long
 
 
-@pytest.mark.parametrize(("gained", "lost"), [(0, 0), (0, 6), (3, 9), (5, 5), (40, 2)])
-def test_the_test_of_a_difference_is_that_of_all_signs_of_the_changed_items(gained: int, lost: int) -> None:
-    """The outcomes that are as extreme as the observed one count in part, more extreme ones in full."""
-    right, wrong = Tally(gold=("a",), predicted=(), correct=("a",)), Tally(gold=("a",), predicted=(), correct=())
-    before = [wrong] * gained + [right] * lost + [right, wrong]
-    after = [right] * gained + [wrong] * lost + [right, wrong]
+RIGHT_ITEM = Tally(gold=("a",), predicted=(), correct=("a",))
+WRONG_ITEM = Tally(gold=("a",), predicted=(), correct=())
+
+
+@pytest.mark.parametrize("changed_each_way", [0, 5])
+def test_as_many_gains_as_losses_are_no_difference(changed_each_way: int) -> None:
+    gains_and_losses = [WRONG_ITEM, RIGHT_ITEM] * changed_each_way
+    losses_and_gains = [RIGHT_ITEM, WRONG_ITEM] * changed_each_way
+    unchanged = [RIGHT_ITEM, WRONG_ITEM]
+
+    assert mcnemar_p_value([*gains_and_losses, *unchanged], [*losses_and_gains, *unchanged]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "more_extreme", "as_extreme"),
+    [
+        (0, 6, 0, 2),  # no outcome is more extreme than six losses; six gains are as extreme
+        (3, 9, 2 * (1 + 12 + 66), 2 * 220),  # 0, 1 or 2 gains of 12 changes, and as few losses; 3 of them
+        (40, 2, 2 * (1 + 42), 2 * 861),  # 0 or 1 loss of 42 changes, and as few gains; 2 of them
+    ],
+)
+def test_the_p_value_of_a_difference_counts_the_signs_of_the_changed_items(
+    gained: int, lost: int, more_extreme: int, as_extreme: int
+) -> None:
+    """Without a difference, each changed item is a gain or a loss with the same chance.
+
+    The p-value is the share of outcomes that are more extreme than the observed one, and a part of the share of those
+    that are as extreme.
+    """
+    unchanged = [RIGHT_ITEM, WRONG_ITEM]
+    before = [*[WRONG_ITEM] * gained, *[RIGHT_ITEM] * lost, *unchanged]
+    after = [*[RIGHT_ITEM] * gained, *[WRONG_ITEM] * lost, *unchanged]
 
     p_value = mcnemar_p_value(before, after)
 
-    changed = gained + lost
-    more_extreme_signs = 0
-    for positive in range(changed + 1):
-        if abs(positive - (changed - positive)) > abs(gained - lost):
-            more_extreme_signs += math.comb(changed, positive)
-    equally_extreme_signs = 2 * math.comb(changed, max(gained, lost))
-    counted_part = 1 - 0.0214 * math.sqrt(len(before))  # docs/error_rates.md: w = 0.0214 sqrt(n) for n items
-    expected = (more_extreme_signs + counted_part * equally_extreme_signs) / 2**changed
-    assert p_value == pytest.approx(min(1.0, expected))
+    items = gained + lost + 2
+    counted_part = 1 - 0.0214 * math.sqrt(items)  # docs/error_rates.md: w = 0.0214 sqrt(n) for n items
+    outcomes = 2 ** (gained + lost)
+    assert p_value == pytest.approx((more_extreme + counted_part * as_extreme) / outcomes)
 
 
 def controls_experimentor(folder: Path, seed: int = 0) -> Any:
@@ -715,8 +726,11 @@ def exact_p_value(correct: dict[str, list[int]], block_of_label: dict[str, int])
     return fmean(is_as_extreme)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_p_value_is_that_of_all_assignments(seed: int) -> None:
+def correct_items_better_in_the_last_part(seed: int) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Return the correct items of seven labels in three orders, and the block of each label.
+
+    In the last of three parts an item is correct with a chance of 0.9, in the others with one of 0.4.
+    """
     draw = random.Random(seed)
     labels = "abcdefg"
     blocks = blocks_of(labels, parts=3, seed=seed)
@@ -726,16 +740,32 @@ def test_the_p_value_is_that_of_all_assignments(seed: int) -> None:
         correct[label] = []
         for order in range(3):
             part = (blocks[label] + order) % 3
-            chance = 0.9 if part == 2 else 0.4  # the model is better on the last part
+            chance = 0.9 if part == 2 else 0.4
             correct[label].append(items_of_label if draw.random() < chance else 0)
+
+    return correct, blocks
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_p_value_of_random_assignments_is_near_that_of_all_assignments(seed: int) -> None:
+    correct, blocks = correct_items_better_in_the_last_part(seed)
 
     permutations = 4000
     p_value = position_p_value(correct, blocks, permutations)
 
     exact = exact_p_value(correct, blocks)
     standard_error = math.sqrt(max(exact * (1 - exact), 1e-3) / permutations)
-    assert abs(p_value - exact) < 4 * standard_error
-    assert position_p_value(correct, blocks, permutations) == p_value, "the same permutations each time"
+    assert p_value == pytest.approx(exact, abs=4 * standard_error)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_p_value_of_random_assignments_is_the_same_each_time(seed: int) -> None:
+    correct, blocks = correct_items_better_in_the_last_part(seed)
+
+    first_p_value = position_p_value(correct, blocks, 4000)
+    second_p_value = position_p_value(correct, blocks, 4000)
+
+    assert second_p_value == first_p_value
 
 
 def copies(prompt: str, label_space: list[str]) -> str:
@@ -796,19 +826,21 @@ def test_a_constant_model_has_the_share_of_its_label_in_all_conditions(data_fold
         assert row.get("difference") in (None, 0.0), name
 
 
-def test_p_values_of_controls_are_exact_and_corrected_by_holm(data_folder: Path) -> None:
-    """All nine items are right in the normal condition: each change is a loss, and p is twice 2^-losses."""
+def test_p_values_of_controls_are_corrected_by_holm(data_folder: Path) -> None:
+    """All nine items are right in the normal condition, so that each change is a loss.
+
+    The chance of so many losses, or of as many gains, is 2 / 2^losses.
+    """
     items = 9
-    first_row, *control_rows = condition_rows(controls_benchmark(data_folder, limit=items)(copies)).values()
+    normal, *controls = condition_rows(controls_benchmark(data_folder, limit=items)(copies)).values()
 
     counted_part = 1 - 0.0214 * math.sqrt(items)  # docs/error_rates.md: w = 0.0214 sqrt(n) for n items
-    p_values = []
-    for row in control_rows:
-        losses = round(items * (1 - row["score"]))
-        p_value = counted_part * 2 * 0.5**losses if losses else 1.0
-        p_values.append(min(1.0, p_value))
-    assert first_row["p_value"] is None
-    assert [row["p_value"] for row in control_rows] == pytest.approx(holm(p_values))
+    uncorrected = []
+    for control in controls:
+        losses = round(items * (1 - control["score"]))
+        uncorrected.append(1.0 if losses == 0 else min(1.0, counted_part * 2 / 2**losses))
+    assert [control["p_value"] for control in controls] == pytest.approx(holm(uncorrected))
+    assert normal["p_value"] is None
 
 
 class ExperimentRun(NamedTuple):
@@ -1066,16 +1098,18 @@ def test_non_inferiority_is_corrected_for_the_number_of_conditions(control_runs:
 def test_several_runs_are_corrected_for_the_number_of_conditions(control_runs: ControlRuns) -> None:
     """The corrected p-value is that of one condition alone (Holm over pairs), times the number of conditions."""
     runs = control_runs.all_three
-    several = compare_runs(runs)
 
-    corrected_alone = {}
+    p_values = {}
+    for pair in compare_runs(runs).comparisons:
+        for claim in pair.claims:
+            p_values[pair.first, pair.second, claim.dataset] = claim.holm
+
+    expected = {}
     for condition in control_runs.conditions:
         for pair in compare_runs(runs, condition).comparisons:
-            corrected_alone[pair.first, pair.second, condition] = pair.overall.holm or 0.0
-    for pair in several.comparisons:
-        for line in pair.claims:
-            key = (pair.first, pair.second, line.dataset)
-            assert line.holm == min(1.0, corrected_alone[key] * len(control_runs.conditions)), key
+            p_value_alone = pair.overall.holm or 0.0
+            expected[pair.first, pair.second, condition] = min(1.0, p_value_alone * len(control_runs.conditions))
+    assert p_values == expected
 
 
 def test_few_runs_are_said_to_be_corrected_by_holm(control_runs: ControlRuns) -> None:
@@ -1225,18 +1259,21 @@ def test_all_parts_are_undefined_if_one_of_their_contexts_failed(data_folder: Pa
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(12, 0), (0, 12), (4, 4)])
-def test_missing_replies_count_at_their_worst_for_each_direction_of_a_difference(gained: int, lost: int) -> None:
-    """The p-value is the largest one of all replies in the place of the missing ones."""
-    right, wrong = Tally(gold=("a",), predicted=(), correct=("a",)), Tally(gold=("a",), predicted=(), correct=())
-    before = [wrong] * gained + [right] * lost + [right, wrong, right]
-    after = [right] * gained + [wrong] * lost + [right, wrong]
+def test_missing_replies_have_the_largest_p_value_of_all_replies_in_their_place(gained: int, lost: int) -> None:
+    """One item has no reply before, and one that is right before has none after."""
+    before = [*[WRONG_ITEM] * gained, *[RIGHT_ITEM] * lost]
+    after = [*[RIGHT_ITEM] * gained, *[WRONG_ITEM] * lost]
 
-    p_value = mcnemar_p_value([*before, None], [*after, None, right])
+    def p_value_with(reply_before: Tally | None, reply_after: Tally | None) -> float:
+        return mcnemar_p_value([*before, reply_before, RIGHT_ITEM], [*after, RIGHT_ITEM, reply_after])
 
-    p_values_of_replies = []
-    for reply_before, reply_after in itertools.product([right, wrong], repeat=2):
-        p_values_of_replies.append(mcnemar_p_value([*before, reply_before], [*after, reply_after, right]))
-    assert p_value == pytest.approx(max(p_values_of_replies))
+    p_values_of_replies = [
+        p_value_with(RIGHT_ITEM, RIGHT_ITEM),
+        p_value_with(RIGHT_ITEM, WRONG_ITEM),
+        p_value_with(WRONG_ITEM, RIGHT_ITEM),
+        p_value_with(WRONG_ITEM, WRONG_ITEM),
+    ]
+    assert p_value_with(None, None) == pytest.approx(max(p_values_of_replies))
 
 
 def predictions_with_25_hits(experimentor: Any) -> list[str]:
