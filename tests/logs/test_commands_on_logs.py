@@ -46,28 +46,39 @@ def test_a_folder_of_logs_is_compared(folder: Path, capsys: pytest.CaptureFixtur
     assert "mean of 2 data sets" in printed
 
 
-def test_range_and_direction_are_those_of_the_metric(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["compare", "out/org__small", "out/org__large", "--metric", "points", "--json"]
-    assert main(command) == 0
-    (untested,) = json.loads(capsys.readouterr().out)
-    assert untested["comparisons"][0]["mean"]["p_value"] is None
-    assert "the range of points is not known" in str(untested)
-    assert main([*command, "--range", "0", "10", "--direction", "lower", "--margin", "2"]) == 0
-    (tested,) = json.loads(capsys.readouterr().out)
-    assert tested["comparisons"][0]["higher_is_better"] is False
-    assert tested["comparisons"][0]["mean"]["p_value"] <= 1
+def test_a_metric_without_a_known_range_is_not_tested(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "out/org__small", "out/org__large", "--metric", "points", "--json"]) == 0
+
+    (output,) = json.loads(capsys.readouterr().out)
+    (comparison,) = output["comparisons"]
+    assert comparison["mean"]["p_value"] is None
+    assert "the range of points is not known" in str(output)
 
 
-def test_a_range_is_stated_for_saved_results_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("small", "large"):
-        read_logs(f"out/org__{name}")[f"org/{name}"].save(f"{name}.json")
+def test_a_metric_with_a_stated_range_and_direction_is_tested(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stated = ["--range", "0", "10", "--direction", "lower", "--margin", "2"]
+    assert main(["compare", "out/org__small", "out/org__large", "--metric", "points", "--json", *stated]) == 0
+
+    (output,) = json.loads(capsys.readouterr().out)
+    (comparison,) = output["comparisons"]
+    assert comparison["higher_is_better"] is False
+    assert comparison["mean"]["p_value"] <= 1
+
+
+def test_a_stated_range_gives_saved_results_the_comparison_of_their_logs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_logs("out/org__small")["org/small"].save("small.json")
+    read_logs("out/org__large")["org/large"].save("large.json")
     stated = ["--metric", "points", "--range", "0", "10", "--direction", "lower", "--json"]
+
     assert main(["compare", "small.json", "large.json", *stated]) == 0
-    of_saved = json.loads(capsys.readouterr().out)[0]["comparisons"][0]["mean"]
+    mean_of_saved_results = json.loads(capsys.readouterr().out)[0]["comparisons"][0]["mean"]
     assert main(["compare", "out/org__small", "out/org__large", *stated]) == 0
-    of_logs = json.loads(capsys.readouterr().out)[0]["comparisons"][0]["mean"]
-    assert of_saved["p_value"] is not None
-    assert of_saved == of_logs
+    mean_of_logs = json.loads(capsys.readouterr().out)[0]["comparisons"][0]["mean"]
+
+    assert mean_of_saved_results["p_value"] is not None
+    assert mean_of_saved_results == mean_of_logs
 
 
 def test_a_stated_range_gives_a_saved_result_its_intervals(folder: Path) -> None:
@@ -83,10 +94,13 @@ def test_a_margin_is_less_than_the_width_of_the_range(folder: Path, capsys: pyte
     assert "expected a number between 0 and 10" in capsys.readouterr().err
 
 
-def test_logs_are_ranked_and_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_are_ranked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rank", "out", "--json"]) == 0
     (ranking,) = json.loads(capsys.readouterr().out)
     assert [run["run"] for run in ranking["runs"]] == ["org/large", "org/middle", "org/small"]
+
+
+def test_logs_are_reported(folder: Path) -> None:
     assert main(["report", "out", "-o", "report.html"]) == 0
     page = Path("report.html").read_text("utf-8")
     assert "lm_eval: acc" in page
@@ -100,15 +114,25 @@ def test_saved_results_and_logs_are_compared_together(folder: Path, capsys: pyte
     assert (found["comparisons"][0]["first"], found["comparisons"][0]["second"]) == ("saved", "org/large")
 
 
-def test_a_leaderboard_of_logs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_leaderboard_of_logs_has_each_run_with_its_source(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["leaderboard", "out", "-o", "site", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert {row["file"] for row in rows} == {"org/small", "org/middle", "org/large"}
-    assert [row for row in rows if "read from logs" not in row["status"]] == []
+    runs = json.loads(capsys.readouterr().out)
+    assert {run["file"] for run in runs} == {"org/small", "org/middle", "org/large"}
+    for run in runs:
+        assert "read from logs" in run["status"]
+
+
+def test_a_leaderboard_of_logs_links_the_results_that_it_copies(folder: Path) -> None:
+    assert main(["leaderboard", "out", "-o", "site"]) == 0
     page = Path("site/index.html").read_text("utf-8")
-    for link in re.findall(r'href="(results/[^"]+)"', page):
+    links = re.findall(r'href="(results/[^"]+)"', page)
+    assert len(links) >= 3, "one for each run"
+    for link in links:
         assert (Path("site") / link).is_file()
-    # The site has results, not logs: a leaderboard of its copies is the same.
+
+
+def test_the_copies_of_a_leaderboard_of_logs_are_results(folder: Path) -> None:
+    assert main(["leaderboard", "out", "-o", "site"]) == 0
     assert main(["leaderboard", "site/results", "-o", "second"]) == 0
 
 

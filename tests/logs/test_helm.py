@@ -35,21 +35,28 @@ def test_the_file_of_scores_may_be_named_instead_of_its_folder(tmp_path: Path) -
     assert read_helm_run(folder / "per_instance_stats.json") == read_helm_run(folder)
 
 
-def test_splits_and_perturbations_are_runs_of_their_own(tmp_path: Path) -> None:
-    worst = {**TYPOS, "computed_on": "worst"}
+def test_each_split_and_perturbation_is_a_run(tmp_path: Path) -> None:
+    """A score that HELM computed on the worst perturbation is left out."""
+    computed_on_worst = dict(TYPOS, computed_on="worst")
     items = [
         instance_stats("id1", stat("exact_match", 1.0, "valid")),
-        instance_stats("id2", stat("exact_match", 0.0), stat("exact_match", 0.0, perturbation=worst)),
+        instance_stats("id2", stat("exact_match", 0.0), stat("exact_match", 0.0, perturbation=computed_on_worst)),
         instance_stats("id2", stat("exact_match", 1.0, perturbation=TYPOS), perturbation=TYPOS),
     ]
-    runs = read_helm_run(write_run(tmp_path / "run", items)).runs
-    name = "mmlu:subject=anatomy,method=multiple_choice_joint"
-    assert [(run.task, run.samples[0].document, dict(run.samples[0].values)) for run in runs] == [
-        (f"{name} (valid)", "id1", {"exact_match": 1.0}),
-        (f"{name} (test)", "id2", {"exact_match": 0.0}),
-        (f"{name} (test) (typos(prob=0.05))", "id2", {"exact_match": 1.0}),
-    ]
-    assert len({run.evaluation for run in runs}) == 1
+
+    valid, test, test_with_typos = read_helm_run(write_run(tmp_path / "run", items)).runs
+
+    scenario = "mmlu:subject=anatomy,method=multiple_choice_joint"
+    assert valid.task == f"{scenario} (valid)"
+    assert valid.samples[0].document == "id1"
+    assert dict(valid.samples[0].values) == {"exact_match": 1.0}
+    assert test.task == f"{scenario} (test)"
+    assert test.samples[0].document == "id2"
+    assert dict(test.samples[0].values) == {"exact_match": 0.0}
+    assert test_with_typos.task == f"{scenario} (test) (typos(prob=0.05))"
+    assert test_with_typos.samples[0].document == "id2"
+    assert dict(test_with_typos.samples[0].values) == {"exact_match": 1.0}
+    assert len({run.evaluation for run in (valid, test, test_with_typos)}) == 1
 
 
 def test_training_trials_are_repeats(tmp_path: Path) -> None:
@@ -59,17 +66,25 @@ def test_training_trials_are_repeats(tmp_path: Path) -> None:
 
 
 def test_texts_of_instances_come_from_either_file(tmp_path: Path) -> None:
+    """They are in the file of requests and in that of instances."""
     items = [instance_stats("id1", stat("exact_match", 1.0))]
-    (with_state,) = read_helm_run(write_run(tmp_path / "a", items, [request_state("id1")])).runs
-    folder = write_run(tmp_path / "b", items)
-    (folder / "instances.json").write_text(json.dumps([request_state("id1")["instance"]]))
-    (with_instances,) = read_helm_run(folder).runs
-    assert with_state.samples[0].digest == with_instances.samples[0].digest is not None
-    assert with_state.prompts is not None
+    folder_with_requests = write_run(tmp_path / "a", items, [request_state("id1")])
+    folder_with_instances = write_run(tmp_path / "b", items)
+    (folder_with_instances / "instances.json").write_text(json.dumps([request_state("id1")["instance"]]))
 
-    (without_texts,) = read_helm_run(write_run(tmp_path / "c", items)).runs
-    assert without_texts.samples[0].digest is None
-    assert "rows are matched by the ids of instances only" in without_texts.notes[0]
+    (by_requests,) = read_helm_run(folder_with_requests).runs
+    (by_instances,) = read_helm_run(folder_with_instances).runs
+
+    assert by_requests.samples[0].digest is not None
+    assert by_instances.samples[0].digest == by_requests.samples[0].digest
+    assert by_requests.prompts is not None
+
+
+def test_instances_without_texts_have_no_digest(tmp_path: Path) -> None:
+    items = [instance_stats("id1", stat("exact_match", 1.0))]
+    (run,) = read_helm_run(write_run(tmp_path / "run", items)).runs
+    assert run.samples[0].digest is None
+    assert "rows are matched by the ids of instances only" in run.notes[0]
 
 
 def test_requests_without_scores_are_missing_samples(tmp_path: Path) -> None:

@@ -120,7 +120,9 @@ def test_the_beginning_token_is_that_of_the_template_alone(tokenizer: Any, model
 def common_length(sequences: list[list[int]]) -> int:
     """Return how many tokens all sequences have in common at their beginning."""
     length = 0
-    while all(len(sequence) > length for sequence in sequences) and len({row[length] for row in sequences}) == 1:
+    for tokens_at_position in zip(*sequences, strict=False):
+        if len(set(tokens_at_position)) > 1:
+            break
         length += 1
     return length
 
@@ -140,16 +142,21 @@ def label_score(model: Any, ids: list[int], label_start: int, scoring: str) -> f
 def test_labels_are_scored_where_the_reply_starts(tokenizer: Any, model: Any, scoring: Any) -> None:
     """The reply starts after the tokens that the conversation has with every label and without one."""
     kernel = CausalLMKernel(model, tokenizer, prompt_format="chat", label_scoring=scoring)
-    blank = " " if tokenizer.chat_template == TEMPLATES["blank before a reply"] else ""
+    blank = ""
+    if tokenizer.chat_template == TEMPLATES["blank before a reply"]:
+        blank = " "
 
-    for prompt, row in zip(PROMPTS, kernel.batch(PROMPTS, LABELS), strict=True):
+    def tokens_of(text: str) -> list[int]:
+        ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
+    for prompt, probabilities in zip(PROMPTS, kernel.batch(PROMPTS, LABELS), strict=True):
         messages = [{"role": "user", "content": prompt}]
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        alone = tokenizer(text, add_special_tokens=False)["input_ids"]
-        with_label = [tokenizer(text + blank + label, add_special_tokens=False)["input_ids"] for label in LABELS]
-        label_start = common_length([alone, *with_label])
-        scores = [label_score(model, ids, label_start, scoring) for ids in with_label]
-        assert row == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5), prompt
+        conversation = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        with_labels = [tokens_of(conversation + blank + label) for label in LABELS]
+        reply_start = common_length([tokens_of(conversation), *with_labels])
+        scores = [label_score(model, ids, reply_start, scoring) for ids in with_labels]
+        assert probabilities == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5), prompt
 
 
 @pytest.mark.parametrize("scoring", ["last", "first", "full"])

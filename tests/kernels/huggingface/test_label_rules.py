@@ -50,18 +50,24 @@ def test_the_tokens_that_decide(name: LabelScoring, deciding: tuple[int, ...]) -
 def test_a_kernel_scores_labels_by_the_token_that_the_record_chooses(
     make_model: Any, make_tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prompt, labels = "label: ", ["abc", "adc"]
-    model, tokenizer = make_model("Llama"), make_tokenizer(add_start=True)
-    tokens = [tokenizer(label, add_special_tokens=False)["input_ids"] for label in labels]
-    assert min(len(row) for row in tokens) >= 2
+    """A record that chooses the token in the middle of a label replaces the record "last"."""
 
-    middle = LabelRule(choose_token=lambda label_tokens: label_tokens[len(label_tokens) // 2])
-    monkeypatch.setitem(LABEL_RULES, "last", middle)
-    scores = CausalLMKernel(model, tokenizer, label_scoring="last").score([prompt], labels)
+    def middle_token(label_tokens: Sequence[int]) -> int:
+        return label_tokens[len(label_tokens) // 2]
+
+    model, tokenizer = make_model("Llama"), make_tokenizer(add_start=True)
+    monkeypatch.setitem(LABEL_RULES, "last", LabelRule(choose_token=middle_token))
+
+    scores = CausalLMKernel(model, tokenizer, label_scoring="last").score(["label: "], ["abc", "adc"])
 
     with torch.no_grad():
-        logits = model(torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1]
-    expected = [logits[row[len(row) // 2]].item() for row in tokens]
+        prompt_tokens = torch.tensor([tokenizer("label: ")["input_ids"]])
+        logits = model(prompt_tokens).logits[0, -1]
+    expected = []
+    for label in ("abc", "adc"):
+        label_tokens = tokenizer(label, add_special_tokens=False)["input_ids"]
+        assert len(label_tokens) >= 2
+        expected.append(logits[middle_token(label_tokens)].item())
     assert scores.log_scores == [pytest.approx(expected, abs=1e-4)]
     assert scores.issues == ()
 
@@ -70,29 +76,30 @@ def test_a_kernel_scores_labels_by_the_token_that_the_record_chooses(
 def test_a_kernel_scores_labels_by_the_record_of_the_normalisation(
     make_model: Any, make_tokenizer: Any, monkeypatch: pytest.MonkeyPatch, is_log_probability: bool
 ) -> None:
-    """A record is all that a normalisation is; what methods may ask follows what it says of its scores."""
+    """A record that divides by the characters of a label replaces the record "sum"."""
     prompts, labels = ["label: ", "a label: "], ["ab", "abcde"]
     kernel = CausalLMKernel(make_model("Llama"), make_tokenizer(add_start=True), label_scoring="full")
-    by_sum = kernel.score(prompts, labels)
+    sums = kernel.score(prompts, labels)
 
     def per_character(label: str, token_logs: Sequence[float]) -> float:
         return sum(token_logs) / len(label)
 
     monkeypatch.setitem(LABEL_NORMALISATIONS, "sum", NormalisationRule(per_character, is_log_probability))
-    scores = kernel.score(prompts, labels)
-    for row, log_probabilities in zip(scores.log_scores, by_sum.log_scores, strict=True):
-        assert row == pytest.approx([log_probabilities[0] / 2, log_probabilities[1] / 5])
-    assert scores.label_mass == by_sum.label_mass
+    means = kernel.score(prompts, labels)
+
+    for means_of_prompt, (sum_of_ab, sum_of_abcde) in zip(means.log_scores, sums.log_scores, strict=True):
+        assert means_of_prompt == pytest.approx([sum_of_ab / 2, sum_of_abcde / 5])
+    assert means.label_mass == sums.label_mass
     assert ("log_probabilities" in kernel.joint_features) is is_log_probability
 
 
 def test_the_rule_of_the_page_is_the_mean_for_each_character(
     make_model: Any, make_tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (block,) = [
-        text for text in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if "PER_" in text
-    ]
-    (tmp_path / "my_rule.py").write_text(block, "utf-8")
+    """The block of the page, saved as a module, has the method PER_CHARACTER."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (block_of_rule,) = [block for block in blocks if "PER_" in block]
+    (tmp_path / "my_rule.py").write_text(block_of_rule, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     kernel = CausalLMKernel(make_model("Llama"), make_tokenizer(), label_scoring="full")
     benchmark = Normal(k=1, datasets=["mini"], limit=3)
@@ -101,7 +108,9 @@ def test_the_rule_of_the_page_is_the_mean_for_each_character(
 
     labels = benchmark[0].get_label_space()
     prompts = [query.prompt for query in benchmark[0].all_queries()]
-    rows = kernel.features(prompts, labels, {"log_probabilities"})["log_probabilities"]
-    for record, log_probabilities in zip(result.outputs["mini"], rows, strict=True):
-        means = [score / len(label) for score, label in zip(log_probabilities, labels, strict=True)]
+    log_probabilities = kernel.features(prompts, labels, {"log_probabilities"})["log_probabilities"]
+    for record, log_probabilities_of_query in zip(result.outputs["mini"], log_probabilities, strict=True):
+        means = []
+        for label, log_probability in zip(labels, log_probabilities_of_query, strict=True):
+            means.append(log_probability / len(label))
         assert record["predicted_probabilities"] == pytest.approx(means)
