@@ -39,63 +39,6 @@ DIALOGRE = (
     "the strict format of given examples {}(note that the number of entities has to strictly have the same value as "
     "the number of respective relation)"
 )
-CASES: dict[str, tuple[Item, Item, str, str, str]] = {
-    "banking77": (
-        text_item("Card {gone}? ", "card_arrival"),
-        text_item("Top up\nfailed", "top_up_failed"),
-        f"Given a customer service query, please predict the intent of the query. {BY_EXAMPLE}{EXAMPLES}",
-        f"Given a customer service query, please predict the intent of the query. {BY_EXAMPLE}You can only make "
-        f"prediction from the following categories: {{}}.\n{EXAMPLES}",
-        "service query: Card {gone}? \nintent category: card_arrival\nservice query: Top up\nfailed\nintent category: ",
-    ),
-    "goemotions": (
-        text_item("hm ", "neutral"),
-        text_item("wow", "joy"),
-        f"Given a comment, please predict the emotion category of this comment. {BY_EXAMPLE}{EXAMPLES}",
-        f"Given a comment, please predict the emotion category of this comment. {BY_EXAMPLE}You can only make "
-        f"prediction from the following categories: {{}}.\n{EXAMPLES}",
-        "comment: hm \nemotion category: neutral\ncomment: wow\nemotion category: ",
-    ),
-    "discovery": (
-        Item("pair", 0, ("a .", "b ."), ("yet,",)),
-        Item("pair", 1, ("c .", "d ."), ("and",)),
-        "Given two sentence1 and sentence2, please predict the conjunction word between the two sentences. "
-        f"{BY_EXAMPLE}{EXAMPLES}",
-        "Given two sentence1 and sentence2, please predict the conjunction word between the two sentences. "
-        f"{BY_EXAMPLE} You can only select from the following words: {{}}.\n{EXAMPLES}",
-        f"a . ( ) b .\n{PAIR}yet,\nc . ( ) d .\n{PAIR}",
-    ),
-    "tacred": (
-        Item("relation", 0, ("Ann is 7.", "Ann", "7"), ("per:age",)),
-        Item("relation", 1, ("Bo runs Ox.", "Bo", "Ox"), ("per:title",)),
-        "Given a sentence and a pair of subject and object entities within the sentence, please predict the relation "
-        f"between the given entities.{EXAMPLES}",
-        "Given a sentence and a pair of subject and object entities within the sentence, please predict the relation "
-        "between the given entities. The predicted relationship must come from these classes: {}.\n" + EXAMPLES,
-        "sentence: Ann is 7.\nthe subject is Ann and the object is 7\nthe relation between the two entities is: "
-        "per:age\nsentence: Bo runs Ox.\nthe subject is Bo and the object is Ox\nthe relation between the two entities "
-        "is: ",
-    ),
-    "few_nerd": (
-        entity_item(0, "Ann in Rome.", (("Ann", "person-other"), ("Rome", "location-GPE"))),
-        entity_item(1, "Ox.", (("Ox", "other-god"),)),
-        FEW_NERD.format("as following (Entity: EntityType):\n"),
-        FEW_NERD.format("above (Entity: EntityType), please only strictly choose from the following entity types: ")
-        + "{}.\n",
-        "Sentence: Ann in Rome.\nAnn: person-other\nRome: location-GPE\nSentence: Ox.\n",
-    ),
-    "dialogre": (
-        dialogue_item(0, "S1: a\nS2: b", (("S1", "O'Hara", "per:age"), ('"Ed" O\'', "Zoë\\", "per:boss"))),
-        dialogue_item(1, "S1: c", (("x", "y", "per:pet"),)),
-        DIALOGRE.format("as following ") + ":\n",
-        DIALOGRE.format("above, please only strictly choose from the following relation types ") + ": {}.\n",
-        "Dialogue: \nS1: a\nS2: b\nThe list of 2 entity pairs are ('S1', \"O'Hara\"), ('\"Ed\" O\\'', 'Zoë\\\\')\n"
-        "The 2 respective relations between each entity pair are: per:age, per:boss\n"
-        "Dialogue: \nS1: c\nThe list of 1 entity pairs are ('x', 'y')\n"
-        "The 1 respective relations between each entity pair are: ",
-    ),
-}
-"""Demonstration, query, beginning of the prompt without and with labels, and the rest."""
 
 
 class PromptCase(NamedTuple):
@@ -109,9 +52,68 @@ class PromptCase(NamedTuple):
     demonstration_and_query: str
 
 
+CASES: dict[str, PromptCase] = {
+    "banking77": PromptCase(
+        text_item("Card {gone}? ", "card_arrival"),
+        text_item("Top up\nfailed", "top_up_failed"),
+        f"Given a customer service query, please predict the intent of the query. {BY_EXAMPLE}{EXAMPLES}",
+        f"Given a customer service query, please predict the intent of the query. {BY_EXAMPLE}You can only make "
+        f"prediction from the following categories: {{}}.\n{EXAMPLES}",
+        "service query: Card {gone}? \nintent category: card_arrival\nservice query: Top up\nfailed\nintent category: ",
+    ),
+    "goemotions": PromptCase(
+        text_item("hm ", "neutral"),
+        text_item("wow", "joy"),
+        f"Given a comment, please predict the emotion category of this comment. {BY_EXAMPLE}{EXAMPLES}",
+        f"Given a comment, please predict the emotion category of this comment. {BY_EXAMPLE}You can only make "
+        f"prediction from the following categories: {{}}.\n{EXAMPLES}",
+        "comment: hm \nemotion category: neutral\ncomment: wow\nemotion category: ",
+    ),
+    "discovery": PromptCase(
+        Item("pair", 0, ("a .", "b ."), ("yet,",)),
+        Item("pair", 1, ("c .", "d ."), ("and",)),
+        "Given two sentence1 and sentence2, please predict the conjunction word between the two sentences. "
+        f"{BY_EXAMPLE}{EXAMPLES}",
+        "Given two sentence1 and sentence2, please predict the conjunction word between the two sentences. "
+        f"{BY_EXAMPLE} You can only select from the following words: {{}}.\n{EXAMPLES}",
+        f"a . ( ) b .\n{PAIR}yet,\nc . ( ) d .\n{PAIR}",
+    ),
+    "tacred": PromptCase(
+        Item("relation", 0, ("Ann is 7.", "Ann", "7"), ("per:age",)),
+        Item("relation", 1, ("Bo runs Ox.", "Bo", "Ox"), ("per:title",)),
+        "Given a sentence and a pair of subject and object entities within the sentence, please predict the relation "
+        f"between the given entities.{EXAMPLES}",
+        "Given a sentence and a pair of subject and object entities within the sentence, please predict the relation "
+        "between the given entities. The predicted relationship must come from these classes: {}.\n" + EXAMPLES,
+        "sentence: Ann is 7.\nthe subject is Ann and the object is 7\nthe relation between the two entities is: "
+        "per:age\nsentence: Bo runs Ox.\nthe subject is Bo and the object is Ox\nthe relation between the two entities "
+        "is: ",
+    ),
+    "few_nerd": PromptCase(
+        entity_item(0, "Ann in Rome.", (("Ann", "person-other"), ("Rome", "location-GPE"))),
+        entity_item(1, "Ox.", (("Ox", "other-god"),)),
+        FEW_NERD.format("as following (Entity: EntityType):\n"),
+        FEW_NERD.format("above (Entity: EntityType), please only strictly choose from the following entity types: ")
+        + "{}.\n",
+        "Sentence: Ann in Rome.\nAnn: person-other\nRome: location-GPE\nSentence: Ox.\n",
+    ),
+    "dialogre": PromptCase(
+        dialogue_item(0, "S1: a\nS2: b", (("S1", "O'Hara", "per:age"), ('"Ed" O\'', "Zoë\\", "per:boss"))),
+        dialogue_item(1, "S1: c", (("x", "y", "per:pet"),)),
+        DIALOGRE.format("as following ") + ":\n",
+        DIALOGRE.format("above, please only strictly choose from the following relation types ") + ": {}.\n",
+        "Dialogue: \nS1: a\nS2: b\nThe list of 2 entity pairs are ('S1', \"O'Hara\"), ('\"Ed\" O\\'', 'Zoë\\\\')\n"
+        "The 2 respective relations between each entity pair are: per:age, per:boss\n"
+        "Dialogue: \nS1: c\nThe list of 1 entity pairs are ('x', 'y')\n"
+        "The 1 respective relations between each entity pair are: ",
+    ),
+}
+"""A case of each data set."""
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_prompt_is_instruction_demonstrations_and_query(name: str) -> None:
-    card, case = task_card(name), PromptCase(*CASES[name])
+    card, case = task_card(name), CASES[name]
 
     context = write_context(card, [case.demonstration]).text
 
@@ -120,7 +122,7 @@ def test_a_prompt_is_instruction_demonstrations_and_query(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_prompt_of_instruction_models_lists_the_labels(name: str) -> None:
-    card, case = task_card(name), PromptCase(*CASES[name])
+    card, case = task_card(name), CASES[name]
 
     context = write_context(card, [case.demonstration], instruct=True).text
 
@@ -130,7 +132,7 @@ def test_a_prompt_of_instruction_models_lists_the_labels(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_demonstration_is_a_query_and_its_answer(name: str) -> None:
-    card, case = task_card(name), PromptCase(*CASES[name])
+    card, case = task_card(name), CASES[name]
 
     demonstration = write_query(card, case.demonstration) + write_answer(card, case.demonstration)
 
@@ -364,27 +366,53 @@ def test_every_label_is_read_within_marks(name: str, marks: str, data: st.DataOb
     assert by_library(name, marks.format(spelling)) == label
 
 
-@pytest.mark.parametrize(
-    ("sentence", "response", "entities"),
-    [
-        (  # S13
-            "Zelda II: The Adventure of Link by Bram.",
-            "Zelda II: The Adventure of Link: product-game\nBram: person-other: a sailor\nLink: hero: god",
-            [["Zelda II: The Adventure of Link", "product-game"], ["Bram", "person-other"], ["Link: hero", "god"]],
-        ),
-        (  # S14
-            "1. FC Ox beat Bram at Sentence Hall.",
-            "Sure!\n\nHere they are:\n- Bram: `Person-Other`\n* 1. FC Ox: organization-sportsteam\n2) Sentence Hall: "
-            "building-other\n\nLater: art-film",
-            [["Bram", "person-other"], ["1. FC Ox", "organization-sportsteam"], ["Sentence Hall", "building-other"]],
-        ),
-        ("1. FC Ox.", "1. FC Ox: other-god", [["1. FC Ox", "other-god"]]),
-        ("Bram", "Bram: person-other\nSentence: Next: art-film", [["Bram", "person-other"]]),
-        ("Bram", "", []),
-    ],
-)
-def test_corrected_entities(sentence: str, response: str, entities: list[list[str]]) -> None:
-    assert by_library("few_nerd", response, sentence=sentence) == entities
+def entities_read(sentence: str, response: str) -> Any:
+    """Return the pairs of entity and type that the library's parser reads in a response to a sentence."""
+    return by_library("few_nerd", response, sentence=sentence)
+
+
+def test_an_entity_of_the_sentence_may_have_colons() -> None:
+    """S13: the type of an entity that is not in the sentence is what follows the last colon."""
+    sentence = "Zelda II: The Adventure of Link by Bram."
+    response = "Zelda II: The Adventure of Link: product-game\nBram: person-other: a sailor\nLink: hero: god"
+
+    assert entities_read(sentence, response) == [
+        ["Zelda II: The Adventure of Link", "product-game"],
+        ["Bram", "person-other"],
+        ["Link: hero", "god"],
+    ]
+
+
+def test_entities_are_read_in_a_list_with_marks_after_an_introduction() -> None:
+    """S14."""
+    sentence = "1. FC Ox beat Bram at Sentence Hall."
+    response = (
+        "Sure!\n\nHere they are:\n"
+        "- Bram: `Person-Other`\n"
+        "* 1. FC Ox: organization-sportsteam\n"
+        "2) Sentence Hall: building-other\n"
+        "\nLater: art-film"
+    )
+
+    assert entities_read(sentence, response) == [
+        ["Bram", "person-other"],
+        ["1. FC Ox", "organization-sportsteam"],
+        ["Sentence Hall", "building-other"],
+    ]
+
+
+def test_a_number_at_the_beginning_of_an_entity_is_no_mark_of_a_list() -> None:
+    assert entities_read("1. FC Ox.", "1. FC Ox: other-god") == [["1. FC Ox", "other-god"]]
+
+
+def test_entities_after_a_next_sentence_are_not_read() -> None:
+    response = "Bram: person-other\nSentence: Next: art-film"
+
+    assert entities_read("Bram", response) == [["Bram", "person-other"]]
+
+
+def test_an_empty_response_has_no_entities() -> None:
+    assert entities_read("Bram", "") == []
 
 
 CUE = "The 2 respective relations between each entity pair are: "

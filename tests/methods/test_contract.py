@@ -575,16 +575,28 @@ def test_two_methods_of_a_table_may_request_nothing() -> None:
     assert two.timing["test_prompts"] == 0
 
 
-def test_a_view_has_other_prompts_and_leaves_the_data_unchanged() -> None:
-    """Two views then never share a change."""
+def prompts_of(data: Any) -> list[Any]:
+    """Return the prompts of the data of a method, or of a view of them."""
+    return [query.prompt for query in data.queries]
+
+
+def test_a_view_has_prompts_with_its_instruction() -> None:
     data = data_for_a_method(benchmark_on_mini())
-    prompts_before = [query.prompt for query in data.queries]
 
     view = data.on(instruction="Sort. ").on(demonstrations=[[0, 1]] * 4)
 
-    for query in view.queries:
-        assert query.prompt.startswith("Sort. ")
-    assert [query.prompt for query in data.queries] == prompts_before
+    for prompt in prompts_of(view):
+        assert prompt.startswith("Sort. ")
+
+
+def test_a_view_leaves_the_prompts_of_the_data_unchanged() -> None:
+    data = data_for_a_method(benchmark_on_mini())
+    prompts_before = prompts_of(data)
+
+    view = data.on(instruction="Sort. ").on(demonstrations=[[0, 1]] * 4)
+    prompts_of(view)
+
+    assert prompts_of(data) == prompts_before
 
 
 @pytest.mark.parametrize("attribute", ["variant", "options", "_experimentor", "demonstrations"])
@@ -611,7 +623,7 @@ def test_predictions_of_a_view_are_those_of_its_prompts() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 2, 97])
-def test_a_test_row_without_demonstrations_of_its_own_is_refused(number: int) -> None:
+def test_a_view_needs_one_list_of_demonstrations_for_each_test_row(number: int) -> None:
     """Four test rows are within the limit, 96 in the test set."""
 
     def method(data: Any) -> Any:
@@ -638,21 +650,31 @@ OTHER_TEMPLATE = Template(
 VIEW_CHANGES = ["template", "noisy_channel", "query_texts", "demonstrations"]
 
 
+def all_view_changes(template: Any) -> dict[str, Any]:
+    """Return one change of each kind; four test rows need a list of demonstrations each."""
+    return {"template": template, "noisy_channel": True, "query_texts": "N/A", "demonstrations": [[1, 2]] * 4}
+
+
 @pytest.mark.parametrize("order", [*itertools.permutations(VIEW_CHANGES)], ids=", ".join)
-@pytest.mark.parametrize(("template", "label_affix"), [("1012", "\t"), (OTHER_TEMPLATE, " #")], ids=["levels", "own"])
-def test_views_in_any_order_have_the_prompts_of_one_view(
-    template: Any, label_affix: str, order: tuple[str, ...]
-) -> None:
-    changes = {"template": template, "noisy_channel": True, "query_texts": "N/A", "demonstrations": [[1, 2]] * 4}
+@pytest.mark.parametrize("template", ["1012", OTHER_TEMPLATE], ids=["levels", "own"])
+def test_changes_of_a_view_have_the_same_prompts_in_any_order(template: Any, order: tuple[str, ...]) -> None:
+    changes = all_view_changes(template)
     data = data_for_a_method(benchmark_on_mini())
 
-    one_view = data.on(**changes)
-    view = data
+    all_at_once = data.on(**changes)
+    one_by_one = data
     for name in order:
-        view = view.on(**{name: changes[name]})
+        one_by_one = one_by_one.on(**{name: changes[name]})
 
-    assert [query.prompt for query in view.queries] == [query.prompt for query in one_view.queries]
-    assert label_affix in view.queries[0].prompt[0]
+    assert prompts_of(one_by_one) == prompts_of(all_at_once)
+
+
+@pytest.mark.parametrize(("template", "label_affix"), [("1012", "\t"), (OTHER_TEMPLATE, " #")], ids=["levels", "own"])
+def test_a_view_of_the_noisy_channel_has_the_label_affix_of_its_template(template: Any, label_affix: str) -> None:
+    view = data_for_a_method(benchmark_on_mini()).on(**all_view_changes(template))
+
+    prompt_of_first_label = view.queries[0].prompt[0]
+    assert label_affix in prompt_of_first_label
 
 
 def test_an_instruction_after_a_template_is_kept_in_the_noisy_channel() -> None:
