@@ -104,17 +104,25 @@ def test_a_series_of_labels_is_read_by_label(labels: list[str], numbers: list[fl
     """A Series from a sorted frame has another order than the label space: its index counts, not its positions."""
     pandas = pytest.importorskip("pandas")
     order = data.draw(st.permutations(labels))
-    number_of = dict(zip(labels, numbers, strict=True))
-    series = pandas.Series({label: number_of[label] for label in order})
+    in_order_of_labels = pandas.Series(numbers, index=labels)
+    series = in_order_of_labels.loc[order]
     by_category = pandas.Series(numbers, index=pandas.CategoricalIndex(labels)).loc[order]
+
     assert check_answer(series, labels) == numbers
     assert check_answer(series.astype("float32").astype(float), labels) == pytest.approx(numbers)
     assert check_answer(by_category, labels) == numbers
 
-    frame = pandas.DataFrame([dict(series)])
+
+@given(FOUR_LABELS, FOUR_NUMBERS, st.data())
+def test_a_row_of_a_frame_is_read_by_label(labels: list[str], numbers: list[float], data: st.DataObject) -> None:
+    """By its position in the frame, and in a loop over the rows."""
+    pandas = pytest.importorskip("pandas")
+    order = data.draw(st.permutations(labels))
+    frame = pandas.DataFrame([numbers], columns=labels)[order]
+
     assert check_answer(frame.iloc[0], labels) == numbers
-    (row,) = [row for _, row in frame.iterrows()]
-    assert check_answer(row, labels) == numbers
+    for _, row_of_frame in frame.iterrows():
+        assert check_answer(row_of_frame, labels) == numbers
 
 
 @given(FOUR_LABELS, FOUR_NUMBERS)
