@@ -23,9 +23,6 @@ from StaICC.methods.training_prompts import GivenSource, SameDemonstrations, dom
 from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
 from tests.methods.fakes import benchmark_on_mini as bench
 
-TEXTS = ("N/A", "[MASK]", "")
-"""The content-free texts of contextual calibration."""
-
 
 def demonstrations_of_queries(experimentor: Any) -> list[Any]:
     """Return the demonstrations of each query, as rows.
@@ -44,14 +41,26 @@ def demonstrations_of_queries(experimentor: Any) -> list[Any]:
     return demonstrations
 
 
-def authors_prior(kernel: Any, prompts: list[str], labels: list[str]) -> Any:
-    """Return the prior of ``get_p_content_free`` of Zhao et al.
+def authors_prior(experimentor: Any, demonstrations: list[Any], texts: list[str]) -> Any:
+    """Return the prior of ``get_p_content_free`` of Zhao et al., of prompts with these texts in the place of the query.
 
     It is the mean of the raw probabilities of the label tokens, divided by its sum.
     """
-    log_probabilities = kernel.features(prompts, labels, ["log_probabilities"])["log_probabilities"]
-    mean = numpy.exp(log_probabilities).mean(axis=0)
+    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
+    prompts = [write_prompt(demonstrations, [text]) for text in texts]
+    features = Kernel().features(prompts, experimentor.get_label_space(), ["log_probabilities"])
+    mean = numpy.exp(features["log_probabilities"]).mean(axis=0)
     return mean / mean.sum()
+
+
+def softmax(scores: Any) -> Any:
+    powers = numpy.exp(scores)
+    return powers / powers.sum()
+
+
+def uncalibrated(k: int = 2) -> list[Any]:
+    """Return the probabilities that the kernel itself predicts for six test rows of mini in two repeats."""
+    return predictions_of(bench(6, k)(Kernel(), return_outputs=True))
 
 
 def run_paper(name: str, benchmark: Any, **options: Any) -> list[Any]:
@@ -63,24 +72,26 @@ def run_paper(name: str, benchmark: Any, **options: Any) -> list[Any]:
 def test_contextual_calibration_is_the_authors(k: int) -> None:
     """The authors' equation: softmax(W p), where W is the inverse of the diagonal matrix of the prior."""
     experimentor = bench(6, k)[0]
-    labels = experimentor.get_label_space()
-    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
 
     calibrated = run_paper("contextual_calibration", bench(6, k))
 
-    plain = predictions_of(bench(6, k)(Kernel(), return_outputs=True))
+    plain = uncalibrated(k)
     assert len(calibrated) == 6 * 2  # rows, repeats
     for query, demonstrations in enumerate(demonstrations_of_queries(experimentor)):
-        content_free_prompts = [write_prompt(demonstrations, [text]) for text in TEXTS]
-        prior = authors_prior(Kernel(), content_free_prompts, labels)
+        prior = authors_prior(experimentor, demonstrations, texts=["N/A", "[MASK]", ""])
         weights = numpy.linalg.inv(numpy.diag(prior))
         probabilities = numpy.array(plain[query]) / numpy.sum(plain[query])
         scores = weights @ probabilities
-        expected = numpy.exp(scores) / numpy.exp(scores).sum()
-        assert calibrated[query] == pytest.approx(expected.tolist(), abs=1e-9), f"query {query}"
+        assert calibrated[query] == pytest.approx(softmax(scores).tolist(), abs=1e-9), f"query {query}"
         assert numpy.argmax(calibrated[query]) == numpy.argmax(scores), f"query {query}"
-    changed = numpy.argmax(plain, axis=1) != numpy.argmax(calibrated, axis=1)
-    assert changed.any(), "the calibration changes no predicted label"
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_contextual_calibration_changes_predicted_labels(k: int) -> None:
+    calibrated_labels = numpy.argmax(run_paper("contextual_calibration", bench(6, k)), axis=1)
+
+    plain_labels = numpy.argmax(uncalibrated(k), axis=1)
+    assert calibrated_labels.tolist() != plain_labels.tolist()
 
 
 def test_texts_of_the_domain_are_random_words_of_the_mean_length() -> None:
@@ -101,16 +112,14 @@ def test_texts_of_the_domain_are_random_words_of_the_mean_length() -> None:
 def test_domain_calibration_is_the_authors() -> None:
     """The authors' equation: the probabilities divided by the mean probabilities of random texts of the domain."""
     experimentor = bench(6)[0]
-    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
-    texts = domain_texts(experimentor.calibration_set(), 20)
+    random_texts = [text for (text,) in domain_texts(experimentor.calibration_set(), 20)]
 
     calibrated = run_paper("domain_calibration", bench(6))
 
-    plain = predictions_of(bench(6)(Kernel(), return_outputs=True))
+    plain = uncalibrated()
     assert len(calibrated) == 6 * 2  # rows, repeats
     for query, demonstrations in enumerate(demonstrations_of_queries(experimentor)):
-        prompts_of_domain = [write_prompt(demonstrations, list(text)) for text in texts]
-        prior = authors_prior(Kernel(), prompts_of_domain, experimentor.get_label_space())
+        prior = authors_prior(experimentor, demonstrations, random_texts)
         ratios = numpy.array(plain[query]) / prior
         expected = ratios / ratios.sum()
         assert calibrated[query] == pytest.approx(expected.tolist(), abs=1e-9), f"query {query}"
