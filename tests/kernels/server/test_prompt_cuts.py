@@ -14,7 +14,7 @@ import endpoint_server
 
 from StaICC import Normal
 from StaICC.errors import PromptTooLongError
-from StaICC.kernels.server.prompt_cuts import CHUNK, NEVER_CUT, PromptCheck, PromptCutError, chunks, measure
+from StaICC.kernels.server.prompt_cuts import NEVER_CUT, PromptCheck, PromptCutError, chunks, measure
 
 LABELS = ["negative", "positive"]
 WORDS = {
@@ -222,8 +222,8 @@ def test_chunks_make_the_text(text):
     assert "".join(chunks(text)) == text
 
 
-LONGEST_CHUNK = CHUNK + CHUNK // 2
-"""Characters: a chunk is longer than usual if it ends at the next blank."""
+LONGEST_CHUNK = 500 + 250
+"""Characters: a chunk of 500 is longer by up to a half if there is a blank at which it can end."""
 
 
 @pytest.mark.parametrize("text", TEXTS)
