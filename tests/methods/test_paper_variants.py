@@ -380,25 +380,38 @@ class Writer(Kernel):
         return replies
 
 
-def test_calibrated_replies_are_frequencies_over_their_mean() -> None:
-    """Frequencies of the labels in seven replies; a label that no reply has stays at zero."""
+def replies_of_writer(method: str) -> list[Any]:
+    """Return what a method predicts from seven replies of the writer to each of 16 queries."""
     benchmark = benchmark_on_mini(limit=8, k=1, unparsed="wrong")
+    return predictions_of(Method(method, Writer(), samples=7).run(benchmark, return_outputs=True))
 
-    plain = predictions_of(Method("generate", Writer(), samples=7).run(benchmark, return_outputs=True))
-    method = Method("generation_calibration", Writer(), samples=7)
-    calibrated = predictions_of(method.run(benchmark, return_outputs=True))
 
-    with_label = [query for query, row in enumerate(plain) if row is not None]
+def test_calibrated_replies_are_frequencies_over_their_mean() -> None:
+    """The frequencies of labels in the replies; the third label, which the writer never writes, stays at zero."""
+    frequencies = replies_of_writer("generate")
+
+    calibrated = replies_of_writer("generation_calibration")
+
+    with_label = [query for query in range(16) if frequencies[query] is not None]
     assert 8 < len(with_label) < 16, "some of the 16 queries have no reply with a label"
-    frequencies = numpy.array([plain[query] for query in with_label])
-    means = frequencies.mean(axis=0)
-    assert means[2] == 0, "the writer never writes the third label"
-    ratios = frequencies[:, :2] / means[:2]
-    first_two_labels = ratios / ratios.sum(axis=1, keepdims=True)
-    for query, expected in zip(with_label, first_two_labels.tolist(), strict=True):
-        assert calibrated[query] == pytest.approx([*expected, 0.0], abs=1e-9), f"query {query}"
-    changed = first_two_labels.argmax(axis=1) != frequencies.argmax(axis=1)
-    assert changed.any(), "the calibration changes no predicted label"
+    mean_first, mean_second, mean_third = numpy.mean([frequencies[query] for query in with_label], axis=0)
+    assert mean_third == 0
+    for query in with_label:
+        first_ratio = frequencies[query][0] / mean_first
+        second_ratio = frequencies[query][1] / mean_second
+        total = first_ratio + second_ratio
+        expected = [first_ratio / total, second_ratio / total, 0.0]
+        assert calibrated[query] == pytest.approx(expected, abs=1e-9), f"query {query}"
+
+
+def test_calibrated_replies_have_other_predicted_labels() -> None:
+    frequencies = replies_of_writer("generate")
+    calibrated = replies_of_writer("generation_calibration")
+
+    with_label = [query for query in range(16) if frequencies[query] is not None]
+    labels_before = [numpy.argmax(frequencies[query]) for query in with_label]
+    labels_after = [numpy.argmax(calibrated[query]) for query in with_label]
+    assert labels_after != labels_before
 
 
 def test_calibrated_replies_have_the_unparsed_replies_and_the_signature_of_their_samples() -> None:
