@@ -60,22 +60,26 @@ def label_of_most_similar(query: str, demonstrations: list[tuple[str, Any]]) -> 
     return label
 
 
-def test_the_nearest_baseline_is_that_of_okapi_bm25(data_folder: Path) -> None:
-    rounds = (1, 3)
-    benchmark_of_rounds = long_icl_on(data_folder, ["goemotions"], rounds, limit=20)
-    experimentor = benchmark_of_rounds[0]
+def accuracy_of_most_similar(experimentor: Any, number: int) -> float:
+    """Return how often the most similar demonstration of a round has the true label."""
+    demonstrations = demonstrations_in(experimentor.context(number))
+    hits = []
+    for item in experimentor.test_items:
+        hits.append(label_of_most_similar(item.texts[0], demonstrations) == item.gold[0])
+    return fmean(hits)
 
-    result = benchmark_of_rounds(lambda prompt, label_space: 0)
 
-    accuracies = []
-    for number in rounds:
-        demonstrations = demonstrations_in(experimentor.context(number))
-        hits = [
-            label_of_most_similar(item.texts[0], demonstrations) == item.gold[0] for item in experimentor.test_items
-        ]
-        accuracies.append(sum(hits) / 20)
-        assert result.divided["goemotions"]["rounds"][f"{number}R"]["nearest"] == pytest.approx(accuracies[-1])
-    assert result.divided["goemotions"]["nearest"] == pytest.approx(sum(accuracies) / 2)
+def test_the_nearest_baseline_is_the_accuracy_of_okapi_bm25(data_folder: Path) -> None:
+    rounds_1_and_3 = long_icl_on(data_folder, ["goemotions"], (1, 3), limit=20)
+
+    result = rounds_1_and_3(lambda prompt, label_space: 0)
+
+    first_accuracy = accuracy_of_most_similar(rounds_1_and_3[0], 1)
+    third_accuracy = accuracy_of_most_similar(rounds_1_and_3[0], 3)
+    scores = result.divided["goemotions"]
+    assert scores["rounds"]["1R"]["nearest"] == pytest.approx(first_accuracy)
+    assert scores["rounds"]["3R"]["nearest"] == pytest.approx(third_accuracy)
+    assert scores["nearest"] == pytest.approx((first_accuracy + third_accuracy) / 2)
     assert "nearest" in str(result)
 
 
@@ -368,14 +372,27 @@ def test_missing_replies_count_at_their_worst_for_each_bound_of_the_effective_le
     assert (found["low"], found["length"], found["high"]) == ("a", "b", "b")
 
 
-def test_the_share_is_an_option(data_folder: Path) -> None:
-    for share, expected in ((0.85, ""), (0.5, ",share=0.5")):
-        result = benchmark(data_folder, Experiment("context", (256, 1024), share=share), limit=20)(copies)
-        assert result.divided["goemotions"]["experiment"]["effective_length"]["share"] == share
-        assert f"levels=256+1024{expected}" in str(result.signature)
-    for value in (0, 1.5, "x", True):
-        with pytest.raises(ArgumentError, match="share: got"):
-            Experiment("context", share=value)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("share", "signed_options"),
+    [(0.85, "levels=256+1024"), (0.5, "levels=256+1024,share=0.5")],
+    ids=["the default, which is not signed", "another share"],
+)
+def test_the_share_of_the_effective_length_is_an_option(data_folder: Path, share: float, signed_options: str) -> None:
+    experiment = Experiment("context", (256, 1024), share=share)
+
+    result = benchmark(data_folder, experiment, limit=20)(copies)
+
+    assert result.divided["goemotions"]["experiment"]["effective_length"]["share"] == share
+    assert signed_options in str(result.signature)
+
+
+@pytest.mark.parametrize("share", [0, 1.5, "x", True])
+def test_a_share_that_is_no_number_between_0_and_1_is_refused(share: Any) -> None:
+    with pytest.raises(ArgumentError, match="share: got"):
+        Experiment("context", share=share)
+
+
+def test_the_experiment_order_has_no_share() -> None:
     with pytest.raises(ArgumentError, match="no option share"):
         Experiment("order", share=0.5)
 

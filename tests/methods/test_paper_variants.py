@@ -23,9 +23,6 @@ from StaICC.methods.training_prompts import GivenSource, SameDemonstrations, dom
 from tests.methods.fakes import Kernel, benchmark_on_mini, predictions_of
 from tests.methods.fakes import benchmark_on_mini as bench
 
-TEXTS = ("N/A", "[MASK]", "")
-"""The content-free texts of contextual calibration."""
-
 
 def demonstrations_of_queries(experimentor: Any) -> list[Any]:
     """Return the demonstrations of each query, as rows.
@@ -44,14 +41,26 @@ def demonstrations_of_queries(experimentor: Any) -> list[Any]:
     return demonstrations
 
 
-def authors_prior(kernel: Any, prompts: list[str], labels: list[str]) -> Any:
-    """Return the prior of ``get_p_content_free`` of Zhao et al.
+def authors_prior(experimentor: Any, demonstrations: list[Any], texts: list[str]) -> Any:
+    """Return the prior of ``get_p_content_free`` of Zhao et al., of prompts with these texts in the place of the query.
 
     It is the mean of the raw probabilities of the label tokens, divided by its sum.
     """
-    log_probabilities = kernel.features(prompts, labels, ["log_probabilities"])["log_probabilities"]
-    mean = numpy.exp(log_probabilities).mean(axis=0)
+    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
+    prompts = [write_prompt(demonstrations, [text]) for text in texts]
+    features = Kernel().features(prompts, experimentor.get_label_space(), ["log_probabilities"])
+    mean = numpy.exp(features["log_probabilities"]).mean(axis=0)
     return mean / mean.sum()
+
+
+def softmax(scores: Any) -> Any:
+    powers = numpy.exp(scores)
+    return powers / powers.sum()
+
+
+def uncalibrated(k: int = 2) -> list[Any]:
+    """Return the probabilities that the kernel itself predicts for six test rows of mini in two repeats."""
+    return predictions_of(bench(6, k)(Kernel(), return_outputs=True))
 
 
 def run_paper(name: str, benchmark: Any, **options: Any) -> list[Any]:
@@ -63,24 +72,26 @@ def run_paper(name: str, benchmark: Any, **options: Any) -> list[Any]:
 def test_contextual_calibration_is_the_authors(k: int) -> None:
     """The authors' equation: softmax(W p), where W is the inverse of the diagonal matrix of the prior."""
     experimentor = bench(6, k)[0]
-    labels = experimentor.get_label_space()
-    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
 
     calibrated = run_paper("contextual_calibration", bench(6, k))
 
-    plain = predictions_of(bench(6, k)(Kernel(), return_outputs=True))
+    plain = uncalibrated(k)
     assert len(calibrated) == 6 * 2  # rows, repeats
     for query, demonstrations in enumerate(demonstrations_of_queries(experimentor)):
-        content_free_prompts = [write_prompt(demonstrations, [text]) for text in TEXTS]
-        prior = authors_prior(Kernel(), content_free_prompts, labels)
+        prior = authors_prior(experimentor, demonstrations, texts=["N/A", "[MASK]", ""])
         weights = numpy.linalg.inv(numpy.diag(prior))
         probabilities = numpy.array(plain[query]) / numpy.sum(plain[query])
         scores = weights @ probabilities
-        expected = numpy.exp(scores) / numpy.exp(scores).sum()
-        assert calibrated[query] == pytest.approx(expected.tolist(), abs=1e-9), f"query {query}"
+        assert calibrated[query] == pytest.approx(softmax(scores).tolist(), abs=1e-9), f"query {query}"
         assert numpy.argmax(calibrated[query]) == numpy.argmax(scores), f"query {query}"
-    changed = numpy.argmax(plain, axis=1) != numpy.argmax(calibrated, axis=1)
-    assert changed.any(), "the calibration changes no predicted label"
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_contextual_calibration_changes_predicted_labels(k: int) -> None:
+    calibrated_labels = numpy.argmax(run_paper("contextual_calibration", bench(6, k)), axis=1)
+
+    plain_labels = numpy.argmax(uncalibrated(k), axis=1)
+    assert calibrated_labels.tolist() != plain_labels.tolist()
 
 
 def test_texts_of_the_domain_are_random_words_of_the_mean_length() -> None:
@@ -101,16 +112,14 @@ def test_texts_of_the_domain_are_random_words_of_the_mean_length() -> None:
 def test_domain_calibration_is_the_authors() -> None:
     """The authors' equation: the probabilities divided by the mean probabilities of random texts of the domain."""
     experimentor = bench(6)[0]
-    write_prompt = experimentor.prompt_former.write_prompt_from_dataline
-    texts = domain_texts(experimentor.calibration_set(), 20)
+    random_texts = [text for (text,) in domain_texts(experimentor.calibration_set(), 20)]
 
     calibrated = run_paper("domain_calibration", bench(6))
 
-    plain = predictions_of(bench(6)(Kernel(), return_outputs=True))
+    plain = uncalibrated()
     assert len(calibrated) == 6 * 2  # rows, repeats
     for query, demonstrations in enumerate(demonstrations_of_queries(experimentor)):
-        prompts_of_domain = [write_prompt(demonstrations, list(text)) for text in texts]
-        prior = authors_prior(Kernel(), prompts_of_domain, experimentor.get_label_space())
+        prior = authors_prior(experimentor, demonstrations, random_texts)
         ratios = numpy.array(plain[query]) / prior
         expected = ratios / ratios.sum()
         assert calibrated[query] == pytest.approx(expected.tolist(), abs=1e-9), f"query {query}"
@@ -371,25 +380,38 @@ class Writer(Kernel):
         return replies
 
 
-def test_calibrated_replies_are_frequencies_over_their_mean() -> None:
-    """Frequencies of the labels in seven replies; a label that no reply has stays at zero."""
+def replies_of_writer(method: str) -> list[Any]:
+    """Return what a method predicts from seven replies of the writer to each of 16 queries."""
     benchmark = benchmark_on_mini(limit=8, k=1, unparsed="wrong")
+    return predictions_of(Method(method, Writer(), samples=7).run(benchmark, return_outputs=True))
 
-    plain = predictions_of(Method("generate", Writer(), samples=7).run(benchmark, return_outputs=True))
-    method = Method("generation_calibration", Writer(), samples=7)
-    calibrated = predictions_of(method.run(benchmark, return_outputs=True))
 
-    with_label = [query for query, row in enumerate(plain) if row is not None]
+def test_calibrated_replies_are_frequencies_over_their_mean() -> None:
+    """The frequencies of labels in the replies; the third label, which the writer never writes, stays at zero."""
+    frequencies = replies_of_writer("generate")
+
+    calibrated = replies_of_writer("generation_calibration")
+
+    with_label = [query for query in range(16) if frequencies[query] is not None]
     assert 8 < len(with_label) < 16, "some of the 16 queries have no reply with a label"
-    frequencies = numpy.array([plain[query] for query in with_label])
-    means = frequencies.mean(axis=0)
-    assert means[2] == 0, "the writer never writes the third label"
-    ratios = frequencies[:, :2] / means[:2]
-    first_two_labels = ratios / ratios.sum(axis=1, keepdims=True)
-    for query, expected in zip(with_label, first_two_labels.tolist(), strict=True):
-        assert calibrated[query] == pytest.approx([*expected, 0.0], abs=1e-9), f"query {query}"
-    changed = first_two_labels.argmax(axis=1) != frequencies.argmax(axis=1)
-    assert changed.any(), "the calibration changes no predicted label"
+    mean_first, mean_second, mean_third = numpy.mean([frequencies[query] for query in with_label], axis=0)
+    assert mean_third == 0
+    for query in with_label:
+        first_ratio = frequencies[query][0] / mean_first
+        second_ratio = frequencies[query][1] / mean_second
+        total = first_ratio + second_ratio
+        expected = [first_ratio / total, second_ratio / total, 0.0]
+        assert calibrated[query] == pytest.approx(expected, abs=1e-9), f"query {query}"
+
+
+def test_calibrated_replies_have_other_predicted_labels() -> None:
+    frequencies = replies_of_writer("generate")
+    calibrated = replies_of_writer("generation_calibration")
+
+    with_label = [query for query in range(16) if frequencies[query] is not None]
+    labels_before = [numpy.argmax(frequencies[query]) for query in with_label]
+    labels_after = [numpy.argmax(calibrated[query]) for query in with_label]
+    assert labels_after != labels_before
 
 
 def test_calibrated_replies_have_the_unparsed_replies_and_the_signature_of_their_samples() -> None:
