@@ -506,9 +506,9 @@ def lost_by_signal(way: str, signal_name: str, folder: Path) -> int:
         pytest.importorskip("openai")
     if way == "Dask":
         pytest.importorskip("distributed")
-    made, kept, _ = end_run(SIGNAL_WAYS[way], signal.Signals[signal_name], 0.7, folder)
-    assert kept > 0
-    return made - kept
+    ended = end_run(SIGNAL_WAYS[way], signal.Signals[signal_name], 0.7, folder)
+    assert ended.stored > 0
+    return ended.made - ended.stored
 
 
 @pytest.mark.posix
