@@ -294,6 +294,7 @@ LINES: dict[str, tuple[str, str]] = {
     "run normal --datasets SST2,TREC": ("no data set 'SST2,TREC'", "one by one: 'SST2', 'TREC'"),
     "run normal --datasets all": ("no data set 'all'. There are", "leave --datasets out"),
     "run MINI --device cuda": ("no option of ppm 'device'", "as in --model hf:NAME"),
+    "run MINI --model-option temperature=0.7": ("no option of ppm 'temperature'", "as in --model openai:NAME"),
     "run MINI --k 4 8 16": ("unrecognized arguments: 8 16", "--k 4,16,64"),
     "run MINI --limit 5 6": ("unrecognized arguments: 6", "--limit takes one value"),
     "run normal --k 4 4": ("unrecognized arguments: 4;", "--k 4,16,64"),

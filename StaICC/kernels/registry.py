@@ -345,7 +345,8 @@ def unknown_option(model: str, option: str, legal: Iterable[str]) -> UnknownName
     models_with_option = _kinds_with_option(option)
     if models_with_option:
         others = ", ".join(models_with_option)
-        how = in_each_syntax("load_kernel('hf:NAME')", "--model hf:NAME")
+        kind = "hf" if "hf" in models_with_option else models_with_option[0]
+        how = in_each_syntax(f"load_kernel('{kind}:NAME')", f"--model {kind}:NAME")
         return UnknownNameError(f"{message}: it is one of {others}. Choose the model that has it, as in {how}")
     return unknown_name(f"option of {model}", option, sorted(legal_options))
 
