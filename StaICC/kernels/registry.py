@@ -342,12 +342,11 @@ def unknown_option(model: str, option: str, legal: Iterable[str]) -> UnknownName
     same_option, _, _ = advice.partition("=")
     if same_option in legal_options:
         return UnknownNameError(f"{message}: use {advice}")
-    models_with_option = _kinds_with_option(option)
-    if models_with_option:
-        others = ", ".join(models_with_option)
-        kind = "hf" if "hf" in models_with_option else models_with_option[0]
-        how = in_each_syntax(f"load_kernel('{kind}:NAME')", f"--model {kind}:NAME")
-        return UnknownNameError(f"{message}: it is one of {others}. Choose the model that has it, as in {how}")
+    kinds = _kinds_with_option(option)
+    if kinds:
+        name_forms = ", ".join(NAME_FORMS[kind] for kind in kinds)
+        how = in_each_syntax("load_kernel", "--model")
+        return UnknownNameError(f"{message}. Models with this option, for {how}: {name_forms}")
     return unknown_name(f"option of {model}", option, sorted(legal_options))
 
 
@@ -538,22 +537,50 @@ def _why_not_callable(factory: KernelFactory, text: str, options: Mapping[str, A
 
 
 _CAUSAL_LM = "huggingface.kernel:CausalLMKernel"
+
+
+class _BuiltinKind(NamedTuple):
+    """A kind of models of the library."""
+
+    reference: str
+    """Where its kernel is: a module of this package, and a name in it."""
+    name_form: str
+    """How its models are named."""
+    description: str
+
+
 _BUILTIN = {
-    "ppm": ("ppm:PPMKernel", "the embedded model: no weights, no packages"),
-    "smollm2": (_CAUSAL_LM, "SmolLM2-135M, fetched with pip (extra hf)"),
-    "hf": (_CAUSAL_LM, "hf:NAME_OR_PATH, by transformers (extra hf)"),
-    "vllm": ("vllm_kernel:VLLMKernel", "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm), with its arguments"),
-    "llama": ("llama_kernel:LlamaKernel", "llama:FILE.gguf, by llama.cpp with its quantised weights (extra llama)"),
-    "openai": ("server.endpoint:EndpointKernel", "openai:BASE_URL#MODEL, an OpenAI-compatible server"),
-    "litellm": ("server.litellm:LiteLLMKernel", "litellm:PROVIDER/MODEL, by litellm (extra litellm)"),
+    "ppm": _BuiltinKind("ppm:PPMKernel", "ppm", "the embedded model: no weights, no packages"),
+    "smollm2": _BuiltinKind(_CAUSAL_LM, "smollm2", "SmolLM2-135M, fetched with pip (extra hf)"),
+    "hf": _BuiltinKind(_CAUSAL_LM, "hf:NAME_OR_PATH", "by transformers (extra hf)"),
+    "vllm": _BuiltinKind(
+        "vllm_kernel:VLLMKernel", "vllm:NAME_OR_PATH", "by vLLM's offline engine (extra vllm), with its arguments"
+    ),
+    "llama": _BuiltinKind(
+        "llama_kernel:LlamaKernel", "llama:FILE.gguf", "by llama.cpp with its quantised weights (extra llama)"
+    ),
+    "openai": _BuiltinKind("server.endpoint:EndpointKernel", "openai:BASE_URL#MODEL", "an OpenAI-compatible server"),
+    "litellm": _BuiltinKind("server.litellm:LiteLLMKernel", "litellm:PROVIDER/MODEL", "by litellm (extra litellm)"),
 }
-DESCRIPTIONS: Mapping[str, str] = {kind: text for kind, (_, text) in _BUILTIN.items()}
+NAME_FORMS: Mapping[str, str] = {kind: builtin.name_form for kind, builtin in _BUILTIN.items()}
+"""How the models of each built-in kind are named."""
+
+
+def _description(kind: str) -> str:
+    """Return what a built-in kind is, after the form of its names where that is more than the kind."""
+    builtin = _BUILTIN[kind]
+    if builtin.name_form == kind:
+        return builtin.description
+    return f"{builtin.name_form}, {builtin.description}"
+
+
+DESCRIPTIONS: Mapping[str, str] = {kind: _description(kind) for kind in _BUILTIN}
 """What each built-in kind is."""
 
 KERNELS: Registry[KernelFactory] = Registry(
     "kind of model",
     "staicc.kernels",
-    {kind: f"StaICC.kernels.{reference}" for kind, (reference, _) in _BUILTIN.items()},
+    {kind: f"StaICC.kernels.{builtin.reference}" for kind, builtin in _BUILTIN.items()},
     _read_factory,
     "Write hf:NAME for a model of the hub, package.module:name for a function. A folder and a .gguf file work too.",
 )

@@ -119,7 +119,7 @@ CONTROLS: dict[str, Callable[[Any], Any]] = {
     "set_k(2); prompt_set()": prompts_of_two_shots,
     "set_demonstration_sampler([[i % n, 7 * i % n, 5, 5] ...]); prompt_set()": prompts_of_given_demonstrations,
 }
-"""What each key of the golden file stands for: a function that uses the control and returns what is written then."""
+"""By the key of the golden file: a function that uses a control of the prompt writer, and returns the prompt."""
 
 
 def sha256_of_json(value: Any) -> str:
