@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import hashlib
 import importlib.metadata
 import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from StaICC.datasets.pack import data_home
@@ -32,6 +35,13 @@ from StaICC.files.output import UNFINISHED, file_digest
 from StaICC.kernels.huggingface import FEATURE, torch
 from StaICC.optional import require
 from StaICC.safe_text import logger
+
+try:
+    import fcntl as _fcntl
+except ImportError:  # Windows
+    _locks: ModuleType | None = None
+else:
+    _locks = _fcntl
 
 RECORD = "converted.json"
 """The record of a copy, a file of its folder."""
@@ -108,6 +118,8 @@ def copy_folder(source: Path, sha256: str) -> Path:
 def find_copy(source: Path, sha256: str) -> Path | None:
     """Return the folder of the copy of a GGUF file, if there is an undamaged one; a damaged one is removed.
 
+    One that this user may not read is left alone.
+
     Args:
         source: The GGUF file.
         sha256: Its digest.
@@ -116,7 +128,11 @@ def find_copy(source: Path, sha256: str) -> Path | None:
     _remove_leftovers(folder)
     if not folder.is_dir():
         return None
-    damage = _damage_of(folder, sha256)
+    try:
+        damage = _damage_of(folder, sha256)
+    except PermissionError as error:  # it may be undamaged, and others may use it
+        _log.warning("the converted copy %s cannot be read (%s); %s is read anew", folder, error.strerror, source.name)
+        return None
     if damage is None:
         return folder
     _log.warning("the converted copy %s is damaged (%s); %s is converted again", folder, damage, source.name)
@@ -151,8 +167,7 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> OpenedC
             size = _write_record(temporary_folder, source.name, sha256)
             os.replace(temporary_folder, folder)
     except OSError as error:
-        is_complete = folder.is_dir() and _damage_of(folder, sha256) is None
-        if is_complete:  # another process wrote it first
+        if _is_complete(folder, sha256):  # another process wrote it first
             return OpenedCopy(folder, load_tokenizer(folder))
         reason = error.strerror or str(error)
         _log.warning("%s is read anew for each process: no converted copy in %s (%s)", source.name, folder, reason)
@@ -190,7 +205,12 @@ def _write_record(folder: Path, source_name: str, sha256: str) -> int:
     digests = _digests(folder)
     size = sum((folder / name).stat().st_size for name in digests)
     record = Conversion(source=source_name, sha256=sha256, versions=_versions(), files=digests, size=size)
-    (folder / RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
+    record_file = folder / RECORD
+    record_file.write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
+    # Safetensors writes files that their owner alone can read, but a data home may be shared.
+    mode_of_new_files = stat.S_IMODE(record_file.stat().st_mode)
+    for name in digests:
+        (folder / name).chmod(mode_of_new_files)
     return size
 
 
@@ -338,19 +358,23 @@ def dtype_option() -> str:
 
 @contextlib.contextmanager
 def _temporary_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder for the files of a copy that is being written, with the number of this process in its name.
+    """Yield a new folder for the files of a copy that is being written, locked so that nobody removes it.
 
     The caller renames it when it is complete. Otherwise it is removed at the end.
 
     Args:
         folder: The folder that the copy will have, in the same parent folder.
+
+    Raises:
+        OSError: It cannot be made, or another process removed it before it was locked.
     """
-    temporary_folder = folder.parent / f".{folder.name}.{os.getpid()}{UNFINISHED}"
-    # An earlier process with the same number may have left one behind.
-    shutil.rmtree(temporary_folder, ignore_errors=True)
+    temporary_folder = folder.parent / f".{folder.name}.{os.urandom(6).hex()}{UNFINISHED}"
     temporary_folder.mkdir()
     try:
-        yield temporary_folder
+        with _locked(temporary_folder):
+            if not temporary_folder.is_dir():
+                raise FileNotFoundError(errno.ENOENT, "it was removed by another process", str(temporary_folder))
+            yield temporary_folder
     finally:
         shutil.rmtree(temporary_folder, ignore_errors=True)
 
@@ -362,23 +386,37 @@ def _remove_leftovers(folder: Path) -> None:
         folder: The folder of the copy.
     """
     for temporary_folder in folder.parent.glob(f".{folder.name}.*{UNFINISHED}"):
-        _, _, process = temporary_folder.name.removesuffix(UNFINISHED).rpartition(".")
-        is_in_use = process.isdecimal() and _is_running(int(process))
-        if not is_in_use:
-            shutil.rmtree(temporary_folder, ignore_errors=True)
+        with contextlib.suppress(OSError), _locked(temporary_folder) as is_locked:
+            if is_locked:
+                shutil.rmtree(temporary_folder, ignore_errors=True)
 
 
-def _is_running(process: int) -> bool:
-    """Return whether a process of this machine runs; on Windows always, where ``os.kill`` would end it."""
-    if os.name != "posix":
-        return True
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Lock a folder for the block, if it is free, and yield whether it is locked.
+
+    The lock is one of the operating system: it ends with its process, and processes of other containers see it. Where
+    there are no such locks (Windows, some file systems), nothing is ever locked.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        OSError: The folder cannot be opened.
+    """
+    if _locks is None:
+        yield False
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it belongs to another user
-        return True
-    return True
+        try:
+            _locks.flock(descriptor, _locks.LOCK_EX | _locks.LOCK_NB)
+        except OSError:  # another process has locked it, or there are no locks here
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
 
 
 def _read_record(folder: Path) -> Conversion:
@@ -402,16 +440,29 @@ def _digests(folder: Path) -> dict[str, str]:
         return dict(zip(names, digests, strict=True))
 
 
+def _is_complete(folder: Path, sha256: str) -> bool:
+    """Return whether there is a copy in a folder that can be used; the arguments are those of :func:`_damage_of`."""
+    try:
+        return folder.is_dir() and _damage_of(folder, sha256) is None
+    except PermissionError:
+        return False
+
+
 def _damage_of(folder: Path, sha256: str) -> str | None:
     """Return what is wrong with a copy; ``None`` if its bytes are those that were written.
 
     Args:
         folder: The folder of the copy.
         sha256: Digest of the GGUF file of which it should be a copy.
+
+    Raises:
+        PermissionError: This user may not read it, so nobody knows.
     """
     try:
         record = _read_record(folder)
         digests = _digests(folder)
+    except PermissionError:
+        raise
     except (OSError, StaICCError) as error:
         return str(error)
     if record.sha256 != sha256:

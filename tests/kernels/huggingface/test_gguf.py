@@ -21,6 +21,7 @@ import pytest
 
 from StaICC.cli import main
 from StaICC.errors import StaICCError, UnknownNameError
+from StaICC.files.output import file_digest
 from StaICC.kernels.huggingface import converted, source
 from StaICC.kernels.huggingface.converted import RECORD, converted_copies, remove_copies
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
@@ -318,16 +319,85 @@ def test_a_copy_of_any_file_name_has_a_plain_name_and_can_be_removed(file: Path,
     assert main(["data", "remove", copy.name]) == 0
 
 
+def make_unfinished_folder() -> Path:
+    """Make a folder as a process makes one that writes the copy of the loaded file."""
+    folder = folder_of_copy()
+    unfinished = folder.with_name(f".{folder.name}.0123456789ab.part")
+    unfinished.mkdir()
+    return unfinished
+
+
+@pytest.mark.posix
 @pytest.mark.parametrize("stem", ODD_NAMES)
 def test_what_an_interrupted_conversion_left_is_removed_by_the_next_load(file: Path, stem: str) -> None:
     odd = file.rename(file.with_name(f"{stem}.gguf"))
     load(odd)
-    folder = folder_of_copy()
-    unfinished = folder.with_name(f".{folder.name}.999999999.part")  # of a process that is no more
-    unfinished.mkdir()
+    unfinished = make_unfinished_folder()
     forget_loaded_models()
     load(odd)
     assert not unfinished.exists()
+
+
+@pytest.mark.posix
+def test_a_copy_that_another_process_writes_is_left_alone(file: Path) -> None:
+    load(file)
+    unfinished = make_unfinished_folder()
+    lock_it_until_the_end = (
+        "import fcntl, os, sys\n"
+        "fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)\n"
+        "print('locked', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", lock_it_until_the_end, str(unfinished)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "locked\n"
+        forget_loaded_models()
+        load(file)
+        is_left = unfinished.exists()
+        writer.communicate()
+    assert is_left
+
+
+@pytest.mark.posix
+def test_the_folder_of_a_copy_that_is_being_written_is_locked(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process that loads the file meanwhile does not remove it."""
+    unfinished_folders: list[Path] = []
+    save = converted._save
+
+    def save_while_another_process_loads(model: Any, tokenizer: Any, folder: Path) -> None:
+        converted.find_copy(file, file_digest(file))
+        unfinished_folders.extend(converted.copies_folder().glob(".*.part"))
+        save(model, tokenizer, folder)
+
+    monkeypatch.setattr(converted, "_save", save_while_another_process_loads)
+    load(file)
+    assert len(unfinished_folders) == 1
+    assert len(converted_copies()) == 1
+
+
+@pytest.mark.posix
+def test_all_files_of_a_copy_can_be_read_by_the_same_users(file: Path) -> None:
+    load(file)
+    modes = {path.name: oct(path.stat().st_mode) for path in folder_of_copy().iterdir()}
+    assert set(modes.values()) == {modes[RECORD]}, modes
+
+
+def test_a_copy_that_this_user_may_not_read_is_neither_used_nor_removed(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    load(file)
+    names = sorted(path.name for path in folder_of_copy().iterdir())
+    not_permitted = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    monkeypatch.setattr(converted, "file_digest", Mock(side_effect=not_permitted))
+    forget_loaded_models()
+
+    loaded = load(file)
+
+    assert "cannot be read (Permission denied)" in caplog.text
+    assert "damaged" not in caplog.text
+    assert_as_by_transformers(loaded, file)
+    assert sorted(path.name for path in folder_of_copy().iterdir()) == names
 
 
 def test_a_copy_whose_weights_could_not_be_read_back_is_not_kept(
