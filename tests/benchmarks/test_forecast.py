@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from StaICC.inference.identity import Identity
 
 
 class Slow:
-    """Predicts in a time that grows with the prompts, and counts its calls; like a served model, it counts tokens."""
+    """Predicts in a time that grows with the prompts, by a clock of its own; like a served model, it counts tokens."""
 
     def __init__(self) -> None:
         self.prompts: list[str] = []
@@ -23,12 +22,13 @@ class Slow:
         self.seconds = 0.0
 
     def __call__(self, prompt: str, label_space: Sequence[str]) -> int:
-        began = time.perf_counter()
-        time.sleep(1e-4 * len(prompt))
-        self.seconds += time.perf_counter() - began
+        self.seconds += 1e-4 * len(prompt)
         self.prompts.append(prompt)
         self.tokens_used = (self.tokens_used[0] + len(prompt.split()), self.tokens_used[1] + 2)
         return len(prompt) % len(label_space)
+
+    def clock(self) -> float:
+        return self.seconds
 
 
 class ForecastAndRun(NamedTuple):
@@ -45,13 +45,15 @@ def forecast_and_run(tmp_path_factory: pytest.TempPathFactory) -> ForecastAndRun
     """Twenty rows are in forty queries; prices are for a million tokens that are read, and that are generated."""
     benchmark = Normal(datasets=["mini"], limit=20)
     function = Slow()
-    forecast = benchmark.forecast(function, probe_seconds=0.3, model_name="slow", prices=(2.0, 10.0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("StaICC.benchmarks.forecast.CLOCK", function.clock)
+        forecast = benchmark.forecast(function, probe_seconds=0.3, model_name="slow", prices=(2.0, 10.0))
     probed = len(function.prompts)
     assert 0 < probed < 40
-    function.seconds = 0.0
+    seconds_of_probe = function.seconds
     store = tmp_path_factory.mktemp("forecast") / "run.sqlite"
     result = benchmark(function, store=store, model_name="slow", progress=False)
-    return ForecastAndRun(forecast, result, function.prompts[probed:], function.seconds)
+    return ForecastAndRun(forecast, result, function.prompts[probed:], function.seconds - seconds_of_probe)
 
 
 def test_a_forecast_has_the_queries_of_the_run(forecast_and_run: ForecastAndRun) -> None:

@@ -117,7 +117,7 @@ def test_an_interrupt_ends_soon_and_keeps_what_is_done(way, tmp_path):
 
     seconds = interrupt(process, group=way == "one by one")
 
-    assert seconds < 2
+    assert seconds < 5, "the rest of the run would take 10 seconds or more"
     assert (tmp_path / "stdout").read_text() == ""
     check_that_few_predictions_are_lost(store, calls, most_lost)
 

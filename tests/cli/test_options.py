@@ -147,7 +147,7 @@ REFUSED = {
     "--model smollm2 --template X": ("'--template'", "card"),
     "--model smollm2 --max-tokens 5": ("--max-tokens", "--answers text"),
     "--model smollm2 --seed 3": ("--seed", "fixed"),
-    "--device cuda": ("ppm 'device'", "--model hf:"),
+    "--device cuda": ("ppm 'device'", "for --model: smollm2, hf:NAME_OR_PATH"),
     "--model smollm2 --device --limit 5": ("--device", "no value"),
     f"{SERVER} --top-n 5": ("top_n", "top-logprobs"),
     f"{SERVER} --system Hello": ("system", "api='chat'"),

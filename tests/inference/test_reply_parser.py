@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from tests.inference.denied_replies import FORMS, LABEL_SPACES
 from tests.inference.replies import REPLIES, SPACES
 from tests.inference.rule_replies import CASES
 from tests.inference.unread_replies import DENIED_ACROSS_LINES, LINE_BREAKS, UNREAD
+from tests.processor_time import check_growth
 
 MISSED = ["A: positive", "negative / bearish", "Yes, the premise entails the hypothesis.", "No, it does not follow."]
 """Replies of ``REPLIES`` in which the parser finds no label, though a person does: no label rather than a guess."""
@@ -354,9 +354,9 @@ LABEL_REPEATED = ["label_1 x or ", "label_1 x is good. ", "not label_2 x, ", '"l
 )
 @pytest.mark.parametrize("letters", [30_000, pytest.param(90_000, marks=pytest.mark.slow)])
 def test_long_replies_take_linear_time(piece: str, letters: int) -> None:
-    a_third = seconds_to_parse(piece * (letters // 3 // len(piece)))
-    whole = seconds_to_parse(piece * (letters // len(piece)))
-    assert whole < 6 * a_third + 0.3, "linear: 3 times the seconds of a third; quadratic: 9 times"
+    a_third = parsing_of(piece * (letters // 3 // len(piece)))
+    whole = parsing_of(piece * (letters // len(piece)))
+    check_growth(a_third, whole, below=6)  # linear: 3 times the seconds of a third; quadratic: 9 times
 
 
 @pytest.mark.parametrize(
@@ -369,15 +369,11 @@ def test_long_replies_take_linear_time(piece: str, letters: int) -> None:
 )
 @pytest.mark.parametrize("size", [400, pytest.param(800, marks=pytest.mark.slow)])
 def test_a_long_heading_of_many_lines_takes_linear_time(reply: Callable[[int], str], size: int) -> None:
-    a_quarter = seconds_to_parse(reply(size // 4))
-    whole = seconds_to_parse(reply(size))
-    assert whole < 10 * a_quarter + 0.3, "linear: 4 times the seconds of a quarter; quadratic: 16 times"
+    a_quarter, whole = parsing_of(reply(size // 4)), parsing_of(reply(size))
+    check_growth(a_quarter, whole, below=10)  # linear: 4 times the seconds of a quarter; quadratic: 16 times
 
 
-def seconds_to_parse(reply: str) -> float:
-    """Return the processor time for a reply. More labels cost more for each letter, and would hide a quadratic term."""
+def parsing_of(reply: str) -> Callable[[], object]:
+    """Return the work to parse a reply. More labels cost more for each letter, and would hide a quadratic term."""
     labels = [f"label_{number} x" for number in range(15)]
-    parse_reply(reply[:100], labels)  # compiles the patterns, which is not what is measured
-    start = time.process_time()
-    parse_reply(reply, labels)
-    return time.process_time() - start
+    return lambda: parse_reply(reply, labels)
