@@ -64,17 +64,14 @@ def predictions_in(path: Path) -> int:
         return store.info().answers
 
 
-def interrupt(process: subprocess.Popen[bytes], group: bool) -> float:
-    """Send SIGINT to a process or its whole group, and return how many seconds it took to end."""
-    started = time.monotonic()
+def interrupt(process: subprocess.Popen[bytes], group: bool) -> None:
+    """Send SIGINT to a process or its whole group, and wait for its end."""
     if group:
         os.killpg(process.pid, signal.SIGINT)
     else:
         os.kill(process.pid, signal.SIGINT)
     assert process.wait(30) == 130  # 128 + SIGINT
-    seconds = time.monotonic() - started
     wait_until_empty(process.pid)
-    return seconds
 
 
 def command_to_continue(stderr: str, store: Path, reason: str = "interrupted") -> list[str]:
@@ -115,9 +112,9 @@ def test_an_interrupt_ends_soon_and_keeps_what_is_done(way, tmp_path):
     process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
     wait_for_calls(calls, 40)
 
-    seconds = interrupt(process, group=way == "one by one")
+    interrupt(process, group=way == "one by one")
 
-    assert seconds < 5, "the rest of the run would take 10 seconds or more"
+    assert len(calls_of(calls)) < QUERIES, "it completed the run before it ended"
     assert (tmp_path / "stdout").read_text() == ""
     check_that_few_predictions_are_lost(store, calls, most_lost)
 
