@@ -13,7 +13,6 @@ from StaICC.benchmarks.context import RunContext
 from StaICC.benchmarks.findings import Contradicted, Finding, Results, Unchecked, Verification, limited, short_value
 from StaICC.benchmarks.rerun_scores import DatasetRerun, RerunScore, rerun_score
 from StaICC.benchmarks.rescoring import RerunSource, ScoredResult, recorded_predictions
-from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Answer, Inference
 from StaICC.inference.function_check import refuse_unsuitable_function
 from StaICC.inference.identity import Identity, identity_of

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar, cast
 
 from StaICC import habits
 from StaICC.argument_syntax import argument
@@ -158,9 +158,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         is_collection = _is_list(functions) or isinstance(functions, Mapping)
         if callable(functions) or not is_collection:
             refuse_unsuitable_function(functions)
+            function_for_all = cast("Inference", functions)
             for experimentor in self:
-                experimentor.refuse_function(functions)
-            return [without_overridden_arguments(functions)] * len(self)
+                experimentor.refuse_function(function_for_all)
+            return [without_overridden_arguments(function_for_all)] * len(self)
 
         function_of_datasets = self._for_datasets(functions, "inference functions")
         for number, function in enumerate(function_of_datasets):
