@@ -1,4 +1,4 @@
-"""Whether an object can be an inference function, and what to pass in the place of one that cannot.
+"""Which objects cannot be an inference function, with what to pass instead.
 
 Users of other libraries pass a model of transformers, a pipeline, a classifier of scikit-learn, or a class. Some of
 these are callable, and would fail only at the first query, with an error of the other library. They are known by their
