@@ -30,6 +30,8 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.replies import Unparsed
 from StaICC.inference.workers import worker_processes
 from StaICC.registry import fold
+from StaICC.results.files import is_result_file
+from StaICC.results.result import load
 from StaICC.safe_text import one_line
 
 ALL = "all"
@@ -272,7 +274,10 @@ def _add_own_data_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--label", metavar="COLUMN", help="its label column (default: label, as for --text)")
     group.add_argument(
-        "--card", type=Path, metavar="FILE", help="its card (default: NAME.card.toml or .json next to it)"
+        "--card",
+        type=Path,
+        metavar="FILE",
+        help="its card (default: NAME.card.toml or .json next to it), or a saved result over the same file",
     )
     group.add_argument("--encoding", metavar="NAME", help="its encoding (default: utf-8)")
     group.add_argument(
@@ -331,6 +336,8 @@ def _refuse_data_arguments(args: argparse.Namespace) -> None:
 
 def _read_own_data(args: argparse.Namespace) -> Dataset:
     """Read the file of own data."""
+    if args.card is not None and is_result_file(args.card):
+        return _data_of_result(args)
     return Dataset.from_file(
         args.data,
         args.text,
@@ -343,6 +350,30 @@ def _read_own_data(args: argparse.Namespace) -> Dataset:
         cluster=args.cluster,
         subgroups=args.subgroups,
     )
+
+
+def _data_of_result(args: argparse.Namespace) -> Dataset:
+    """Make the data set of a saved result again from its file, with all that the result records about it.
+
+    Raises:
+        ArgumentError: The result has no file of own data, or several; the file is another one; or an option describes
+            the file, too.
+    """
+    first_part = next(load(args.card).results())  # all parts of a group are over the same data
+    records = first_part.files
+    if len(records) != 1:
+        raise ArgumentError(f"--card {args.card}: the result has {len(records)} files of own data, expected one")
+    for name in _DATA_ARGUMENTS:
+        if name != "card" and getattr(args, name) is not None:
+            raise ArgumentError(f"{flag(name)}: the result {args.card} says how to read the file. Leave the option out")
+    (record,) = records.values()
+    try:
+        return Dataset.reopen(record, [args.data])
+    except ArgumentError as error:
+        raise ArgumentError(
+            f"--card {args.card}: a result describes its own file of data, and {args.data} is another one ({error}). "
+            "For other data, name the columns with --text and --label, or write a card file"
+        ) from None
 
 
 def _announce(own_data: Dataset) -> None:

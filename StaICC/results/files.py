@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from StaICC.arguments import validate_path
@@ -34,6 +35,7 @@ DIGESTS = "digests"
 _BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:\s*[0-9]+\s*,\s*"kind"\s*:\s*"(result|group)"')
 """How large files of results begin. Small ones may have another order of keys; what is small is
 :data:`StaICC.files.json_reading.LARGE`."""
+_BEGINNING_LENGTH = 200  # bytes, more than the beginning has with the indentation of any writer
 _DIGEST_LENGTH = 64  # hexadecimal digits of SHA-256
 _MEANING_OF_MISMATCH = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
 """What it means that a digest is not that of the content, by the name of the digest."""
@@ -142,6 +144,15 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
             f"{WHERE_RESULTS_ARE}"
         )
     return data
+
+
+def is_result_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether a regular file begins as this library writes saved results."""
+    file = Path(path)
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return _BEGINNING.match(opened.read(_BEGINNING_LENGTH)) is not None
 
 
 def check_result_name(path: str | os.PathLike[str]) -> None:

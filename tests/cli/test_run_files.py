@@ -70,6 +70,18 @@ def run_and_load(staicc: Run, name: str, *words: str) -> Any:
     return load(name)
 
 
+DESCRIBE_DATA = {"text", "label", "encoding", "quoting", "columns", "cluster", "subgroups", "label_separator"}
+"""Keys about a file of own data, which a saved result replaces as its card."""
+
+
+def with_result_as_card(values: dict[str, Any], result_file: str) -> dict[str, Any]:
+    """Return the values of a run file as ``show run`` writes them: it names the result in place of columns of data."""
+    if "data" not in values:
+        return values
+    kept = {name: value for name, value in values.items() if name not in DESCRIBE_DATA}
+    return {**kept, "card": result_file}
+
+
 @pytest.mark.parametrize("command", RUN_FILES)
 def test_a_run_file_is_its_command_line_and_its_result_repeats_it(staicc: Run, command: str) -> None:
     write_own_data()
@@ -80,10 +92,10 @@ def test_a_run_file_is_its_command_line_and_its_result_repeats_it(staicc: Run, c
 
     status, shown, stderr = staicc("show", "run", "file.json")
     assert status == 0, stderr
-    assert defaults_left_out(tomllib.loads(shown)) == values
+    assert defaults_left_out(tomllib.loads(shown)) == with_result_as_card(values, "file.json")
     Path("again.toml").write_text(shown, "utf-8")
     assert run_and_load(staicc, "again.json", "--config", "again.toml") == of_file
-    assert staicc("show", "run", "again.json")[1] == shown
+    assert staicc("show", "run", "again.json")[1] == shown.replace('"file.json"', '"again.json"')
 
 
 SMALL = 'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n'
@@ -301,8 +313,8 @@ CHANGE_NO_RESULT = {
 }
 """Keys that change no result. The files of a folder of data are those that are published, whatever the folder."""
 
-WITH_A_REMARK = {"card", "label_separator"}
-"""Keys that a result does not have, so that a remark names them."""
+WITH_TESTS_OF_CARDS = {"card", "label_separator"}
+"""Keys of own data; ``show run`` names the result itself as the card."""
 
 WITH_OTHER_TESTS = {"on_error"}
 
@@ -315,7 +327,7 @@ def test_every_option_that_changes_a_result_is_in_a_case_above() -> None:
     for text in RUN_FILES.values():
         in_cases |= set(tomllib.loads(textwrap.dedent(text)))
     keys = set(run_file_keys(_parser("run").command("run")))
-    not_in_cases = CHANGE_NO_RESULT | WITH_A_REMARK | WITH_OTHER_TESTS | NEED_OTHER_MODELS_OR_DATA | {"model"}
+    not_in_cases = CHANGE_NO_RESULT | WITH_TESTS_OF_CARDS | WITH_OTHER_TESTS | NEED_OTHER_MODELS_OR_DATA | {"model"}
     assert keys - not_in_cases == in_cases
 
 
@@ -570,16 +582,81 @@ def remarks_of(staicc: Run, result: Any) -> str:
     return "\n".join(line for line in shown.splitlines() if line.startswith("#"))
 
 
-def test_a_file_of_data_has_a_remark_about_its_card_and_about_several_labels(staicc: Run) -> None:
+def test_a_file_of_data_has_a_remark_about_its_path(staicc: Run) -> None:
     write_own_data()
     own = ["normal", "--data", "own.csv", "--text", "review", "--label", "mood", "--limit", "2"]
-    remarks = remarks_of(staicc, run_and_load(staicc, "own.json", *own))
-    assert "Write the path of own.csv" in remarks
-    assert "add card" in remarks
-    assert "label_separator" not in remarks
-    many = ["long-icl", "--data", "many.csv", "--text", "text", "--label", "label", "--rounds", "1", "--limit", "1"]
-    remarks = remarks_of(staicc, run_and_load(staicc, "many.json", *many))
-    assert "If rows have several labels, add label_separator" in remarks
+    assert "Write the path of own.csv" in remarks_of(staicc, run_and_load(staicc, "own.json", *own))
+
+
+# A saved result as the card of its data.
+
+OWN = ("normal", "--data", "own.csv", "--text", "review", "--label", "mood", "--limit", "4")
+ANOTHER_TEMPLATE = {"instruction": "Which mood? ", "input_text_prefixes": ["Words: "]}
+
+
+@pytest.mark.parametrize("card_in_run", [None, {"template": ANOTHER_TEMPLATE}], ids=["no card", "a card"])
+@pytest.mark.parametrize("card_now", [None, {"template": {"label_prefix": "M: "}}], ids=["no card now", "another card"])
+def test_a_run_is_repeated_with_its_card_whatever_card_is_next_to_the_data(
+    staicc: Run, card_in_run: dict[str, Any] | None, card_now: dict[str, Any] | None
+) -> None:
+    write_own_data()
+    card = Path("own.card.json")
+    if card_in_run is not None:
+        card.write_text(json.dumps(card_in_run))
+    result = run_and_load(staicc, "first.json", *OWN)
+    Path("again.toml").write_text(staicc("show", "run", "first.json")[1])
+
+    card.unlink(missing_ok=True)
+    if card_now is not None:
+        card.write_text(json.dumps(card_now))
+
+    assert run_and_load(staicc, "again.json", "--config", "again.toml") == result
+
+
+def test_rows_with_several_labels_are_repeated_without_their_separator(
+    staicc: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("replier.py").write_text("def reply(prompt, label_space):\n    return label_space[len(prompt) % 25]\n")
+    monkeypatch.syspath_prepend(".")
+    rows = [f"message {number},kind {number % 25:02};kind {(number + 1) % 25:02}" for number in range(500)]
+    Path("several.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    run = ["long-icl", "--data", "several.csv", "--label-separator", ";", "--rounds", "1", "--limit", "2"]
+    result = run_and_load(staicc, "first.json", *run, "--model", "replier:reply")
+    Path("again.toml").write_text(staicc("show", "run", "first.json")[1].replace("FILL-IN", "replier:reply"))
+
+    assert run_and_load(staicc, "again.json", "--config", "again.toml") == result
+
+
+def test_a_result_is_no_card_of_a_file_with_other_bytes(staicc: Run) -> None:
+    write_own_data()
+    run_and_load(staicc, "first.json", *OWN)
+    with open("own.csv", "a") as data:
+        data.write("new text,good,40\n")
+
+    status, _, stderr = staicc("run", "normal", "--data", "own.csv", "--card", "first.json")
+
+    assert status == 2
+    assert "a result describes its own file of data, and own.csv is another one" in stderr
+
+
+def test_a_result_as_card_leaves_no_column_to_name(staicc: Run) -> None:
+    write_own_data()
+    run_and_load(staicc, "first.json", *OWN)
+
+    status, _, stderr = staicc("run", "normal", "--data", "own.csv", "--card", "first.json", "--text", "review")
+
+    assert status == 2
+    assert "--text: the result first.json says how to read the file. Leave the option out" in stderr
+
+
+def test_a_result_over_other_data_is_no_card(staicc: Run) -> None:
+    write_own_data()
+    run_and_load(staicc, "mini.json", "normal", "--datasets", "mini", "--limit", "2")
+
+    status, _, stderr = staicc("run", "normal", "--data", "own.csv", "--card", "mini.json")
+
+    assert status == 2
+    assert "the result has 0 files of own data, expected one" in stderr
 
 
 def test_a_method_that_changes_demonstrations_has_a_remark(staicc: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,15 +26,6 @@ from StaICC.registry import fold
 from StaICC.results.files import read_result_file
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.version import __version__
-
-_DATA_KEYS = {
-    "encoding": "encoding",
-    "quoting": "quoting",
-    "columns": "columns",
-    "cluster": "cluster",
-    "subgroups": "subgroup_columns",
-}
-"""The keys of a run file about own data, each with its name in a result; text and label are always there."""
 
 _CHANGED_BY_METHODS = {"demonstrations", "demonstrations (manual)", "template", "repeats"}
 """The changes of an experimentor that methods make."""
@@ -59,6 +51,8 @@ def settings_of_file(path: StrPath, parser: Parser) -> Settings:
         settings = _settings_of_group(result, skipped)
     else:
         settings = _settings_of_result(result, [result])
+    if "data" in settings.values:
+        settings.values["card"] = os.fspath(path)
     return _in_order(settings, parser)
 
 
@@ -268,16 +262,10 @@ def _add_data(result: Result, settings: Settings) -> None:
         settings.values["datasets"] = names_without_file
     for record in result.files.values():
         settings.values["data"] = record["file"]
-        settings.values["text"] = list(record["texts"])
-        settings.values["label"] = record["label"]
-        for name, recorded_name in _DATA_KEYS.items():
-            settings.values[name] = _toml_value(record.get(recorded_name))
         settings.remarks.append(
-            f"Write the path of {record['file']}: results have the name of a file only. If its card is not next to it, "
-            "add card"
+            f"Write the path of {record['file']}: results have the name of a file only. How the file is read is in the "
+            "result, which is its card"
         )
-        if result.benchmark == benchmark_names.LONG_ICL:
-            settings.remarks.append("If rows have several labels, add label_separator: results do not have it")
 
 
 def _toml_value(value: Any) -> Any:
