@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar, cast
 
 from StaICC import habits
 from StaICC.argument_syntax import argument
@@ -14,6 +14,7 @@ from StaICC.benchmarks.base_experimentor import BaseExperimentor, queries_of_con
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import without_overridden_arguments
+from StaICC.inference.function_check import refuse_unsuitable_function
 from StaICC.layout import Displayed, Line, TextTable
 from StaICC.numerics import mean
 from StaICC.safe_text import one_line
@@ -154,22 +155,17 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
         if _is_list(functions) and len(functions) == 1:
             functions = functions[0]
-        if callable(functions):
+        is_collection = _is_list(functions) or isinstance(functions, Mapping)
+        if callable(functions) or not is_collection:
+            refuse_unsuitable_function(functions)
+            function_for_all = cast("Inference", functions)
             for experimentor in self:
-                experimentor.refuse_function(functions)
-            return [without_overridden_arguments(functions)] * len(self)
-        if isinstance(functions, str):
-            raise ArgumentError(
-                f"the inference function must be callable, not str. For a model by its name, pass "
-                f"load_kernel({functions!r:.80})"
-            )
-        if not _is_list(functions) and not isinstance(functions, Mapping):
-            raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}")
+                experimentor.refuse_function(function_for_all)
+            return [without_overridden_arguments(function_for_all)] * len(self)
 
         function_of_datasets = self._for_datasets(functions, "inference functions")
         for number, function in enumerate(function_of_datasets):
-            if not callable(function):
-                raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
+            refuse_unsuitable_function(function, f"inference function {number}")
         for experimentor, function in zip(self, function_of_datasets, strict=True):
             experimentor.refuse_function(function)
         return [without_overridden_arguments(function) for function in function_of_datasets]

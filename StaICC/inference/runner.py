@@ -43,6 +43,7 @@ from StaICC.inference.contract import (
     retried,
     served_function,
 )
+from StaICC.inference.function_check import refuse_unsuitable_function
 from StaICC.inference.model_warnings import FIRST_QUERIES
 from StaICC.inference.pending import (
     CHUNK_SECONDS,
@@ -215,8 +216,7 @@ def predict_queries(
     Raises:
         OutputError: A query has no prediction and ``on_error="raise"``; earlier predictions are in the store.
     """
-    if not callable(function):
-        raise ArgumentError(f"the inference function must be callable, not {type(function).__name__}")
+    refuse_unsuitable_function(function)
     if isinstance(part, str):
         part = Part(part)
     if options is None:

@@ -182,7 +182,7 @@ def test_a_file_that_is_no_run_file_is_refused_in_one_line(
 def test_a_run_file_that_is_missing_or_a_folder_is_refused_in_one_line(staicc: Run) -> None:
     status, _, stderr = staicc("run", "--config", "missing.toml")
     assert (status, stderr.count("\n")) == (2, 1), stderr
-    assert "No such file" in stderr
+    assert "there is no file missing.toml" in stderr
 
     Path("folder").mkdir()
     status, _, stderr = staicc("run", "--config", "folder")
