@@ -607,7 +607,7 @@ def test_the_signature_distinguishes_means_of_different_scores():
     def half_of_true_label(label: int, row: list[float]) -> float:
         return row[label] / 2
 
-    def metrics_of_signature(metric: MeanOf) -> str:
+    def metrics_of_signature(metric: MeanOf) -> str | None:
         return StaICC.Normal(datasets=["mini"], limit=2, metrics={"mine": metric}).signature().fields["metrics"]
 
     of_brier = metrics_of_signature(MeanOf(brier))
