@@ -145,7 +145,7 @@ IGNORED = {
     "rank a.json b.json --range 0 100": "--range is about metrics of logs",
     "leaderboard a.json --range 0 100": "--range is about metrics of logs",
     "run normal --datasets mini --k 4 --k 8": "argument --k: given several times, expected once",
-    "run normal --datasets mini --num-fewshot 4 --k=8": "--num-fewshot and --k mean the same here: got both. Give only --k",
+    "run normal --datasets mini --num-fewshot 4 --k=8": "--num-fewshot and --k mean the same here",
     "run normal --subgroups a --subgroups b": "expected once. Name all values behind it, as in --subgroups COLUMN",
     "compare a.json b.json --by label --by domain": "argument --by: given several times, expected once",
     "plan --half-width 0.05 --power 0.9": "--power belongs to --difference. Add --difference X",
