@@ -77,10 +77,19 @@ def interrupt(process: subprocess.Popen[bytes], group: bool) -> None:
 def command_to_continue(stderr: str, store: Path, reason: str = "interrupted") -> list[str]:
     """Return the words of the command that a run says when it ends early, and check that it says nothing else."""
     ended, command = stderr.splitlines()
-    assert ended == f"staicc: {reason}; completed predictions are in {store}; the same command continues"
     words = shlex.split(command)
+    lost = f"up to {chunk_size_of(words)} queries are lost; with a smaller --chunk-size, fewer"
+    kept = f"completed predictions are in {store} (of a local model, {lost})"
+    assert ended == f"staicc: {reason}; {kept}; the same command continues"
     assert words[:3] == ["python", "-m", "StaICC"]
     return words[3:]
+
+
+def chunk_size_of(words: list[str]) -> int:
+    """Return the queries that a local model of a command gets at once: 256 by default, as docs/durable_runs.md says."""
+    if "--chunk-size" not in words:
+        return 256
+    return int(words[words.index("--chunk-size") + 1])
 
 
 def with_option(words: list[str], option: str, value: object) -> list[str]:

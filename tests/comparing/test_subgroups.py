@@ -408,6 +408,14 @@ def test_the_title_has_the_name_of_the_class() -> None:
     assert str(found).startswith("TemplateSensitivity by label: first a, second b\n")
 
 
+def test_runs_without_names_are_the_first_and_the_second_in_titles(runs: dict[str, Result]) -> None:
+    first, second = runs.values()
+    (by_label,) = compare_subgroups({"first": first, "second": second})
+
+    assert str(by_label).startswith("Normal by label: first and second\n")
+    assert str(compare(first, second)).startswith("Normal: first and second\n")
+
+
 # -- the forest plot
 
 
