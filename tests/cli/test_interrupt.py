@@ -175,6 +175,7 @@ def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
     while not worker_started.exists():
         time.sleep(0.01)
     interrupt(process, group=True)
+
     assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
@@ -207,6 +208,7 @@ def test_a_race_says_how_to_go_on_too(tmp_path):
     process = start([*PROGRAM, *arguments], tmp_path)
     wait_for_calls(calls, 40)
     interrupt(process, group=True)
+
     assert command_to_continue((tmp_path / "stderr").read_text(), store) == arguments
 
 
@@ -219,6 +221,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     process = start(["nohup", *PROGRAM, *arguments, model], tmp_path)
     wait_for_calls(calls, 10)
     process.send_signal(signal.SIGHUP)
+
     assert process.wait(60) == 0
     assert len(calls_of(calls)) == QUERIES
 
@@ -241,6 +244,7 @@ def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, mess
     )
     monkeypatch.chdir(tmp_path)
     process = start([sys.executable, "-m", "program", "models"], tmp_path)
+
     assert process.wait(30) == status
     assert (tmp_path / "stderr").read_text() == f"staicc: {message}\n"
 
