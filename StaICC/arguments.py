@@ -55,8 +55,24 @@ def validate_integer(name: str, value: object, minimum: int, maximum: int | None
             legal_range = f"of at least {minimum}"
         else:
             legal_range = f"from {minimum} to {maximum}"
-        raise ArgumentError(f"{name} must be an integer {legal_range}, not {value!r}")
+        raise ArgumentError(
+            f"{name} must be an integer {legal_range}, not {value!r}{_integer_advice(value, minimum, largest)}"
+        )
     return number
+
+
+def _integer_advice(value: object, minimum: int, largest: float) -> str:
+    """Return how to write a legal value that has another type, such as a text; an empty text for other values."""
+    if not isinstance(value, (str, float)):
+        return ""
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        return ""
+    is_same_number = isinstance(value, str) or number == value
+    if is_same_number and minimum <= number <= largest:
+        return f". Write {number}"
+    return ""
 
 
 def validate_path(name: str, value: object) -> None:

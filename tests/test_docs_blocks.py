@@ -99,6 +99,7 @@ OPTIONAL = {
     "pandas",
     "polars",
     "statsmodels",
+    "sklearn",
 }
 """Packages that a block may need; a missing one skips the block. Any other name that is missing is a mistake."""
 

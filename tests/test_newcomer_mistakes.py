@@ -24,6 +24,7 @@ from StaICC.cli import main
 from StaICC.comparing.comparison import compare
 from StaICC.comparing.ranking import rank
 from StaICC.errors import MissingDependencyError, StaICCError
+from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import text_inference
 from StaICC.methods.many_shot import run_many_shot
 from StaICC.methods.run import Method, run_all
@@ -109,9 +110,38 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "label missing in labels": ({"labels": ["bugs", "wish"]}, "no label 'bug'; did you mean 'bugs'", "Add it"),
 }
 
+
+class ClassifierWithPredict:
+    """A classifier as scikit-learn has them, which is not callable."""
+
+    def predict(self, texts: list[str]) -> list[int]:
+        return [0 for _ in texts]
+
+
+class ModelWithGenerate:
+    """A model that generates text, which is not callable."""
+
+    def generate(self, prompt: str) -> str:
+        return prompt
+
+
 # an inference function, what the message says, what it says to do
 FUNCTIONS: dict[str, tuple[Any, str, str]] = {
     "name of a model instead of f": ("hf:gpt2", "must be callable, not str", "pass load_kernel('hf:gpt2')"),
+    "an object with predict": (
+        ClassifierWithPredict(),
+        "must be callable, not ClassifierWithPredict",
+        "lambda prompt, label_space: model.predict([prompt])[0]",
+    ),
+    "an object with generate": (
+        ModelWithGenerate(),
+        "must be callable, not ModelWithGenerate",
+        "lambda prompt, label_space: model.generate(prompt)",
+    ),
+    "an object without a method": (object(), "must be callable, not object", "Write a function of prompt"),
+    "the class of a kernel": (PPMKernel, "got the class PPMKernel, expected an object of it", "load_kernel('hf:gpt2')"),
+    "the class of a classifier": (ClassifierWithPredict, "got the class ClassifierWithPredict", "expected an object"),
+    "a benchmark instead of f": (Normal(datasets=["mini"]), "got a benchmark, Normal", "benchmark(my_inference)"),
     "f returns an unknown label": (lambda prompt, label_space: "foods", "foods", "food"),
     "a label within a sentence": (
         lambda prompt, label_space: "I think it is about food",
@@ -163,6 +193,12 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
     "model misspelt": (lambda: load_kernel("smollm"), "no kind of model 'smollm'", "did you mean 'smollm2'"),
     "a hub model without hf:": (lambda: load_kernel("gpt2"), "no kind of model 'gpt2'", "Write hf:gpt2 for a model"),
     "data as k": (lambda: Normal("mini"), "k must be an integer of at least 0, not 'mini'", "Normal(datasets=[...])"),
+    "k is a text": (lambda: Normal(k="4"), "k must be an integer of at least 0, not '4'", "Write 4"),  # type: ignore[arg-type]
+    "limit is a number with a point": (
+        lambda: Normal(limit=8.0),  # type: ignore[arg-type]
+        "limit must be an integer of at least 1, not 8.0",
+        "Write 8",
+    ),
     "wrong argument": (lambda: Normal(dataset=["mini"]), "no argument of Normal 'dataset'", "did you mean 'datasets'"),
     "prompts are asked for": (
         lambda: run_on_mini(predict_first_label).queries(prompts=True),
@@ -202,8 +238,18 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
     "no model": (lambda: Normal(datasets=["mini"])(), "got neither", "as in benchmark(my_inference)"),
     "predictions without a list around them": (
         lambda: run_on_mini(preentered_prediction=[1, 1, 1, 1]),
-        "expected 1, one for each data set",
+        "expected a list of 1 item: a list of predictions for the data set mini",
         "Put yours into a list",
+    ),
+    "an array without a list around it": (
+        lambda: run_on_mini(preentered_prediction=(1, 1, 1, 1)),
+        "preentered_prediction: got 4 items, (1, 1, 1, 1), expected a list of 1 item",
+        "Put yours into a list",
+    ),
+    "no predictions for a data set": (
+        lambda: run_on_mini(preentered_prediction=[None]),
+        "preentered_prediction: got None for mini",
+        "expected a list of predictions",
     ),
     "seed": (lambda: Normal(seed=1), "no argument of Normal 'seed'", "nothing to seed"),  # type: ignore[call-arg]
     "names with commas": (lambda: Normal(datasets="SST2,TREC"), "no data set", "one by one: 'SST2', 'TREC'"),
@@ -295,6 +341,8 @@ LINES: dict[str, tuple[str, str]] = {
     "run normal --datasets all": ("no data set 'all'. There are", "leave --datasets out"),
     "run MINI --device cuda": ("no option of ppm 'device'", "for --model: smollm2, hf:NAME_OR_PATH"),
     "run MINI --model-option temperature=0.7": ("no option of ppm 'temperature'", "for --model: openai:BASE_URL#MODEL"),
+    "run normal --tasks TREC --datasets mini": ("--tasks and --datasets mean the same here", "Give only --datasets"),
+    "run MINI --num_fewshot 2 --k 3": ("--num-fewshot and --k mean the same here", "Give only --k"),
     "run MINI --k 4 8 16": ("unrecognized arguments: 8 16", "--k 4,16,64"),
     "run MINI --limit 5 6": ("unrecognized arguments: 6", "--limit takes one value"),
     "run normal --k 4 4": ("unrecognized arguments: 4;", "--k 4,16,64"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
@@ -318,6 +319,10 @@ def _refuse_other_argument_as_k(benchmark: str, k: object) -> None:
         benchmark: The name of the class, for the message.
         k: The first argument.
     """
+    if isinstance(k, str):
+        with contextlib.suppress(ValueError):
+            int(k)
+            return  # A number in quotes, for which the check of the experimentor has advice.
     if callable(k):
         usage = f"{benchmark}()(function)"
     elif isinstance(k, (str, list, tuple, Dataset)):

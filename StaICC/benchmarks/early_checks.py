@@ -14,7 +14,7 @@ from StaICC.benchmarks.task import argmax
 from StaICC.inference.contract import Answer
 from StaICC.inference.model_warnings import FIRST_QUERIES, one_label_at_first
 from StaICC.inference.runner import EarlyCheck
-from StaICC.metrics.classification import Kind, normalise
+from StaICC.metrics.classification import LOSSES, Kind, normalise
 from StaICC.prompting.prompt_writer import Query
 
 
@@ -58,7 +58,7 @@ def unclear_numbers(queries: Sequence[Query], predictions: Sequence[Answer]) -> 
     return (
         f"the numbers of the first {len(queries)} queries are not clearly probabilities or logits, so scores that need "
         "probabilities, such as likelihood, are undefined. Set outputs='probabilities' or outputs='logits', or return "
-        "log-probabilities"
+        f"log-probabilities; {LOSSES}"
     )
 
 

@@ -13,8 +13,8 @@ from StaICC.benchmarks.context import RunContext
 from StaICC.benchmarks.findings import Contradicted, Finding, Results, Unchecked, Verification, limited, short_value
 from StaICC.benchmarks.rerun_scores import DatasetRerun, RerunScore, rerun_score
 from StaICC.benchmarks.rescoring import RerunSource, ScoredResult, recorded_predictions
-from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Answer, Inference
+from StaICC.inference.function_check import refuse_unsuitable_function
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.recheck import TOLERANCE, difference, tolerance_of
 from StaICC.inference.replies import Failure
@@ -43,8 +43,7 @@ class Rerun:
 
     def __post_init__(self) -> None:
         set_integers(self, queries=1)
-        if not callable(self.model):
-            raise ArgumentError(f"model: got {self.model!r:.60}, expected an inference function or a kernel")
+        refuse_unsuitable_function(self.model, "model")
 
 
 Prediction = Answer | Failure

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from StaICC.benchmarks.task import Outcome
 from StaICC.inference.model_warnings import FIRST_QUERIES, one_label_at_first
-from StaICC.metrics.classification import SUM_TOLERANCE, sum_or_infinity
+from StaICC.metrics.classification import LOSSES, SUM_TOLERANCE, sum_or_infinity
 
 _LEAST_STANDARD_ERRORS = 4.5
 """Fewest standard errors from chance for a warning. A normal variable exceeds them in 3 of a million cases; sums over
@@ -345,7 +345,8 @@ def _ambiguous_numbers(outcome: Outcome) -> Finding | None:
         return None
     return Finding(
         len(outcome.rows),
-        "the numbers are not clearly probabilities or logits: set outputs='probabilities' or outputs='logits'",
+        "the numbers are not clearly probabilities or logits: set outputs='probabilities' or outputs='logits'; "
+        f"{LOSSES}",
     )
 
 

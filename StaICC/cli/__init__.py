@@ -27,6 +27,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from StaICC.argument_syntax import command_line_syntax
@@ -141,7 +142,7 @@ def _exit_status(argv: list[str], signals: EndingSignals) -> int:
         user_can_mend_it = error.filename is not None or error.errno in _FULL_DISK
         if not user_can_mend_it:
             raise
-        print(f"staicc: {_file_of(error)}: {error.strerror}", file=sys.stderr)
+        print(f"staicc: {_message_about_file(error)}", file=sys.stderr)
         drop_unwritten(sys.stdout)
         return 2
 
@@ -161,6 +162,17 @@ def _explain_interrupt(interrupt: KeyboardInterrupt, argv: Sequence[str], signal
             print(f"  {shlex.join(['python', '-m', 'StaICC', *argv])}", file=sys.stderr)
     drop_unwritten(sys.stdout)
     drop_unwritten(sys.stderr)
+
+
+def _message_about_file(error: OSError) -> str:
+    """Return which file cannot be read or written, and why."""
+    is_named = isinstance(error.filename, (str, bytes, os.PathLike))
+    if isinstance(error, FileNotFoundError) and is_named:
+        from StaICC.files.missing import message_about_missing_file
+
+        path = Path(os.fsdecode(error.filename))
+        return one_line(message_about_missing_file(path))
+    return f"{_file_of(error)}: {error.strerror}"
 
 
 def _file_of(error: OSError) -> str:

@@ -10,7 +10,7 @@ from StaICC.cli.saved_results import load_named
 from StaICC.comparing.citing import Work, entries, find_work, works
 from StaICC.comparing.paper import works_of
 from StaICC.datasets.catalogue import names
-from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.errors import UnknownNameError
 from StaICC.layout import Line
 
 
@@ -48,9 +48,8 @@ def cite(args: argparse.Namespace) -> Printed:
         try:
             cited.append(find_work(name, further_works))
         except UnknownNameError:
-            if Path(name).suffix.lower() == ".json" and not Path(name).exists():
-                raise ArgumentError(f"there is no file {name!r}, expected the file of a saved result") from None
-            if not Path(name).is_file():
+            is_named_as_result = Path(name).suffix.lower() == ".json"
+            if not is_named_as_result and not Path(name).is_file():
                 raise
             files.append(Path(name))
     if args.methods:

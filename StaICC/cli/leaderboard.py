@@ -17,9 +17,10 @@ from StaICC.benchmarks.verdict_cache import VerdictCache, digest_of_inputs
 from StaICC.benchmarks.verify import RECORDED, verify_file
 from StaICC.cli import output, saved_results
 from StaICC.comparing.alignment import MOST_RUNS
-from StaICC.datasets.table_files import data_file_digest
 from StaICC.errors import ArgumentError, StaICCError
-from StaICC.files.output import write_output
+from StaICC.files.json_reading import refuse_device
+from StaICC.files.missing import message_about_missing_file
+from StaICC.files.output import file_digest, write_output
 from StaICC.logs.recognition import is_log, logs_in_folder
 from StaICC.report.html import element, join
 from StaICC.report.page import report_html
@@ -218,13 +219,16 @@ def _check_file(path: Path, verdicts: VerdictCache) -> _CheckedFile:
         verdicts: The earlier verifications of files that are recomputed; this one is added if the file is.
     """
     try:
-        digest = data_file_digest(path)
+        refuse_device(path, expected="the file of a saved result")
+        digest = file_digest(path)
         result = load(path)
         split_runs({path.name: result})  # raises an error if a group has two results of one run
         inputs = digest_of_inputs(digest, result, [path.parent, Path()])
         if verdicts.has(digest, inputs):
             return _CheckedFile("recomputed", "", result)
         status = status_of(verify_file(path))
+    except FileNotFoundError:
+        return _CheckedFile("UNREADABLE", one_line(message_about_missing_file(path)))
     except (StaICCError, OSError) as error:
         return _CheckedFile("UNREADABLE", one_line(str(error)))
 
@@ -297,7 +301,7 @@ def _remove_old_copies(folder: Path, kept: Collection[str], known_digests: Conta
     """
     for copy in folder.rglob("*.json"):
         name = copy.relative_to(folder).with_suffix("").as_posix()
-        if name not in kept and data_file_digest(copy) in known_digests:
+        if name not in kept and file_digest(copy) in known_digests:
             copy.unlink()
 
 

@@ -17,6 +17,7 @@ from StaICC.benchmarks.rerunning import Rerun
 from StaICC.benchmarks.verify import RECORDED, matching_files, verify_file
 from StaICC.cli import model_options, output, saved_results
 from StaICC.errors import ArgumentError, StaICCError
+from StaICC.files.missing import message_about_missing_file
 from StaICC.files.output import StrPath
 from StaICC.inference.contract import Inference
 from StaICC.layout import Block, Line
@@ -187,6 +188,8 @@ def _rerun(args: argparse.Namespace, path: Path, load_model: _ModelLoader) -> Re
 
 def _reason(error: Exception, path: Path) -> str:
     """Return why a file cannot be verified, without the path at the start."""
+    if isinstance(error, FileNotFoundError):
+        return one_line(message_about_missing_file(path))
     reason = error.strerror if isinstance(error, OSError) else None
     return one_line(reason or str(error)).removeprefix(f"{path}: ")
 

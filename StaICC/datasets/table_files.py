@@ -27,6 +27,7 @@ from StaICC.datasets.records import Records, TableFile, choose, of_columns, shor
 from StaICC.errors import ArgumentError, DataMissingError, SchemaError, UnknownNameError
 from StaICC.files.expansion import ALWAYS_ALLOWED_SIZE, MAX_EXPANSION
 from StaICC.files.json_reading import refuse_device
+from StaICC.files.missing import message_about_missing_file
 from StaICC.optional import require
 
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -219,7 +220,7 @@ def _read_bytes(file: Path) -> bytes:
         refuse_device(file)
         data = file.read_bytes()
     except FileNotFoundError as error:
-        raise DataMissingError(_message_about_missing(file)) from error
+        raise DataMissingError(message_about_missing_file(file)) from error
     except ArgumentError:  # it is a ValueError, too, and has its message
         raise
     except (OSError, ValueError) as error:
@@ -231,19 +232,6 @@ def _read_bytes(file: Path) -> bytes:
     if data.startswith(_ZIP_START):
         raise SchemaError(f"{file.name} is a compressed file or an Excel file. Save it as {_FORMATS}")
     return data
-
-
-def _message_about_missing(file: Path) -> str:
-    """Return the message about a file that is not there; it names the file of the folder with the nearest name."""
-    import difflib
-
-    neighbours = []
-    if file.parent.is_dir():
-        neighbours = [neighbour.name for neighbour in file.parent.iterdir()]
-    nearest = difflib.get_close_matches(file.name, neighbours, n=1)
-    if not nearest:
-        return f"there is no file {file}"
-    return f"there is no file {file}. Did you mean {nearest[0]!r}?"
 
 
 def _about_folder(folder: Path) -> str:

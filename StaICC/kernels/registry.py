@@ -30,6 +30,7 @@ from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import set_integers
 from StaICC.docstring_text import without_references
 from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
+from StaICC.inference.function_check import refuse_foreign_object
 from StaICC.inference.identity import identity_of
 from StaICC.registry import Registry, is_reference
 
@@ -629,6 +630,7 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
         'ppm'
     """
     if not isinstance(spec, str):
+        refuse_foreign_object(spec, "load_kernel")
         raise ArgumentError(f"a kernel is loaded by its name, such as 'ppm' or 'hf:gpt2', not from {spec!r:.80}")
     name, _, _ = spec.partition(";")
     kind, colon, after_kind = name.partition(":")

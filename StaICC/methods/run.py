@@ -25,6 +25,7 @@ from StaICC.benchmarks.result_warnings import answers_by_key, dataset_warnings, 
 from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError, unknown_name
 from StaICC.inference.contract import Inference, ReplyLabel, own_attribute, retried
+from StaICC.inference.function_check import refuse_unsuitable_function
 from StaICC.inference.replies import Failure, checked_prediction, failure_of_error
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions
 from StaICC.kernels.protocol import CapabilityError
@@ -272,12 +273,7 @@ class Method:
         The description of the class explains the arguments.
         """
         self.spec = _find(name)
-        if isinstance(kernel, str):
-            raise ArgumentError(
-                f"kernel: got the text {kernel!r}, expected an inference function: load_kernel({kernel!r})"
-            )
-        if not callable(kernel):
-            raise ArgumentError(f"kernel: got {type(kernel).__name__}, expected an inference function")
+        refuse_unsuitable_function(kernel, "kernel")
         self.kernel = _as_kernel(kernel)
         self.variant = check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)

@@ -100,6 +100,8 @@ By chance, it is at most a quarter for two logits around zero.
 _SUM_ROUNDING = 2.0**-50
 """A row whose sum is this near to 1 stays unchanged, bit for bit: dividing would only add rounding."""
 
+LOSSES = "of losses, return the negatives, which are logits"
+"""Advice about numbers that may be losses."""
 _ADVICE = "say what they are: outputs='probabilities' divides each row by its sum, outputs='logits' takes the softmax"
 
 
@@ -284,7 +286,7 @@ def _why_ambiguous(matrix: _Matrix, groups: _RowGroups) -> str:
         return (
             f"no value is negative, but row {first} sums to {matrix.totals[first]:.6g}. So the numbers "
             "may be positive logits, counts, percentages, losses, or probabilities of some tokens of a vocabulary; "
-            f"{_ADVICE}"
+            f"{_ADVICE}; {LOSSES}"
         )
     return _why_mixture(matrix, groups)
 

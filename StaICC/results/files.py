@@ -39,6 +39,11 @@ _BEGINNING_LENGTH = 200  # bytes, more than the beginning has with the indentati
 _DIGEST_LENGTH = 64  # hexadecimal digits of SHA-256
 _MEANING_OF_MISMATCH = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
 """What it means that a digest is not that of the content, by the name of the digest."""
+WHERE_RESULTS_ARE = (
+    "Give a file that run saved (in staicc-results/, or the one of --json), or one of result.save(FILE). Which logs of "
+    "other harnesses are read: docs/logs.md"
+)
+"""What to give in the place of a file that is no saved result, for messages."""
 _OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".xlsx"}
 """Endings that no file of a result may have, because other programs would take it for another format."""
 
@@ -129,9 +134,15 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """
     # A large file that does not begin like a result is refused before it is parsed. The fields, also "schema" and
     # "kind", are checked later (check_schema).
-    data = read_json(path, expected="the file of a saved result", begins=_BEGINNING)
+    try:
+        data = read_json(path, expected="the file of a saved result", begins=_BEGINNING)
+    except SchemaError as error:
+        raise SchemaError(f"{error}. {WHERE_RESULTS_ARE}") from error
     if not isinstance(data, dict):
-        raise SchemaError(f"{os.fspath(path)}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
+        raise SchemaError(
+            f"{os.fspath(path)}: this is no saved result, which is a JSON object, but another JSON value. "
+            f"{WHERE_RESULTS_ARE}"
+        )
     return data
 
 
@@ -222,7 +233,8 @@ def check_schema(data: Any, *kinds: str) -> None:
     if type(schema) is not int or kind not in kinds:
         expected = " or ".join(repr(expected_kind) for expected_kind in kinds)
         raise SchemaError(
-            f"this is no saved result: got schema {schema!r:.60} and kind {kind!r:.60}, expected {expected}"
+            f"this is no saved result: got schema {schema!r:.60} and kind {kind!r:.60}, expected a number and "
+            f"{expected}. {WHERE_RESULTS_ARE}"
         )
     if schema < RESULT_SCHEMA:
         raise SchemaError(f"the file has result schema {schema}, written by an earlier state of 1.0.0: run again")

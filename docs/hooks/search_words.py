@@ -31,6 +31,8 @@ KEYWORDS = {
     "japanese french english killed run unparsed offline network internet firewall seeds deterministic "
     "determinism nondeterministic reproducible reproducibility gpu cuda device cpu batch oom dash subsets "
     "smoke debugging limit selectors part mine",
+    "recipes.md": "recipes cookbook scikit-learn sklearn tf-idf tfidf classical classifiers supervised "
+    "confusion matrix balanced per-label per-class clearing deleting cleaning renaming",
     "which_harness.md": "lm evaluation harness lm_eval eleutherai staicc helm openicl inspect_ai alternatives "
     "difference opencompass choosing frameworks libraries versus vs competitors similar instead advantages "
     "disadvantages strengths weaknesses competitor promptbench recommend suited",

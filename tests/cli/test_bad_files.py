@@ -118,4 +118,41 @@ def test_a_bad_file_is_refused_in_one_line_and_stays(folder: Path, staicc: Cli, 
 def test_an_empty_file_becomes_a_store(folder: Path, staicc: Cli, command: str) -> None:
     (folder / "bad").write_bytes(b"")
     words = [word.replace("FILE", "bad") for word in COMMANDS[command]]
+
     assert staicc(*words)[0] == 0
+
+
+COMMANDS_ON_RESULTS = ("compare", "report", "export scores", "export queries", "verify", "published")
+"""The commands above that read saved results; the others below read them too."""
+FURTHER_COMMANDS_ON_RESULTS = (
+    ["rank", "FILE", "good.json"],
+    ["leaderboard", "FILE", "-o", "out"],
+    ["export", "paper", "FILE"],
+    ["components", "FILE"],
+    ["show", "run", "FILE"],
+    ["cite", "FILE"],
+)
+COMMANDS_THAT_READ_RESULTS = [*(COMMANDS[name] for name in COMMANDS_ON_RESULTS), *FURTHER_COMMANDS_ON_RESULTS]
+NO_RESULTS = ("empty", "not utf-8", "half", "list", "null", "picture", "kind only", "NUL in a key")
+
+
+@pytest.mark.parametrize("words", COMMANDS_THAT_READ_RESULTS, ids=lambda words: " ".join(words))
+def test_a_file_that_is_no_result_is_named_with_what_to_give_instead(
+    folder: Path, staicc: Cli, words: list[str]
+) -> None:
+    for content in NO_RESULTS:
+        (folder / "bad.json").write_bytes(TEXTS[content])
+
+        status, _, err = staicc(*[word.replace("FILE", "bad.json") for word in words])
+
+        assert status == 2, f"{content}: {err}"
+        assert "bad.json: " in err, f"{content}: {err}"
+        assert "Give a file that run saved" in err, f"{content}: {err}"
+
+
+@pytest.mark.parametrize("words", COMMANDS_THAT_READ_RESULTS, ids=lambda words: " ".join(words))
+def test_a_result_that_is_missing_is_named_with_the_nearest_file(staicc: Cli, words: list[str]) -> None:
+    status, _, err = staicc(*[word.replace("FILE", "god.json") for word in words])
+
+    assert status in (2, 3), err
+    assert "there is no file god.json. Did you mean 'good.json'?" in err

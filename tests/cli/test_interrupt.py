@@ -80,10 +80,19 @@ def interrupt(process: subprocess.Popen[bytes], group: bool) -> float:
 def command_to_continue(stderr: str, store: Path, reason: str = "interrupted") -> list[str]:
     """Return the words of the command that a run says when it ends early, and check that it says nothing else."""
     ended, command = stderr.splitlines()
-    assert ended == f"staicc: {reason}; completed predictions are in {store}; the same command continues"
     words = shlex.split(command)
+    lost = f"up to {chunk_size_of(words)} queries are lost; with a smaller --chunk-size, fewer"
+    kept = f"completed predictions are in {store} (of a local model, {lost})"
+    assert ended == f"staicc: {reason}; {kept}; the same command continues"
     assert words[:3] == ["python", "-m", "StaICC"]
     return words[3:]
+
+
+def chunk_size_of(words: list[str]) -> int:
+    """Return the queries that a local model of a command gets at once: 256 by default, as docs/durable_runs.md says."""
+    if "--chunk-size" not in words:
+        return 256
+    return int(words[words.index("--chunk-size") + 1])
 
 
 def with_option(words: list[str], option: str, value: object) -> list[str]:
@@ -183,6 +192,7 @@ def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
     while not worker_started.exists():
         time.sleep(0.01)
     interrupt(process, group=True)
+
     assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
@@ -215,6 +225,7 @@ def test_a_race_says_how_to_go_on_too(tmp_path):
     process = start([*PROGRAM, *arguments], tmp_path)
     wait_for_calls(calls, 40)
     interrupt(process, group=True)
+
     assert command_to_continue((tmp_path / "stderr").read_text(), store) == arguments
 
 
@@ -227,6 +238,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     process = start(["nohup", *PROGRAM, *arguments, model], tmp_path)
     wait_for_calls(calls, 10)
     process.send_signal(signal.SIGHUP)
+
     assert process.wait(60) == 0
     assert len(calls_of(calls)) == QUERIES
 
@@ -249,6 +261,7 @@ def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, mess
     )
     monkeypatch.chdir(tmp_path)
     process = start([sys.executable, "-m", "program", "models"], tmp_path)
+
     assert process.wait(30) == status
     assert (tmp_path / "stderr").read_text() == f"staicc: {message}\n"
 

@@ -112,21 +112,23 @@ def differences_of_clusters(first: Result, second: Result) -> list[ClusterDiffer
 
 
 def test_a_difference_over_clusters_is_the_sum_of_their_differences(runs: dict[str, Result]) -> None:
-    comparison = compare(runs["weak"], runs["strong"]).overall
+    differences = [cluster.difference for cluster in differences_of_clusters(runs["weak"], runs["strong"])]
 
-    clusters = differences_of_clusters(runs["weak"], runs["strong"])
-    assert comparison.difference == pytest.approx(math.fsum(cluster.difference for cluster in clusters))
+    comparison = compare(runs["weak"], runs["strong"])
+
+    assert comparison.overall.difference == pytest.approx(math.fsum(differences))
 
 
 def test_the_interval_of_a_difference_is_that_of_the_clusters(runs: dict[str, Result]) -> None:
     """Student's t with the variance and the degrees of freedom of the differences of clusters."""
-    comparison = compare(runs["weak"], runs["strong"])
-
     clusters = differences_of_clusters(runs["weak"], runs["strong"])
     variance, degrees_of_freedom = variance_of_sum(
         [cluster.difference for cluster in clusters], [cluster.share_of_rows for cluster in clusters]
     )
     half_width = stats.t.ppf(0.975, degrees_of_freedom) * math.sqrt(variance)  # of 95 %
+
+    comparison = compare(runs["weak"], runs["strong"])
+
     assert width_of_interval(comparison) == pytest.approx(2.0 * half_width, rel=1e-6)
 
 
@@ -156,12 +158,15 @@ def test_an_interval_over_clusters_is_wider_than_over_rows(runs: dict[str, Resul
     assert width_of_interval(over_clusters) > 1.3 * width_of_interval(over_rows)
 
 
-def test_a_comparison_says_that_it_is_over_clusters(runs: dict[str, Result], over_rows: Comparison) -> None:
+def test_a_comparison_says_that_it_is_over_clusters(runs: dict[str, Result]) -> None:
     over_clusters = compare(runs["weak"], runs["strong"])
 
     sentence = "letters: intervals and tests are over 26 clusters of 208 test rows"
     assert sentence in str(over_clusters)
     assert over_clusters.to_dict()["scope"][0].startswith(sentence)
+
+
+def test_a_comparison_over_rows_says_nothing_of_clusters(over_rows: Comparison) -> None:
     assert "clusters" not in str(over_rows)
     assert "scope" not in over_rows.to_dict()
 
@@ -169,10 +174,10 @@ def test_a_comparison_says_that_it_is_over_clusters(runs: dict[str, Result], ove
 def test_a_run_without_clusters_is_compared_over_those_of_the_other(runs: dict[str, Result]) -> None:
     weak_without_clusters = run(0.2, seed=1, cluster=None)
 
-    found = compare(weak_without_clusters, runs["strong"]).overall
-    expected = compare(runs["weak"], runs["strong"]).overall
+    one_has_clusters = compare(weak_without_clusters, runs["strong"]).overall
 
-    assert found.p_value == expected.p_value
+    both_have_clusters = compare(runs["weak"], runs["strong"]).overall
+    assert one_has_clusters.p_value == both_have_clusters.p_value
 
 
 def outcomes_by_subgroup_and_metric(first: Result, second: Result) -> list[TestOutcome]:
@@ -186,45 +191,53 @@ def outcomes_by_subgroup_and_metric(first: Result, second: Result) -> list[TestO
     return outcomes
 
 
-def test_clusters_of_one_run_are_those_of_subgroups_and_of_each_metric(runs: dict[str, Result]) -> None:
+def test_subgroups_and_metrics_are_tested_over_the_clusters_of_one_run(runs: dict[str, Result]) -> None:
     weak_without_clusters = run(0.2, seed=1, cluster=None)
 
-    expected = outcomes_by_subgroup_and_metric(runs["weak"], runs["strong"])
-    found = outcomes_by_subgroup_and_metric(weak_without_clusters, runs["strong"])
+    one_has_clusters = outcomes_by_subgroup_and_metric(weak_without_clusters, runs["strong"])
 
-    assert found == expected
-    assert any(isinstance(outcome, Tested) for outcome in expected), f"got {expected}"
+    both_have_clusters = outcomes_by_subgroup_and_metric(runs["weak"], runs["strong"])
+    assert one_has_clusters == both_have_clusters
+    assert any(isinstance(outcome, Tested) for outcome in both_have_clusters), f"got {both_have_clusters}"
 
 
-def test_subgroups_and_metrics_of_runs_without_clusters_are_tested_over_rows(runs: dict[str, Result]) -> None:
-    over_rows = outcomes_by_subgroup_and_metric(run(0.2, seed=1, cluster=None), run(3.0, seed=3, cluster=None))
+def test_subgroups_and_metrics_of_runs_without_clusters_have_other_outcomes(runs: dict[str, Result]) -> None:
+    weak_without_clusters, strong_without_clusters = run(0.2, seed=1, cluster=None), run(3.0, seed=3, cluster=None)
 
-    assert over_rows != outcomes_by_subgroup_and_metric(runs["weak"], runs["strong"])
+    over_rows = outcomes_by_subgroup_and_metric(weak_without_clusters, strong_without_clusters)
+
+    over_clusters = outcomes_by_subgroup_and_metric(runs["weak"], runs["strong"])
+    assert over_rows != over_clusters
 
 
 @pytest.mark.parametrize("few_rows_first", [True, False], ids=["few rows first", "few rows second"])
 def test_the_sentence_about_clusters_counts_the_compared_rows(runs: dict[str, Result], few_rows_first: bool) -> None:
     """One run has 60 rows and no clusters, the other one has 208 rows in 26 clusters."""
-    few_rows, with_clusters = run(0.2, seed=1, cluster=None, limit=60), runs["strong"]
+    few_rows = run(0.2, seed=1, cluster=None, limit=60)
+    with_clusters = runs["strong"]
+    pair = (few_rows, with_clusters) if few_rows_first else (with_clusters, few_rows)
+
+    (sentence,) = compare(*pair).scope
+
     clusters = with_clusters.details["letters"].clusters
     assert clusters is not None
     (record,) = few_rows.details["letters"].conditions
-    sizes = Counter(clusters[row] for row in set(record.rows))
-
-    pair = (few_rows, with_clusters) if few_rows_first else (with_clusters, few_rows)
-    (sentence,) = compare(*pair).scope
-
+    compared_rows = set(record.rows)
+    rows_by_cluster = Counter(clusters[row] for row in compared_rows)
     assert sentence == (
-        f"letters: intervals and tests are over {len(sizes)} clusters of 60 test rows "
-        f"(the largest has {max(sizes.values())})."
+        f"letters: intervals and tests are over {len(rows_by_cluster)} clusters of 60 test rows "
+        f"(the largest has {max(rows_by_cluster.values())})."
     )
 
 
 def test_a_stopped_race_says_nothing_of_clusters() -> None:
     """The interval of a race is that of the score of the full benchmark, over rows in random order."""
-    found = race(Normal(datasets=[dataset()]), model(0.2, 1), model(3.0, 2))
-    assert "EARLY STOPPING" in str(found)
-    assert "clusters of" not in str(found)
+    weak_model, strong_model = model(0.2, seed=1), model(3.0, seed=2)
+
+    stopped = race(Normal(datasets=[dataset()]), weak_model, strong_model)
+
+    assert "EARLY STOPPING" in str(stopped)
+    assert "clusters of" not in str(stopped)
 
 
 def test_runs_with_other_clusters_are_not_compared(runs: dict[str, Result]) -> None:
@@ -234,11 +247,11 @@ def test_runs_with_other_clusters_are_not_compared(runs: dict[str, Result]) -> N
         compare(by_number, runs["strong"])
 
 
-def test_margins_are_over_clusters(runs: dict[str, Result]) -> None:
-    found = compare_runs(runs, margin=0.3)
+def test_intervals_and_claims_of_non_inferiority_are_over_clusters(runs: dict[str, Result]) -> None:
+    comparisons = compare_runs(runs, margin=0.3).comparisons
 
-    assert found.comparisons
-    for comparison in found.comparisons:
+    assert comparisons
+    for comparison in comparisons:
         pair = (comparison.first, comparison.second)
         assert comparison.overall.interval is not None, pair
         assert "clusters" in comparison.overall.interval.method, pair
@@ -254,11 +267,11 @@ def test_runs_with_clusters_are_ranked(runs: dict[str, Result]) -> None:
 def test_a_comparison_over_nine_clusters_is_untested() -> None:
     first, second = run(0.2, seed=1, cluster=NINE_CLUSTERS), run(3.0, seed=2, cluster=NINE_CLUSTERS)
 
-    found = compare(first, second, margin=0.2)
+    comparison = compare(first, second, margin=0.2)
 
-    assert found.overall.outcome == Untested("the test rows are in 9 clusters, expected at least 10")
-    assert found.overall.interval is None
-    for claim in found.non_inferiority:
+    assert comparison.overall.outcome == Untested("the test rows are in 9 clusters, expected at least 10")
+    assert comparison.overall.interval is None
+    for claim in comparison.non_inferiority:
         assert claim.p_value is None
         assert not claim.shown
 
@@ -301,14 +314,13 @@ def generalising() -> tuple[Result, Result]:
 
 
 def test_components_have_clusters_in_the_place_of_rows(generalising: tuple[Result, Result]) -> None:
-    first, _ = generalising
+    first_run, _ = generalising
 
-    effects = effects_of(first, None, ["letters"])["letters"]
+    clusters, draws, templates = effects_of(first_run, None, ["letters"])["letters"].sizes
 
-    clusters, draws, templates = 25, 3, 3
-    assert effects.sizes == (clusters, draws, templates)
-    assert components_of(first).cluster_rows == pytest.approx(ROWS_OF_A_CLUSTER)
-    assert "clusters" in str(variance_components(first))
+    assert (clusters, draws, templates) == (25, 3, 3)
+    assert components_of(first_run).cluster_rows == pytest.approx(ROWS_OF_A_CLUSTER)
+    assert "clusters" in str(variance_components(first_run))
 
 
 def test_a_plan_states_the_clusters_and_the_rows_in_them(generalising: tuple[Result, Result]) -> None:
@@ -344,40 +356,51 @@ def test_clusters_that_one_run_records_are_those_of_the_difference(
     else:
         pair = (first, generalising_run(1.5, seed=2, cluster=None))
 
-    found, expected = compare_generalising(*pair), compare_generalising(first, second)
+    one_has_clusters = compare_generalising(*pair)
 
-    assert found.overall.interval == expected.overall.interval
-    assert found.overall.p_value == expected.overall.p_value
-    assert found.scope == expected.scope
+    both_have_clusters = compare_generalising(first, second)
+    assert one_has_clusters.overall.interval == both_have_clusters.overall.interval
+    assert one_has_clusters.overall.p_value == both_have_clusters.overall.p_value
+    assert one_has_clusters.scope == both_have_clusters.scope
     assert components_of(*pair) == components_of(first, second)
 
 
 def test_plans_of_independent_rows_have_no_clusters() -> None:
     components = Components({"rows": 0.1, "draws": 0.002, "rest": 0.1}, 0.0, False, "an example")
+
     assert plan(components, half_width=0.06).designs[0].clusters is None
 
 
-def test_a_comparison_over_draws_and_templates_is_not_limited_to_them(generalising: tuple[Result, Result]) -> None:
-    """A comparison over draws and templates names the clusters alone.
+def test_a_comparison_over_draws_and_templates_is_limited_by_its_clusters_alone(
+    generalising: tuple[Result, Result],
+) -> None:
+    first, second = generalising
 
-    The one over rows names the command that has the other interval.
-    """
-    over_draws, over_rows = compare_generalising(*generalising), compare(*generalising)
+    (limit,) = compare_generalising(first, second).scope
 
-    (sentence,) = over_draws.scope
-    assert "25 clusters" in sentence
-    assert any("The command components has the interval" in sentence for sentence in over_rows.scope), (
-        f"got {over_rows.scope}"
-    )
+    assert "25 clusters" in limit
+
+
+def test_a_comparison_over_rows_names_the_command_with_the_interval_over_draws(
+    generalising: tuple[Result, Result],
+) -> None:
+    first, second = generalising
+
+    limits = compare(first, second).scope
+
+    assert any("The command components has the interval" in limit for limit in limits), f"got {limits}"
 
 
 def test_the_interval_over_draws_and_templates_holds_that_over_rows(generalising: tuple[Result, Result]) -> None:
-    wide, narrow = compare_generalising(*generalising).overall.interval, compare(*generalising).overall.interval
+    first, second = generalising
 
-    assert wide is not None
-    assert narrow is not None
-    assert wide.low <= narrow.low
-    assert wide.high >= narrow.high
+    over_draws_and_templates = compare_generalising(first, second).overall.interval
+    over_rows = compare(first, second).overall.interval
+
+    assert over_draws_and_templates is not None
+    assert over_rows is not None
+    assert over_draws_and_templates.low <= over_rows.low
+    assert over_draws_and_templates.high >= over_rows.high
 
 
 def test_components_of_nine_clusters_are_undefined() -> None:
@@ -461,19 +484,20 @@ def test_an_interval_over_rows_that_share_two_lists_rarely_holds_the_accuracy_ov
     0, so that the accuracy over all lists is 0.5.
     """
     rng = random.Random(0)
-    samples, rows = 300, 128
-    covered = 0
+    samples, rows, accuracy_over_all_lists = 300, 128, 0.5
+    intervals_with_accuracy = 0
     for _ in range(samples):
         correct = 0
-        for _ in range(2):
+        for _list in range(2):
             effect_of_list = rng.gauss(0.0, 0.8)
-            chance = 1.0 / (1.0 + math.exp(-effect_of_list))
-            correct += sum(rng.random() < chance for _ in range(rows))
+            probability_right = 1.0 / (1.0 + math.exp(-effect_of_list))
+            correct += sum(rng.random() < probability_right for _ in range(rows))
         accuracy = correct / (2 * rows)
         half_width = 1.96 * math.sqrt(accuracy * (1.0 - accuracy) / (2 * rows))
-        covered += abs(accuracy - 0.5) <= half_width
+        if abs(accuracy - accuracy_over_all_lists) <= half_width:
+            intervals_with_accuracy += 1
 
-    assert covered / samples < 0.5  # of 0.95
+    assert intervals_with_accuracy / samples < 0.5, "expected of an interval of 95 %: 0.95"
 
 
 @pytest.fixture

@@ -29,10 +29,12 @@ def differences_about_demonstrations(first: Result, second: Result) -> list[str]
 
 
 def test_a_comparison_says_how_many_demonstrations_each_model_did_not_read() -> None:
+    three_of_four_lost, none_lost = normal(dropped=3), normal(dropped=0)
+
+    differences = differences_about_demonstrations(three_of_four_lost, none_lost)
+
     prompts = 2 * 5  # two repeats of five test rows
-    assert differences_about_demonstrations(normal(dropped=3), normal(dropped=0)) == [
-        f"demonstrations left out of prompts that were too long, mini: {3 * prompts} and 0"
-    ]
+    assert differences == [f"demonstrations left out of prompts that were too long, mini: {3 * prompts} and 0"]
 
 
 def test_a_comparison_of_models_that_read_as_many_demonstrations_says_nothing_about_them() -> None:

@@ -50,7 +50,7 @@ def paired(first: Result, second: Result) -> PairedScores:
     return align({"first": first, "second": second}, "accuracy").pair("first", "second").datasets["own"]
 
 
-def interaction(results: list[Result]) -> float:
+def interaction_of_complete(results: list[Result]) -> float:
     """Return the interaction of four runs without missing queries, from their accuracies."""
     first, second, first_reference, second_reference = [result.averaged["accuracy"] for result in results]
     return float((first - first_reference) - (second - second_reference))
@@ -58,16 +58,21 @@ def interaction(results: list[Result]) -> float:
 
 @pytest.mark.parametrize("lost", list(product([False, True], repeat=4)), ids=str)
 def test_the_bounds_are_the_interactions_with_the_worst_predictions(lost: tuple[bool, ...]) -> None:
-    """A score that is subtracted makes the interaction lowest if its lost queries are right."""
-    first, second, first_reference, second_reference = runs_with_lost_queries(lost)
-    found = _difference_of_changes(paired(first, second), paired(first_reference, second_reference))
+    """The interaction is (first - second) - (first reference - second reference).
 
-    added = (True, False, False, True)  # (first - second) - (first reference - second reference)
-    lowest, highest = [], []
-    for name, is_lost, is_added in zip(SCORES, lost, added, strict=True):
-        lowest.append(run(name, is_lost, right_if_lost=not is_added))
-        highest.append(run(name, is_lost, right_if_lost=is_added))
-    assert found.ends == pytest.approx((interaction(lowest), interaction(highest)))
+    A score that is subtracted makes it lowest if its lost queries are right.
+    """
+    first, second, first_reference, second_reference = runs_with_lost_queries(lost)
+
+    interaction = _difference_of_changes(paired(first, second), paired(first_reference, second_reference))
+
+    is_added = {SCORES[0]: True, SCORES[1]: False, SCORES[2]: False, SCORES[3]: True}
+    runs_with_lowest, runs_with_highest = [], []
+    for name, is_lost in zip(SCORES, lost, strict=True):
+        runs_with_lowest.append(run(name, is_lost, right_if_lost=not is_added[name]))
+        runs_with_highest.append(run(name, is_lost, right_if_lost=is_added[name]))
+    lowest, highest = interaction_of_complete(runs_with_lowest), interaction_of_complete(runs_with_highest)
+    assert interaction.ends == pytest.approx((lowest, highest))
 
 
 def runs_with_lost_queries(lost: tuple[bool, ...]) -> list[Result]:
@@ -83,17 +88,20 @@ def number_of_lost(result: Result) -> int:
 @pytest.mark.parametrize("lost", list(product([False, True], repeat=4)), ids=str)
 def test_the_lost_queries_of_a_run_are_counted_in_both_conditions(lost: tuple[bool, ...]) -> None:
     first, second, first_reference, second_reference = runs_with_lost_queries(lost)
-    found = _difference_of_changes(paired(first, second), paired(first_reference, second_reference))
-    assert found.missing == (
-        number_of_lost(first) + number_of_lost(first_reference),
-        number_of_lost(second) + number_of_lost(second_reference),
-    )
+
+    interaction = _difference_of_changes(paired(first, second), paired(first_reference, second_reference))
+
+    lost_by_first = number_of_lost(first) + number_of_lost(first_reference)
+    lost_by_second = number_of_lost(second) + number_of_lost(second_reference)
+    assert interaction.missing == (lost_by_first, lost_by_second)
 
 
 @pytest.mark.parametrize("lost", list(product([False, True], repeat=4)), ids=str)
 def test_the_values_are_the_changes_of_both_runs(lost: tuple[bool, ...]) -> None:
     first, second, first_reference, second_reference = runs_with_lost_queries(lost)
-    found = _difference_of_changes(paired(first, second), paired(first_reference, second_reference))
+
+    interaction = _difference_of_changes(paired(first, second), paired(first_reference, second_reference))
+
     change_of_first: Any = first.averaged["accuracy"] - first_reference.averaged["accuracy"]  # type: ignore[operator]
     change_of_second: Any = second.averaged["accuracy"] - second_reference.averaged["accuracy"]  # type: ignore[operator]
-    assert found.values == pytest.approx((change_of_first, change_of_second))
+    assert interaction.values == pytest.approx((change_of_first, change_of_second))

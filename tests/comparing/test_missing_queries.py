@@ -126,48 +126,59 @@ def highest_comparison(two_runs: Any) -> Any:
     return compare(two_runs.first_right, two_runs.second_wrong, margin=0.05)
 
 
-def test_the_interval_covers_the_worst_predictions_in_both_directions(
+def test_the_interval_reaches_from_the_lowest_to_the_highest_possible_interval(
     comparison: Any, lowest_comparison: Any, highest_comparison: Any
 ) -> None:
-    for line, low, high in zip(comparison.lines, lowest_comparison.lines, highest_comparison.lines, strict=True):
+    """Failed queries may have been right or wrong: the ends are those of runs with the worst predictions for each."""
+    for line, lowest, highest in zip(comparison.lines, lowest_comparison.lines, highest_comparison.lines, strict=True):
         assert min(line.missing) > 0
-        assert low.difference < line.difference < high.difference
-        assert line.interval.low == pytest.approx(low.interval.low, abs=1e-6)
-        assert line.interval.high == pytest.approx(high.interval.high, abs=1e-6)
+        assert lowest.difference < line.difference < highest.difference
+        assert line.interval.low == pytest.approx(lowest.interval.low, abs=1e-6)
+        assert line.interval.high == pytest.approx(highest.interval.high, abs=1e-6)
 
 
-def test_the_p_value_is_that_of_the_lowest_difference(comparison: Any, lowest_comparison: Any) -> None:
-    """The first run is better, so this is the difference with the largest p-value."""
-    for line, low in zip(comparison.lines, lowest_comparison.lines, strict=True):
-        assert line.p_value == pytest.approx(low.p_value, rel=1e-6)
+def test_the_p_value_of_a_better_run_is_that_of_the_lowest_possible_difference(
+    comparison: Any, lowest_comparison: Any
+) -> None:
+    assert comparison.mean.difference > 0
+
+    for line, lowest in zip(comparison.lines, lowest_comparison.lines, strict=True):
+        assert line.p_value == pytest.approx(lowest.p_value, rel=1e-6)
     assert comparison.mean.p_value < 0.05
 
 
 def test_the_detectable_difference_is_larger_by_what_the_failures_may_hide(
     comparison: Any, lowest_comparison: Any, highest_comparison: Any
 ) -> None:
-    for line, low, high in zip(comparison.lines, lowest_comparison.lines, highest_comparison.lines, strict=True):
-        downwards = low.detectable + (line.difference - low.difference)
-        upwards = high.detectable + (high.difference - line.difference)
-        assert line.detectable == pytest.approx(max(downwards, upwards))
+    for line, lowest, highest in zip(comparison.lines, lowest_comparison.lines, highest_comparison.lines, strict=True):
+        hidden_downwards = line.difference - lowest.difference
+        hidden_upwards = highest.difference - line.difference
+
+        larger = max(lowest.detectable + hidden_downwards, highest.detectable + hidden_upwards)
+        assert line.detectable == pytest.approx(larger)
 
 
-def test_a_run_is_not_inferior_if_it_is_not_with_its_worst_predictions(
+def test_a_claim_of_non_inferiority_has_the_p_value_of_the_worst_predictions(
     comparison: Any, lowest_comparison: Any, highest_comparison: Any
 ) -> None:
-    first, second = comparison.non_inferiority
-    first_at_lowest, _ = lowest_comparison.non_inferiority
-    _, second_at_highest = highest_comparison.non_inferiority
-    assert first.p_value == pytest.approx(first_at_lowest.p_value, rel=1e-6)
-    assert second.p_value == pytest.approx(second_at_highest.p_value, rel=1e-6)
+    first_not_worse, second_not_worse = comparison.non_inferiority
+    first_not_worse_at_lowest, _ = lowest_comparison.non_inferiority
+    _, second_not_worse_at_highest = highest_comparison.non_inferiority
+
+    assert first_not_worse.p_value == pytest.approx(first_not_worse_at_lowest.p_value, rel=1e-6)
+    assert second_not_worse.p_value == pytest.approx(second_not_worse_at_highest.p_value, rel=1e-6)
 
 
-def test_exchanged_runs_have_the_same_test_and_the_mirrored_interval(two_runs: Any, comparison: Any) -> None:
-    exchanged = compare(two_runs.second, two_runs.first).mean
-    assert exchanged.p_value == pytest.approx(comparison.mean.p_value)
-    assert exchanged.detectable == pytest.approx(comparison.mean.detectable)
-    assert exchanged.interval.low == pytest.approx(-comparison.mean.interval.high)
-    assert exchanged.interval.high == pytest.approx(-comparison.mean.interval.low)
+def test_exchanged_runs_have_the_same_test_and_the_mirrored_interval(two_runs: Any) -> None:
+    first_minus_second = compare(two_runs.first, two_runs.second).mean
+    second_minus_first = compare(two_runs.second, two_runs.first).mean
+
+    assert first_minus_second is not None
+    assert second_minus_first is not None
+    assert second_minus_first.p_value == pytest.approx(first_minus_second.p_value)
+    assert second_minus_first.detectable == pytest.approx(first_minus_second.detectable)
+    assert second_minus_first.interval.low == pytest.approx(-first_minus_second.interval.high)  # type: ignore[union-attr]
+    assert second_minus_first.interval.high == pytest.approx(-first_minus_second.interval.low)  # type: ignore[union-attr]
 
 
 def rank_by_tests(runs: dict[str, Result], metric: str = "accuracy") -> dict[str, Any]:
@@ -211,14 +222,17 @@ def equally_good_runs(request: pytest.FixtureRequest) -> dict[str, Result]:
 
 @pytest.mark.parametrize("order", [("partial", "whole"), ("whole", "partial")])
 @pytest.mark.parametrize("reference", [None, "partial", "whole"])
-def test_neither_run_is_shown_to_be_better(
+def test_neither_of_two_equally_good_runs_is_shown_to_be_better(
     equally_good_runs: dict[str, Result], order: tuple[str, str], reference: str | None
 ) -> None:
-    compared = {name: equally_good_runs[name] for name in order}
-    (pair,) = compare_runs(compared, margin=0.02, reference=reference).comparisons
+    """The run "partial" fails on errors, so that its accuracy without them is higher than that of "whole"."""
+    runs = {name: equally_good_runs[name] for name in order}
+
+    (pair,) = compare_runs(runs, margin=0.02, reference=reference).comparisons
+
     assert pair.overall.p_value > 0.05
     assert [claim for claim in pair.non_inferiority if claim.shown] == []
-    assert any("neither run" in text for text in pair.conclusion()), f"got {pair.conclusion()}"
+    assert any("neither run" in sentence for sentence in pair.conclusion()), f"got {pair.conclusion()}"
 
 
 @pytest.mark.parametrize("order", [("partial", "whole"), ("whole", "partial")])
@@ -226,14 +240,28 @@ def test_neither_run_is_shown_to_be_better(
 def test_the_run_with_failures_is_ranked_by_its_worst_accuracy(
     equally_good_runs: dict[str, Result], order: tuple[str, str], rank_runs: Any
 ) -> None:
+    worst_accuracy = equally_good_runs["worst"].averaged["accuracy"]
+    accuracy_of_whole = equally_good_runs["whole"].averaged["accuracy"]
+
     ranks = rank_runs({name: equally_good_runs[name] for name in order})
+
+    assert ranks["partial"].at_worst == pytest.approx(worst_accuracy)
+    if worst_accuracy > accuracy_of_whole:
+        assert isinstance(ranks["partial"].verdict, Best)
+    else:
+        assert isinstance(ranks["partial"].verdict, Tied | Untested)
+
+
+@pytest.mark.parametrize("order", [("partial", "whole"), ("whole", "partial")])
+@pytest.mark.parametrize("rank_runs", [rank_by_tests, rank_for_leaderboard])
+def test_neither_of_two_equally_good_runs_is_ranked_as_worse(
+    equally_good_runs: dict[str, Result], order: tuple[str, str], rank_runs: Any
+) -> None:
+    ranks = rank_runs({name: equally_good_runs[name] for name in order})
+
     assert not isinstance(ranks["partial"].verdict, Worse)
     assert not isinstance(ranks["whole"].verdict, Worse)
     assert ranks["partial"].ranks == (1, 2)
-    worst_accuracy = equally_good_runs["worst"].averaged["accuracy"]
-    assert ranks["partial"].at_worst == pytest.approx(worst_accuracy)
-    partial_is_first = worst_accuracy > equally_good_runs["whole"].averaged["accuracy"]
-    assert isinstance(ranks["partial"].verdict, Best) is partial_is_first
 
 
 @pytest.fixture(scope="module")
@@ -251,44 +279,51 @@ def ten_runs_with_failures() -> dict[str, Result]:
 def test_bounds_of_p_values_decide_as_the_tests_of_all_pairs(
     ten_runs_with_failures: dict[str, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of many runs most pairs are decided by a bound, which counts missing queries at their worst as well."""
+    """Of many runs, most pairs are decided by a bound, which counts missing queries at their worst as well."""
 
-    def decisions(ranking: Any) -> list[Any]:
-        return [(run.run, run.ranks, type(run.verdict)) for run in ranking.runs]
+    def ranks_and_verdicts(ranking: Any) -> list[Any]:
+        return [(place.run, place.ranks, type(place.verdict)) for place in ranking.runs]
 
     by_tests = rank(ten_runs_with_failures)
     for module in (alignment, ranking):
         monkeypatch.setattr(module, "MOST_RUNS", 2)  # more runs than these are many
     by_bounds = rank(ten_runs_with_failures)
-    assert decisions(by_bounds) == decisions(by_tests)
-    assert len({run.ranks for run in by_tests.runs}) > 3
+
+    assert ranks_and_verdicts(by_bounds) == ranks_and_verdicts(by_tests)
+    different_ranks = {place.ranks for place in by_tests.runs}
+    assert len(different_ranks) > 3, "the runs are too similar to test anything"
 
 
 def test_runs_are_ranked_by_their_worst_values(ten_runs_with_failures: dict[str, Result]) -> None:
-    """Which is another order than that of their values without the failures."""
-    ranked = rank(ten_runs_with_failures).runs
-    worst_values = [run.sorted_by for run in ranked]
-    values = [run.value for run in ranked]
+    places = rank(ten_runs_with_failures).runs
+
+    worst_values = [place.sorted_by for place in places]
     assert None not in worst_values
     assert worst_values == sorted(worst_values, reverse=True)  # type: ignore[type-var]
-    assert values != sorted(values, reverse=True)  # type: ignore[type-var]
+    values_without_failures = [place.value for place in places]
+    assert values_without_failures != sorted(values_without_failures, reverse=True)  # type: ignore[type-var]
 
 
 def test_generalising_counts_missing_queries_at_their_worst() -> None:
     """Of two models of accuracy 0.7, one fails on two of three of its errors."""
     data = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"])
-    own = StaICC.Generalisation(datasets=[data], limit=60, draws=2, templates=2, k=1)
-    labels = labels_of_model(own, 0.7, "partial")
-    partial = with_failures(own, labels, lambda query, right: not right and query.row % 3 > 0)
-    whole = result_of(own, labels_of_model(own, 0.7, "whole"))
-    found = compare_generalising(result_of(own, partial), whole).overall
-    lowest = compare_generalising(result_of(own, with_failures_replaced(own, partial, right=False)), whole).overall
-    highest = compare_generalising(result_of(own, with_failures_replaced(own, partial, right=True)), whole).overall
-    assert found.difference > 0.1
-    assert found.values[0] == pytest.approx(result_of(own, partial).averaged["accuracy"])
-    assert found.p_value > 0.05
-    assert found.interval.low == pytest.approx(lowest.interval.low)
-    assert found.interval.high == pytest.approx(highest.interval.high)
+    generalisation = StaICC.Generalisation(datasets=[data], limit=60, draws=2, templates=2, k=1)
+    labels = labels_of_model(generalisation, 0.7, "partial")
+    partial_labels = with_failures(generalisation, labels, lambda query, right: not right and query.row % 3 > 0)
+    wrong_labels = with_failures_replaced(generalisation, partial_labels, right=False)
+    right_labels = with_failures_replaced(generalisation, partial_labels, right=True)
+    partial = result_of(generalisation, partial_labels)
+    whole = result_of(generalisation, labels_of_model(generalisation, 0.7, "whole"))
+
+    of_partial = compare_generalising(partial, whole).overall
+    lowest = compare_generalising(result_of(generalisation, wrong_labels), whole).overall
+    highest = compare_generalising(result_of(generalisation, right_labels), whole).overall
+
+    assert of_partial.difference > 0.1
+    assert of_partial.values[0] == pytest.approx(partial.averaged["accuracy"])
+    assert of_partial.p_value > 0.05
+    assert of_partial.interval.low == pytest.approx(lowest.interval.low)
+    assert of_partial.interval.high == pytest.approx(highest.interval.high)
 
 
 @pytest.fixture(scope="module")
@@ -318,18 +353,19 @@ def probabilities_of_label(label: int) -> list[float]:
 
 def test_a_mean_over_queries_is_tested_if_a_query_is_missing(runs_with_one_failed_query: dict[str, Result]) -> None:
     metric = "averaged_truelabel_likelihood"
+
     (pair,) = compare_runs(runs_with_one_failed_query, metric, margin=0.02).comparisons
-    assert pair.overall.values == pytest.approx([run.averaged[metric] for run in runs_with_one_failed_query.values()])
+
+    values_of_tables = [run.averaged[metric] for run in runs_with_one_failed_query.values()]
+    assert pair.overall.values == pytest.approx(values_of_tables)
     assert pair.overall.outcome.significant
 
 
-def test_a_metric_that_is_no_mean_over_queries_is_not_tested_if_a_query_is_missing(
-    runs_with_one_failed_query: dict[str, Result],
-) -> None:
+def test_macro_f1_is_untested_if_a_query_is_missing(runs_with_one_failed_query: dict[str, Result]) -> None:
     (pair,) = compare_runs(runs_with_one_failed_query, "macro_F1", margin=0.02).comparisons
-    assert pair.overall.values == pytest.approx(
-        [run.averaged["macro_F1"] for run in runs_with_one_failed_query.values()]
-    )
+
+    values_of_tables = [run.averaged["macro_F1"] for run in runs_with_one_failed_query.values()]
+    assert pair.overall.values == pytest.approx(values_of_tables)
     assert pair.overall.outcome == Untested("1 of 200 queries have no score, and macro F1 is no mean over queries")
     assert pair.overall.interval is None
     assert pair.overall.detectable is None
@@ -337,21 +373,22 @@ def test_a_metric_that_is_no_mean_over_queries_is_not_tested_if_a_query_is_missi
 
 
 @pytest.mark.parametrize("rank_runs", [rank_by_tests, rank_for_leaderboard])
-def test_a_metric_that_is_no_mean_over_queries_ranks_no_run_if_a_query_is_missing(
+def test_runs_are_untested_in_a_ranking_by_macro_f1_if_a_query_is_missing(
     runs_with_one_failed_query: dict[str, Result], rank_runs: Any
 ) -> None:
     ranks = rank_runs(runs_with_one_failed_query, "macro_F1")
+
     assert isinstance(ranks["partial"].verdict, Untested)
     assert isinstance(ranks["whole"].verdict, Untested)
     assert ranks["partial"].at_worst is None
 
 
-def test_the_table_of_ranks_has_no_worst_value_of_a_metric_that_is_no_mean_over_queries(
-    runs_with_one_failed_query: dict[str, Result],
-) -> None:
+def test_the_table_of_ranks_by_macro_f1_has_no_worst_value(runs_with_one_failed_query: dict[str, Result]) -> None:
     table = str(rank(runs_with_one_failed_query, "macro_F1")).splitlines()
+
     row_of_partial, *_ = [line for line in table if "partial" in line]
-    assert row_of_partial.split()[-1] == "-"
+    worst_value = row_of_partial.split()[-1]
+    assert worst_value == "-"
 
 
 @pytest.fixture(scope="module", params=range(4))
@@ -378,61 +415,92 @@ def failed_on_one_dataset(request: pytest.FixtureRequest) -> Any:
 
 
 def test_the_mean_is_tested_although_a_data_set_failed_as_a_whole(failed_on_one_dataset: Any) -> None:
-    found = compare(failed_on_one_dataset.failing, failed_on_one_dataset.even)
-    assert [line.dataset for line in found.datasets] == ["one", "two"]
-    assert found.overall.values[0] is None
-    assert found.overall.missing == (200, 0)
-    assert isinstance(found.overall.outcome, Tested)
+    comparison = compare(failed_on_one_dataset.failing, failed_on_one_dataset.even)
+
+    assert [line.dataset for line in comparison.datasets] == ["one", "two"]
+    value_of_failing, _ = comparison.overall.values
+    assert value_of_failing is None
+    all_queries_of_two = 100 * 2  # two queries of each row
+    assert comparison.overall.missing == (all_queries_of_two, 0)
+    assert isinstance(comparison.overall.outcome, Tested)
 
 
 def test_a_run_that_failed_on_a_data_set_is_not_shown_to_be_better(failed_on_one_dataset: Any) -> None:
-    found = compare(failed_on_one_dataset.failing, failed_on_one_dataset.even)
-    assert not (found.overall.outcome.significant and found.overall.ends[0] > 0.0)
-    assert "is better" not in "".join(found.conclusion())
+    comparison = compare(failed_on_one_dataset.failing, failed_on_one_dataset.even)
+
+    lowest_difference, _ = comparison.overall.ends
+    if comparison.overall.outcome.significant:
+        assert lowest_difference <= 0.0
+    assert "is better" not in "".join(comparison.conclusion())
 
 
 def test_a_run_that_failed_on_a_data_set_is_compared_as_if_it_were_wrong_there(failed_on_one_dataset: Any) -> None:
-    found = compare(failed_on_one_dataset.failing, failed_on_one_dataset.even, margin=0.05)
-    worst = compare(failed_on_one_dataset.all_wrong, failed_on_one_dataset.even, margin=0.05)
-    assert found.overall.interval.low == pytest.approx(worst.overall.interval.low)
-    assert found.non_inferiority[0].p_value == pytest.approx(worst.non_inferiority[0].p_value)
+    failing, even, all_wrong = (
+        failed_on_one_dataset.failing,
+        failed_on_one_dataset.even,
+        failed_on_one_dataset.all_wrong,
+    )
+
+    of_failing = compare(failing, even, margin=0.05)
+    of_all_wrong = compare(all_wrong, even, margin=0.05)
+
+    assert of_failing.overall.interval.low == pytest.approx(of_all_wrong.overall.interval.low)
+    failing_not_worse, _ = of_failing.non_inferiority
+    all_wrong_not_worse, _ = of_all_wrong.non_inferiority
+    assert failing_not_worse.p_value == pytest.approx(all_wrong_not_worse.p_value)
 
 
 @pytest.mark.parametrize("rank_runs", [rank_by_tests, rank_for_leaderboard, rank_for_comparison])
 def test_a_run_that_failed_on_a_data_set_is_ranked_by_its_worst_accuracy(
     failed_on_one_dataset: Any, rank_runs: Any
 ) -> None:
-    ranks = rank_runs({"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even})
+    runs = {"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even}
+
+    ranks = rank_runs(runs)
+
     assert ranks["failing"].value is None
     assert ranks["failing"].at_worst == pytest.approx(failed_on_one_dataset.all_wrong.averaged["accuracy"])
     assert isinstance(ranks["even"].verdict, Best)
     assert isinstance(ranks["failing"].verdict, Tied)
 
 
-def test_reports_say_that_a_run_failed_on_a_data_set(failed_on_one_dataset: Any) -> None:
-    named = {"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even}
-    assert r"\underline{--} (200 left out)" in latex_scores(named)
-    page = report_html(named)
+def test_latex_says_that_a_run_failed_on_a_data_set(failed_on_one_dataset: Any) -> None:
+    latex = latex_scores({"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even})
+
+    assert r"\underline{--} (200 left out)" in latex
+
+
+def test_a_report_has_the_accuracy_at_worst_of_a_run_that_failed_on_a_data_set(failed_on_one_dataset: Any) -> None:
+    """The run is right on about 90 % of one data set and may be wrong on all of the other: 0.45 in the mean."""
+    page = report_html({"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even})
+
     assert "with missing queries at their worst" in page
     assert "at worst 0.4" in page
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_format_of_a_comparison_writes_nan(failed_on_one_dataset: Any, form: Any) -> None:
-    comparison = compare_runs({"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even})
-    assert "NaN" not in format_comparisons([comparison], form)
+    compared = compare_runs({"failing": failed_on_one_dataset.failing, "even": failed_on_one_dataset.even})
+
+    assert "NaN" not in format_comparisons([compared], form)
 
 
 @pytest.mark.parametrize("predicted", [0, 1], ids=["no query predicted", "one query predicted"])
-def test_a_data_set_that_failed_but_for_one_query_is_no_better_than_one_that_failed_as_a_whole(predicted: int) -> None:
-    """A run is right on 95 % of one data set and fails on the other; another one is right on 60 % of both."""
-    own = benchmark(names=("one", "two"))
-    labels = labels_of_model(own, 0.95, "a")
-    prompts_of_two = [prompt for prompt in labels if "two" in prompt]
+def test_a_run_that_failed_on_a_data_set_is_not_significantly_better(predicted: int) -> None:
+    """The first run is right on 95 % of one data set, and predicts no query or one of the other.
+
+    The second run is right on 60 % of both.
+    """
+    two_datasets = benchmark(names=("one", "two"))
+    labels_of_first = labels_of_model(two_datasets, accuracy=0.95, name="a")
+    labels_of_second = labels_of_model(two_datasets, accuracy=0.6, name="b")
+    prompts_of_two = [prompt for prompt in labels_of_first if "two" in prompt]
     for prompt in prompts_of_two[predicted:]:
-        labels[prompt] = None
-    even = result_of(own, labels_of_model(own, 0.6, "b"))
-    assert not compare(result_of(own, labels), even).overall.outcome.significant
+        labels_of_first[prompt] = None
+
+    comparison = compare(result_of(two_datasets, labels_of_first), result_of(two_datasets, labels_of_second))
+
+    assert not comparison.overall.outcome.significant
 
 
 @pytest.fixture(scope="module")
@@ -447,9 +515,10 @@ def failed_on_one_dataset_and_low() -> dict[str, Result]:
 
 
 def test_a_run_can_be_better_although_it_failed_on_a_data_set(failed_on_one_dataset_and_low: dict[str, Result]) -> None:
-    conclusion, *_ = compare(
-        failed_on_one_dataset_and_low["low"], failed_on_one_dataset_and_low["failing"]
-    ).conclusion()
+    low, failing = failed_on_one_dataset_and_low["low"], failed_on_one_dataset_and_low["failing"]
+
+    conclusion, *_ = compare(low, failing).conclusion()
+
     assert conclusion.startswith("second is better")
 
 
@@ -464,23 +533,32 @@ def test_a_run_can_lead_although_it_failed_on_a_data_set(
     assert isinstance(place_by_run["low"].verdict, Worse)
 
 
-def test_a_report_says_that_the_best_run_failed_on_a_data_set(failed_on_one_dataset_and_low: dict[str, Result]) -> None:
+def test_latex_says_that_the_best_run_failed_on_a_data_set(failed_on_one_dataset_and_low: dict[str, Result]) -> None:
     assert r"\textbf{--} (200 left out)" in latex_scores(failed_on_one_dataset_and_low)
-    answer = report_html(failed_on_one_dataset_and_low).split('class="answer"')[1].split("</p>")[0]
-    sentence = re.sub("<[^>]*>", "", answer)
-    assert "failing leads with accuracy 0.4" in sentence
-    assert "a significant difference" in sentence
-    assert "It has no verdict in the mean" in sentence
 
 
-def test_metrics_that_are_no_means_are_untested_if_a_data_set_failed_as_a_whole() -> None:
-    own = benchmark(names=("one", "two"))
-    failing = with_failures(own, labels_of_model(own, 0.9, "a"), lambda query, _: "two" in query.prompt)
-    runs = {"failing": result_of(own, failing), "even": result_of(own, labels_of_model(own, 0.7, "b"))}
-    found = compare(*runs.values(), "macro_F1")
-    assert isinstance(found.overall.outcome, Untested)
-    assert found.overall.ends is None
-    assert {type(place.verdict) for place in rank(runs, "macro_F1").runs} == {Untested}
+def test_a_report_says_that_the_best_run_failed_on_a_data_set(failed_on_one_dataset_and_low: dict[str, Result]) -> None:
+    page = report_html(failed_on_one_dataset_and_low)
+
+    answer = page.split('class="answer"')[1].split("</p>")[0]
+    text_of_answer = re.sub("<[^>]*>", "", answer)
+    assert "failing leads with accuracy 0.4" in text_of_answer
+    assert "a significant difference" in text_of_answer
+    assert "It has no verdict in the mean" in text_of_answer
+
+
+def test_macro_f1_is_untested_if_a_data_set_failed_as_a_whole() -> None:
+    two_datasets = benchmark(names=("one", "two"))
+    labels = labels_of_model(two_datasets, 0.9, "a")
+    failing = result_of(two_datasets, with_failures(two_datasets, labels, lambda query, _: "two" in query.prompt))
+    even = result_of(two_datasets, labels_of_model(two_datasets, 0.7, "b"))
+
+    comparison = compare(failing, even, "macro_F1")
+
+    assert isinstance(comparison.overall.outcome, Untested)
+    assert comparison.overall.ends is None
+    for place in rank({"failing": failing, "even": even}, "macro_F1").runs:
+        assert isinstance(place.verdict, Untested), place.run
 
 
 def random_probabilities(query: Any) -> list[float]:
@@ -491,34 +569,49 @@ def random_probabilities(query: Any) -> list[float]:
 
 @pytest.mark.parametrize("benchmark_type", [StaICC.GLER, StaICC.TemplateSensitivity, StaICC.ContextualBias])
 def test_slopes_consistency_and_bias_of_a_data_set_that_failed_count_at_their_worst(benchmark_type: Any) -> None:
-    own = benchmark_type(datasets=["mini", "TREC"], limit=30)
+    mini_and_trec = benchmark_type(datasets=["mini", "TREC"], limit=30)
     complete: Labels = {}
     partial: Labels = {}
-    for experimentor in own.experimentor:
+    for experimentor in mini_and_trec.experimentor:
         for query in experimentor.all_queries():
-            complete[str(query.prompt)] = random_probabilities(query)
-            partial[str(query.prompt)] = None if experimentor.name == "TREC" else random_probabilities(query)
-    runs = {"partial": result_of(own, partial), "complete": result_of(own, complete)}
+            prompt = str(query.prompt)
+            complete[prompt] = random_probabilities(query)
+            partial[prompt] = None if experimentor.name == "TREC" else complete[prompt]
+    runs = {"partial": result_of(mini_and_trec, partial), "complete": result_of(mini_and_trec, complete)}
 
-    found = compare(runs["partial"], runs["complete"])
-    mini, trec = found.datasets
-    assert (mini.dataset, trec.dataset) == ("mini", "TREC")
-    assert trec.values[0] is None
-    assert trec.interval.low < 0.0 < trec.interval.high
-    assert found.overall.values[0] is None
-    assert found.conclusion()[0] == "neither run is shown to be better (p = 1)"
+    comparison = compare(runs["partial"], runs["complete"])
+
+    on_mini, on_trec = comparison.datasets
+    assert on_mini.values[0] == on_mini.values[1]
+    assert on_trec.values[0] is None
+    assert on_trec.interval.low < 0.0 < on_trec.interval.high
+    assert comparison.overall.values[0] is None
+    assert comparison.conclusion()[0] == "neither run is shown to be better (p = 1)"
     assert rank(runs).runs[-1].at_worst is not None
 
 
-def test_a_run_that_failed_as_a_whole_is_last_and_not_shown_to_be_worse() -> None:
-    """The model may have been right on every query, so nothing is said against it."""
+def one_run_failed_as_a_whole() -> dict[str, Result]:
+    """Return the runs "failed", without any prediction, and "whole", right on 80 %."""
     own = benchmark()
-    labels = labels_of_model(own, 0.8, "a")
-    runs = {"failed": result_of(own, dict.fromkeys(labels)), "whole": result_of(own, labels)}
-    found = compare(*runs.values())
-    assert found.conclusion() == ["neither run is shown to be better (p = 1)"]
+    labels = labels_of_model(own, accuracy=0.8, name="a")
+    labels_of_failed = dict.fromkeys(labels)
+    return {"failed": result_of(own, labels_of_failed), "whole": result_of(own, labels)}
+
+
+def test_a_run_that_failed_as_a_whole_is_not_shown_to_be_worse() -> None:
+    """Its model may have been right on every query."""
+    runs = one_run_failed_as_a_whole()
+
+    comparison = compare(runs["failed"], runs["whole"])
+
+    assert comparison.conclusion() == ["neither run is shown to be better (p = 1)"]
+
+
+def test_a_run_that_failed_as_a_whole_is_last_and_tied() -> None:
+    runs = one_run_failed_as_a_whole()
+
     assert [place.run for place in rank(runs).runs] == ["whole", "failed"]
-    places = standings(runs, "accuracy", True)
+    places = standings(runs, "accuracy", higher_is_better=True)
     assert isinstance(places["whole"].verdict, Best)
     assert isinstance(places["failed"].verdict, Tied)
 
@@ -534,22 +627,25 @@ def test_a_run_that_failed_as_a_whole_is_last_and_not_shown_to_be_worse() -> Non
 def test_slopes_consistency_and_entropies_count_missing_queries_at_their_worst(
     benchmark_type: Any, metric: str
 ) -> None:
-    """6 % of the queries fail. A slope is a sum of means with weights of both signs: each has its own worst end."""
+    """Two runs have the same predictions, but 6 % of the queries of the first one fail: 0 must be in the interval."""
     own = benchmark_type(datasets=["mini"], limit=30)
-    complete: Labels = {}
-    partial: Labels = {}
+    complete_labels: Labels = {}
+    partial_labels: Labels = {}
     for query in all_queries(own):
         prompt = str(query.prompt)
         likely = chance(prompt)
-        complete[prompt] = [likely / 2, 1 - likely, likely / 2]
-        partial[prompt] = None if chance(f"lost {prompt}") < 0.06 else complete[prompt]
-    run, other = result_of(own, partial), result_of(own, complete)
+        complete_labels[prompt] = [likely / 2, 1 - likely, likely / 2]
+        fails = chance(f"lost {prompt}") < 0.06
+        partial_labels[prompt] = None if fails else complete_labels[prompt]
+    partial, complete = result_of(own, partial_labels), result_of(own, complete_labels)
 
-    found = compare(run, other, metric).overall
-    assert found.missing[0] == run.left_out_of(metric) > 0
-    assert found.values == pytest.approx((run.averaged[metric], other.averaged[metric]))
-    assert found.interval.low < 0.0 < found.interval.high
-    assert found.p_value is None or found.p_value > 0.05
+    mean = compare(partial, complete, metric).overall
+
+    assert partial.left_out_of(metric) > 0
+    assert mean.missing[0] == partial.left_out_of(metric)
+    assert mean.values == pytest.approx((partial.averaged[metric], complete.averaged[metric]))
+    assert mean.interval.low < 0.0 < mean.interval.high
+    assert mean.p_value is None or mean.p_value > 0.05
 
 
 def test_the_worst_end_of_a_slope_depends_on_the_sign_of_the_weight_of_a_condition() -> None:
@@ -583,23 +679,30 @@ def test_the_worst_end_of_a_slope_depends_on_the_sign_of_the_weight_of_a_conditi
     assert of_lowest.difference < of_partial.difference - 0.02
 
 
-def test_baselines_are_those_of_all_queries_and_missing_ones_count_as_wrong() -> None:
-    """A run has right predictions for half of its queries, and none for the others.
-
-    So it is not better than a constant label, although all of its predictions are right.
-    """
+def run_with_right_or_missing_predictions() -> tuple[Result, Result]:
+    """Return a run that is right on half of its queries and fails on the others, and one that is wrong on these."""
     two_datasets = benchmark(limit=100, names=("own", "other"))
     labels = labels_of_model(two_datasets, accuracy=0.5, name="a")
     right_or_missing = with_failures(two_datasets, labels, fails=lambda query, right: not right)
     right_or_wrong = with_failures_replaced(two_datasets, right_or_missing, right=False)
-    partial = result_of(two_datasets, right_or_missing)
-    complete = result_of(two_datasets, right_or_wrong)
+    return result_of(two_datasets, right_or_missing), result_of(two_datasets, right_or_wrong)
 
-    assert partial.averaged["accuracy"] == 1.0
-    assert partial.means.baselines == complete.means.baselines
-    assert partial.details["own"].baselines == complete.details["own"].baselines
-    baselines = partial.means.baselines["normal"]
-    assert baselines.queries == 2 * 100 * 2  # data sets, rows, queries of a row
+
+def test_baselines_count_missing_queries_as_wrong() -> None:
+    right_or_missing, right_or_wrong = run_with_right_or_missing_predictions()
+
+    assert right_or_missing.averaged["accuracy"] == 1.0
+    assert right_or_missing.means.baselines == right_or_wrong.means.baselines
+    assert right_or_missing.details["own"].baselines == right_or_wrong.details["own"].baselines
+    all_queries_of_run = 2 * 100 * 2  # data sets, rows, queries of a row
+    assert right_or_missing.means.baselines["normal"].queries == all_queries_of_run
+
+
+def test_a_run_that_misses_half_of_its_queries_is_not_better_than_a_baseline() -> None:
+    right_or_missing, _ = run_with_right_or_missing_predictions()
+
+    baselines = right_or_missing.means.baselines["normal"]
+
     for p_value in (baselines.p_value, baselines.p_value_majority, baselines.p_value_last_demonstration):
         assert p_value is not None
         assert p_value > 0.05

@@ -188,7 +188,7 @@ def test_a_function_in_the_place_of_a_method_is_refused_with_what_to_write() -> 
 
 
 def test_a_text_in_the_place_of_a_kernel_is_refused_with_what_to_write() -> None:
-    with pytest.raises(ArgumentError, match=r"got the text 'ppm', expected .* load_kernel\('ppm'\)"):
+    with pytest.raises(ArgumentError, match=r"kernel must be callable, not str\. .* load_kernel\('ppm'\)"):
         Method("vanilla", "ppm")  # type: ignore[arg-type]
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -113,7 +114,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, *, device: str | None = None, dtype: str | None = None, **options: Any
+        self, model: Any, tokenizer: Any = None, *, device: str | None = None, dtype: str | None = None, **options: Any
     ) -> None:
         """Make a kernel of a model in memory, or of a :class:`ModelSource`, which is loaded when it is first needed.
 
@@ -689,12 +690,28 @@ def _placed(model: Any, tokenizer: Any, device: str | None, dtype: str | None) -
     """Return a live model with its tokenizer, converted to a number type and moved to a device where these are given.
 
     Raises:
-        ArgumentError: It is no model of ``transformers``.
+        ArgumentError: It is no model of ``transformers``, or has no tokenizer.
     """
-    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+    if isinstance(model, (str, os.PathLike)):
+        name = os.fspath(model)
+        hub_name_or_path = name if name.startswith("hf:") or os.path.exists(name) else f"hf:{name}"
         raise ArgumentError(
-            f"model must be a causal language model of transformers, not {type(model).__name__}; "
-            "to name one by a string, use CausalLMKernel.from_spec"
+            f"model: got the name {name!r:.80}, expected a loaded model. To load one by its name, use "
+            f"load_kernel({hub_name_or_path!r:.80}). A loaded one is passed as CausalLMKernel(model, tokenizer)"
+        )
+    if hasattr(model, "model") and hasattr(model, "tokenizer") and not isinstance(model, torch.nn.Module):
+        raise ArgumentError(
+            f"model: got a {type(model).__name__}, which has a model and a tokenizer. Pass both, as in "
+            "CausalLMKernel(pipeline.model, pipeline.tokenizer)"
+        )
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+        raise ArgumentError(f"model must be a causal language model of transformers, not {type(model).__name__}")
+    if tokenizer is None:
+        raise ArgumentError("tokenizer: got none. Pass the one of the model: CausalLMKernel(model, tokenizer)")
+    if isinstance(tokenizer, str):
+        raise ArgumentError(
+            f"tokenizer: got the name {tokenizer!r:.80}, expected a loaded tokenizer, such as "
+            f"AutoTokenizer.from_pretrained({tokenizer!r:.80})"
         )
     if dtype is not None:
         model = model.to(number_type(dtype))
