@@ -16,6 +16,11 @@ def _is_sentence(text: str) -> bool:
     return " " in text
 
 
+_TEMPLATES = (
+    "write it into the card of your own data: [template] in FILE.card.toml, with --data FILE; for a data set of the "
+    "benchmark, change it in Python: docs/benchmarks.md, Change the prompts"
+)
+
 _ADVICE_FOR_COMMANDS = {
     "--seed": "rows, demonstrations and prompts are fixed, so there is nothing to seed",
     "--shots": "use --k for the number of demonstrations",
@@ -24,12 +29,16 @@ _ADVICE_FOR_COMMANDS = {
     "--log-samples": "use --records FILE to save prompts and predictions",
     "--model-args": "write options behind the model, as in --model 'hf:gpt2;dtype=float32', or as --dtype float32",
     "--model-name-or-path": "use --model hf:NAME_OR_PATH",
-    "--template": "write it into the card of your own data: [template] in FILE.card.toml, with --data FILE",
-    "--instruction": "write it into the card of your own data: [template] in FILE.card.toml, with --data FILE",
+    "--template": _TEMPLATES,
+    "--instruction": _TEMPLATES,
+    "--label-prefix": _TEMPLATES,
+    "--input-prefix": _TEMPLATES,
 }
 
 _EQUIVALENTS_OF_COMMANDS = {
     "--num-fewshot": "--k",
+    "--num-demos": "--k",
+    "--num-demonstrations": "--k",
     "--output-path": "--output",
     "--log-dir": "--output",
     "--tasks": "--datasets",

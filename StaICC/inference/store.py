@@ -429,8 +429,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     def _check_path(self) -> None:
         """Refuse a path that cannot be a store, before SQLite creates files."""
         path = self.path
-        if path.is_dir() or not path.parent.is_dir():
-            raise ArgumentError(f"{path} cannot be a prediction store, which is a file in a folder that exists")
+        if path.is_dir():
+            raise ArgumentError(f"store: got the folder {path}, expected a file in it, such as {path / 'run.sqlite'}")
+        if not path.parent.is_dir():
+            raise ArgumentError(
+                f"store: got {path}, but there is no folder {path.parent}. Make it, or name another one"
+            )
         if path.name.endswith(("-wal", "-shm", "-journal", "-claims")):
             raise ArgumentError(f"{path} has the name of a file that is kept next to a store; give another path")
         if not path.exists():

@@ -151,6 +151,7 @@ IGNORED = {
     "rank a.json b.json --range 0 100": "--range is about metrics of logs",
     "leaderboard a.json --range 0 100": "--range is about metrics of logs",
     "run normal --datasets mini --k 4 --k 8": "argument --k: given several times, expected once",
+    "run normal --label-prefix x": "for a data set of the benchmark, change it in Python",
     "run normal --datasets mini --num-fewshot 4 --k=8": "--num-fewshot and --k mean the same here",
     "run normal --subgroups a --subgroups b": "expected once. Name all values behind it, as in --subgroups COLUMN",
     "compare a.json b.json --by label --by domain": "argument --by: given several times, expected once",

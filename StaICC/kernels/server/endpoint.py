@@ -179,8 +179,8 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
     echoed_text = choice.get("text")
     if not isinstance(echoed_text, str) or not echoed_text.startswith(text):
         raise EchoError(
-            f"the server did not echo the text that was sent, but {clip(echoed_text)}: it cut or changed the prompt, "
-            f"or does not know echo; {other_scoring()}"
+            f"the server returned {clip(echoed_text)}, which does not begin with the text that was sent: it cut or "
+            f"changed the prompt, or does not know echo; {other_scoring()}"
         )
     listed_tokens = _listed_tokens(choice)
     tokens = [listed.text for listed in listed_tokens]

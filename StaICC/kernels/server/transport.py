@@ -171,6 +171,10 @@ _FIELD_NAME = re.compile(r"(?!(none|null)$)[a-z][\w.\[\]]*", re.I)
 _LOG = logger(__name__)
 
 
+_END_OF_ADDRESSES = "/v1"
+"""How the base address of most servers with this protocol ends."""
+
+
 def for_a_chat_server() -> str:
     """Return the settings for a server that chats and does not complete texts, as the end of a message."""
     in_python = "scoring='text', prompt_format='chat-turns'"
@@ -866,7 +870,7 @@ class Transport(Requests):
             reason = f"the server wants a valid key from {KEY_VARIABLE}; {advice}"
             return _Fault(reason, error=UnusableEndpointError)
         if status == 404:
-            reason = f"the server has no such address, or no model {self._options.model!r}; {for_a_chat_server()}"
+            reason = f"the server has no such address, or no model {self._options.model!r}; {self._other_address()}"
             return _Fault(reason, error=UnusableEndpointError)
         if status in (400, 422) and _refuses_setting(stated_error, settings_were_accepted):
             advice = (
@@ -875,6 +879,12 @@ class Transport(Requests):
             )
             return _Fault(f"the server refuses a setting; {advice}", error=UnusableEndpointError)
         return None
+
+    def _other_address(self) -> str:
+        """Return what to try where the server has no such address."""
+        if not self._options.base_url.rstrip("/").endswith(_END_OF_ADDRESSES):
+            return f"most servers have their addresses under {_END_OF_ADDRESSES}: {self._options.base_url}/v1"
+        return for_a_chat_server()
 
     def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body of a response after its tokens were counted, and the model that served it was checked.
