@@ -405,6 +405,7 @@ def test_the_table_of_gler_by_subgroups_calls_the_metric_a_slope() -> None:
 def test_the_title_has_the_name_of_the_class() -> None:
     runs = {"a": run(TemplateSensitivity, limit=8), "b": run(TemplateSensitivity, seed=2, limit=8)}
     (found,) = compare_subgroups(runs)
+
     assert str(found).startswith("TemplateSensitivity by label: first a, second b\n")
 
 

@@ -56,6 +56,7 @@ def test_the_standard_set_has_no_brier_score_and_no_nll() -> None:
 def test_uniform_guessing_has_known_values(runs: dict[str, Result]) -> None:
     """Of L labels, the Brier score is (1 - 1/L)^2 + (L - 1)/L^2 = 1 - 1/L, and the NLL log L."""
     values = runs["uniform"].divided["mini"]
+
     assert values["brier"] == pytest.approx(1 - 1 / 3)
     assert values["nll"] == pytest.approx(math.log(3))
 

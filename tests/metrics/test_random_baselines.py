@@ -152,6 +152,7 @@ def test_there_is_no_critical_count_where_guesses_may_be_right_on_everything() -
 def test_the_count_of_an_accuracy_is_recovered(n: int) -> None:
     """Also if the accuracy is rounded up."""
     baseline = RandomBaseline(n, 0.5)
+
     for k in range(0, n, max(1, n // 499)):
         assert baseline.count(k / n) == k
         assert baseline.count(Fraction(k, n)) == k
@@ -284,6 +285,7 @@ def test_the_large_set_of_section_4_of_the_paper_is_reproduced() -> None:
 def test_the_data_sets_of_table_1_of_the_paper_equal_mpmath(n: int) -> None:
     """One-shot runs have only n prompts, the others as many as the paper tried."""
     upper = exact_upper(exact_binomial(n, 0.5))
+
     for t in (n, GOLDEN["table_1"]["t"]):
         best = RandomBaseline(n, 0.5).max_random_baseline(t)
         assert relative_error(best, exact_baseline(upper, t)) < 1e-13

@@ -149,6 +149,7 @@ def test_hard_predictions_must_have_one_label_in_each_row():
 
 def test_every_score_of_a_benchmark_has_a_record():
     suite = StaICC.Suite(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2])
+
     for result in suite.results():
         for key in result.averaged.keys() - {"distribution"}:  # a list, which is no score
             assert score_record(result.benchmark, key).statistic is not None, f"{result.benchmark}, {key}"
@@ -607,7 +608,7 @@ def test_the_signature_distinguishes_means_of_different_scores():
     def half_of_true_label(label: int, row: list[float]) -> float:
         return row[label] / 2
 
-    def metrics_of_signature(metric: MeanOf) -> str:
+    def metrics_of_signature(metric: MeanOf) -> str | None:
         return StaICC.Normal(datasets=["mini"], limit=2, metrics={"mine": metric}).signature().fields["metrics"]
 
     of_brier = metrics_of_signature(MeanOf(brier))
@@ -621,6 +622,7 @@ def test_the_signature_distinguishes_means_of_different_scores():
 
 def test_a_metric_without_a_direction_is_not_compared():
     benchmark = StaICC.Normal(datasets=["mini"], limit=5, metrics={"brier": MeanOf(brier, 0.0, 2.0)})
+
     with pytest.raises(ArgumentError, match="higher_is_better"):
         compare(benchmark(noisy), benchmark(noisy), "brier")
 

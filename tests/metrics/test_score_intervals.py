@@ -242,6 +242,7 @@ def test_limits_are_those_that_were_frozen_with_this_version_of_the_intervals(
 ) -> None:
     """Other limits need another ``INTERVAL_VERSION``. A second implementation, in NumPy, had the frozen ones too."""
     golden = json.loads(GOLDEN.read_text("utf-8"))
+
     assert golden["version"] == INTERVAL_VERSION
     for name, limits in compute_limits().items():
         assert limits == pytest.approx(golden["limits"][name], abs=1e-8), name
@@ -249,6 +250,7 @@ def test_limits_are_those_that_were_frozen_with_this_version_of_the_intervals(
 
 def test_all_frozen_limits_are_compared() -> None:
     golden = json.loads(GOLDEN.read_text("utf-8"))
+
     assert golden["limits"].keys() == {*limits_of_scores(), *limits_of_means(), *limits_of_slopes()}
 
 
@@ -262,6 +264,7 @@ def test_an_interval_holds_its_score_and_is_within_the_range_of_the_score(seed: 
     n_labels = len(run.sums.truths_by_label)
     largest = {"entropy of mean": math.log(n_labels), "posterior bias": math.inf}
     rounding = 1e-12
+
     for score, (value, interval) in run.scores.items():
         assert interval.low >= -rounding, score
         assert interval.low - rounding <= value <= interval.high + rounding, score
@@ -274,6 +277,7 @@ def test_no_interval_is_a_point(seed: int) -> None:
     """Scores between 0 and 1 have at least 2 % of the width of the accuracy."""
     scores = simulate_run(seed).scores
     width_of_accuracy = scores["accuracy"].interval.high - scores["accuracy"].interval.low
+
     for score, (_, interval) in scores.items():
         width = interval.high - interval.low
         if score in ("entropy of mean", "posterior bias"):
@@ -286,6 +290,7 @@ def test_no_interval_is_a_point(seed: int) -> None:
 @given(seed=st.integers(0, 10**6))
 def test_the_influences_of_the_rows_sum_to_zero(seed: int) -> None:
     run = simulate_run(seed)
+
     for score, part in coverage.parts_of(run.sums, sample=0).items():
         assert math.fsum(part.influence) == pytest.approx(0.0, abs=1e-9), score
 
@@ -720,5 +725,6 @@ def test_the_sequence_of_scaled_values_is_scaled(population: list[list[float]], 
 
 def test_a_value_out_of_the_range_is_refused() -> None:
     sequence = sequence_of([[2.0]], low=-3.0, high=2.0)
+
     with pytest.raises(ArgumentError, match=r"wrong value: got 2\.1, expected -3 to 2"):
         sequence.update([2.1], 0.1)
