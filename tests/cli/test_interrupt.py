@@ -64,14 +64,17 @@ def predictions_in(path: Path) -> int:
         return store.info().answers
 
 
-def interrupt(process: subprocess.Popen[bytes], group: bool) -> None:
-    """Send SIGINT to a process or its whole group, and wait for its end."""
+def interrupt(process: subprocess.Popen[bytes], group: bool) -> float:
+    """Send SIGINT to a process or its whole group, and return how many seconds it took to end."""
+    started = time.monotonic()
     if group:
         os.killpg(process.pid, signal.SIGINT)
     else:
         os.kill(process.pid, signal.SIGINT)
     assert process.wait(30) == 130  # 128 + SIGINT
+    seconds = time.monotonic() - started
     wait_until_empty(process.pid)
+    return seconds
 
 
 def command_to_continue(stderr: str, store: Path, reason: str = "interrupted") -> list[str]:
@@ -112,20 +115,34 @@ def with_seconds_of_call(model: str, seconds: str) -> str:
     return f"{class_of_model}:{seconds}"
 
 
+def seconds_of_interrupted_run(way: str, folder: Path) -> float:
+    """Interrupt a run, check that it keeps what is done, and return how many seconds it took to end."""
+    model, options, most_lost = WAYS[way]
+    store, calls = folder / "run.sqlite", folder / "calls"
+    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *options]
+    process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], folder)
+    wait_for_calls(calls, 40)
+
+    seconds = interrupt(process, group=way == "one by one")
+
+    assert len(calls_of(calls)) < QUERIES, "it completed the run before it ended"
+    assert (folder / "stdout").read_text() == ""
+    check_that_few_predictions_are_lost(store, calls, most_lost)
+    return seconds
+
+
 @pytest.mark.posix
 @pytest.mark.parametrize("way", WAYS)
 def test_an_interrupt_ends_soon_and_keeps_what_is_done(way, tmp_path):
-    model, options, most_lost = WAYS[way]
-    store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *options]
-    process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
-    wait_for_calls(calls, 40)
-
-    interrupt(process, group=way == "one by one")
-
-    assert len(calls_of(calls)) < QUERIES, "it completed the run before it ended"
-    assert (tmp_path / "stdout").read_text() == ""
-    check_that_few_predictions_are_lost(store, calls, most_lost)
+    """One of several runs ends within two seconds: a busy machine makes some slower, and none faster."""
+    seconds = []
+    for number in range(4):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        seconds.append(seconds_of_interrupted_run(way, folder))
+        if min(seconds) < 2:
+            return
+    raise AssertionError(f"the runs took {min(seconds):.1f} s or more to end")
 
 
 @pytest.mark.posix
