@@ -18,6 +18,7 @@ from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.comparing.citing import find_work
 from StaICC.metrics.metric_set import METRICS
 from StaICC.report.figure_kinds import KINDS
+from StaICC.results.signature import FIELDS
 from tests.conftest import NOT_QUICK
 from tests.test_docs_blocks import PYTHON, environment
 
@@ -45,6 +46,13 @@ def test_every_benchmark_is_in_the_tables_of_the_readme_and_of_its_page(benchmar
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_metric_is_defined_on_its_page(metric: str) -> None:
     assert f"`{metric}`" in (ROOT / "docs" / "metrics.md").read_text("utf-8")
+
+
+def test_the_parts_of_a_signature_are_explained_in_their_order() -> None:
+    page = (ROOT / "docs" / "concepts.md").read_text("utf-8")
+    table = page.split("| part | what it says | example |")[1].split("\n\n")[0]
+
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == FIELDS
 
 
 def test_files_that_the_page_names_exist() -> None:

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,8 +22,8 @@ from StaICC.cli.saving import ResultSaver
 from StaICC.methods.run import Method
 from StaICC.results.query_records import save_records
 from StaICC.results.result import Result, ResultGroup
+from tests.cli.conftest import Cli
 
-Cli = Callable[..., tuple[int, str, str]]
 RUN = ("run", "normal", "--datasets", "mini", "--limit", "3")
 FOLDER = Path("staicc-results")
 FAILS_AT_SECOND_CALL = """
@@ -49,7 +49,7 @@ def results_in_default_folder() -> list[Result | ResultGroup]:
 @pytest.fixture
 def bytes_of_result_with_k_2(staicc: Cli) -> bytes:
     """The content of the file r.json, which has a result with k = 2."""
-    assert staicc(*RUN, "--k", "2", "--json", "r.json")[0] == 0
+    assert staicc(*RUN, "--k", "2", "--json", "r.json").status == 0
     return Path("r.json").read_bytes()
 
 
@@ -74,7 +74,7 @@ def write_model(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> No
 
 def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
     for saved_runs in (1, 2, 3):
-        assert staicc(*RUN)[0] == 0
+        assert staicc(*RUN).status == 0
         assert len(results_in_default_folder()) == saved_runs
 
 
@@ -91,7 +91,9 @@ def test_a_run_prints_the_path_of_its_saved_result(staicc: Cli) -> None:
 
 def test_a_run_that_is_printed_as_json_is_saved_too(staicc: Cli) -> None:
     status, out, _ = staicc(*RUN, "--json")
+
     assert status == 0
+
     (result,) = results_in_default_folder()
     assert json.loads(out)["Averaged results"] == result["Averaged results"]
 
@@ -107,24 +109,26 @@ def test_a_run_that_is_printed_as_json_is_saved_too(staicc: Cli) -> None:
     ids=["race", "diagnosis", "series over k", "run until a precision"],
 )
 def test_a_result_of_every_kind_is_one_file_in_the_folder_of_output(line: str, staicc: Cli) -> None:
-    assert staicc(*line.split(), "--output", "mine/here")[0] == 0
+    assert staicc(*line.split(), "--output", "mine/here").status == 0
     assert [path.suffix for path in Path("mine/here").iterdir()] == [".json"]
     assert not FOLDER.exists()
 
 
 def test_a_forecast_says_that_the_folder_of_output_is_not_used(staicc: Cli) -> None:
     status, _, stderr = staicc(*RUN, "--dry-run", "--output", "mine")
+
     assert status == 0
     assert "--dry-run saves no result: --output mine is not used" in stderr.splitlines()
     assert not Path("mine").exists()
 
 
 def test_a_forecast_without_a_folder_says_nothing_about_it(staicc: Cli) -> None:
-    assert "--output" not in staicc(*RUN, "--dry-run")[2]
+    assert "--output" not in staicc(*RUN, "--dry-run").stderr
 
 
 def test_nothing_is_saved_on_request(staicc: Cli) -> None:
     status, out, err = staicc(*RUN, "--no-save")
+
     assert (status, err) == (0, "")
     assert out.startswith("Normal\n")
     assert not FOLDER.exists()
@@ -148,6 +152,7 @@ def test_another_run_does_not_replace_a_result_and_is_saved_in_the_folder(
 ) -> None:
     """The saved one has k = 2 and the other settings of RUN."""
     status, out, err = staicc(*RUN, "--json", "r.json", *options)
+
     assert status == 4
     assert out.startswith("Normal\n")
     assert "--overwrite" in err
@@ -156,14 +161,15 @@ def test_another_run_does_not_replace_a_result_and_is_saved_in_the_folder(
 
 
 def test_another_run_replaces_a_result_on_request(staicc: Cli, bytes_of_result_with_k_2: bytes) -> None:
-    assert staicc(*RUN, "--json", "r.json", "--overwrite")[0] == 0
+    assert staicc(*RUN, "--json", "r.json", "--overwrite").status == 0
     assert Path("r.json").read_bytes() != bytes_of_result_with_k_2
-    assert staicc(*RUN)[0] == 0
+    assert staicc(*RUN).status == 0
     assert results_in_default_folder() == [StaICC.load("r.json")]
 
 
 def test_the_same_run_is_replaced_with_a_message(staicc: Cli, bytes_of_result_with_k_2: bytes) -> None:
     status, _, err = staicc(*RUN, "--k", "2", "--json", "r.json")
+
     assert status == 0
     assert "r.json was replaced" in err
     assert results_in_default_folder() == []
@@ -182,8 +188,8 @@ def test_other_predictions_of_the_same_function_are_not_replaced(
         f"answer = {before!r}\n\ndef constant(prompt, label_space):\n    return answer\n",
     )
     command = (*RUN, "--model", "mine_constant:constant", "--unparsed", "wrong", "--json", "r.json")
-    assert staicc(*command)[0] == 0
-    assert staicc(*command)[0] == 0, "equal predictions are replaced"
+    assert staicc(*command).status == 0
+    assert staicc(*command).status == 0, "equal predictions are replaced"
     result_before = Path("r.json").read_bytes()
 
     sys.modules["mine_constant"].answer = after  # type: ignore[attr-defined]
@@ -193,18 +199,18 @@ def test_other_predictions_of_the_same_function_are_not_replaced(
     assert "has other predictions" in err
     assert Path("r.json").read_bytes() == result_before
     assert len(results_in_default_folder()) == 1
-    assert staicc(*command, "--overwrite")[0] == 0
+    assert staicc(*command, "--overwrite").status == 0
 
 
 def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     write_model(monkeypatch, "mine_once", FAILS_AT_SECOND_CALL)
     line = (*RUN, "--model", "mine_once:fails_once", "--on-error", "collect", "--json", "r.json")
-    assert staicc(*line)[0] == 1, "the first run is partial"
-    assert staicc(*line)[0] == 0, "a complete run replaces a partial one"
+    assert staicc(*line).status == 1, "the first run is partial"
+    assert staicc(*line).status == 0, "a complete run replaces a partial one"
     complete = Path("r.json").read_bytes()
 
     sys.modules["mine_once"].calls = 0  # type: ignore[attr-defined]  # so that it fails again
-    assert staicc(*line)[0] == 4
+    assert staicc(*line).status == 4
     assert Path("r.json").read_bytes() == complete
     (partial,) = results_in_default_folder()
     assert not partial.complete
@@ -212,10 +218,10 @@ def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch:
 
 def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
     command = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json")
-    assert staicc(*command, "--k", "0,1,2")[0] == 0
+    assert staicc(*command, "--k", "0,1,2").status == 0
     longer_series = Path("r.json").read_bytes()
 
-    assert staicc(*command, "--k", "0,1")[0] == 4
+    assert staicc(*command, "--k", "0,1").status == 4
 
     assert Path("r.json").read_bytes() == longer_series
     (shorter_series,) = results_in_default_folder()
@@ -225,8 +231,9 @@ def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
 def test_a_longer_series_replaces_its_beginning_and_leaves_no_other_file(staicc: Cli) -> None:
     """While it runs, the runs so far are saved in the folder of output."""
     line = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json", "--k")
-    assert staicc(*line, "0,1,2")[0] == 0
-    assert staicc(*line, "0,1,2,3", "--output", "so-far")[0] == 0
+
+    assert staicc(*line, "0,1,2").status == 0
+    assert staicc(*line, "0,1,2,3", "--output", "so-far").status == 0
     assert len(StaICC.load("r.json")) == 4
     assert not Path("so-far").exists()
     assert results_in_default_folder() == []
@@ -249,6 +256,7 @@ def test_a_disk_that_fails_costs_the_file_only(
 ) -> None:
     let_disk_fail(monkeypatch, number)
     status, out, err = staicc(*RUN, *options.split())
+
     assert results_in_default_folder() == [], "a result was saved, although the disk fails"
     assert status == 4, err
     assert "accuracy" in out, "the table is lost with the file"
@@ -264,6 +272,7 @@ def test_a_disk_that_fails_costs_the_file_only(
 )
 def test_a_result_whose_file_cannot_be_written_is_saved_in_the_folder(outputs: str, staicc: Cli) -> None:
     status, out, err = staicc(*RUN, *outputs.split())
+
     assert status == 4
     assert out.startswith("Normal\n")
     assert "/dev/full" in err
@@ -292,7 +301,8 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
 def test_a_folder_that_is_not_needed_is_not_refused(staicc: Cli) -> None:
     """With ``--json``, the folder is for runs that may not replace the file."""
     Path("file").touch()
-    assert staicc(*RUN, "--output", "file/below", "--json", "r.json")[0] == 0
+
+    assert staicc(*RUN, "--output", "file/below", "--json", "r.json").status == 0
 
 
 @pytest.fixture
@@ -309,6 +319,7 @@ def in_removed_folder(program: Any) -> Any:
 @pytest.mark.posix
 def test_a_removed_working_folder_costs_the_file_only(in_removed_folder: Any) -> None:
     done = in_removed_folder(*RUN)
+
     assert done.returncode == 4, done.stderr
     assert done.stdout.startswith("Normal\n")
     assert "not saved" in done.stderr
@@ -317,6 +328,7 @@ def test_a_removed_working_folder_costs_the_file_only(in_removed_folder: Any) ->
 @pytest.mark.posix
 def test_a_file_in_a_removed_working_folder_is_refused_before_the_run(in_removed_folder: Any) -> None:
     refused = in_removed_folder(*RUN, "--json", "r.json")
+
     assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
     assert "'r.json' cannot be written to" in refused.stderr
 
@@ -353,6 +365,7 @@ def test_a_sweep_continues_if_nothing_reads_its_tables(program: Any, closed_pipe
     Path("run.toml").write_text(
         'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n[sweep]\nk = [0, 1, 2]\n', "utf-8"
     )
+
     assert program("run", "--config", "run.toml", stdout=closed_pipe).returncode == 0
     assert len(results_in_default_folder()) == 3, "a result of each k"
 
@@ -385,6 +398,7 @@ def test_a_result_that_is_not_saved_has_its_status_if_nothing_reads_stdout(
     monkeypatch.setattr("sys.stdout", FailingStream(BrokenPipeError))
     first = constant_result(0)
     other = constant_result(1)
+
     assert ResultSaver(options).finish(first) == 0
     assert ResultSaver(options).finish(other) == 4, "the file has another run"
     assert StaICC.load(tmp_path / "kept.json") == first
@@ -396,6 +410,7 @@ def test_a_result_is_saved_before_it_is_printed(
 ) -> None:
     result = constant_result()
     monkeypatch.setattr("sys.stdout", FailingStream(error))
+
     with pytest.raises(error):
         ResultSaver(options_of_saving(json=tmp_path / "kept.json")).finish(result)
     assert StaICC.load(tmp_path / "kept.json") == result
@@ -406,6 +421,7 @@ def test_without_stdout_and_stderr_a_result_is_saved(options: list[str], monkeyp
     """As in a background process, where Python has no streams."""
     monkeypatch.setattr("sys.stdout", None)
     monkeypatch.setattr("sys.stderr", None)
+
     assert main([*RUN, *options]) == 0
     assert len(results_in_default_folder()) == 1
 
@@ -494,6 +510,7 @@ It prints how many calls there are. After each kill, it checks the file of an ea
 def test_a_kill_at_any_call_while_a_result_is_saved_leaves_whole_files(place: str, program: Any) -> None:
     """A file has the earlier result or the new one, whole; a new name has the whole result, or there is none."""
     done = program(place, start=("-c", KILLED_WHILE_SAVING))
+
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 10
 
@@ -507,6 +524,7 @@ def test_results_that_are_saved_in_the_same_second_have_different_names(monkeypa
         thread.start()
     for thread in threads:
         thread.join()
+
     assert len({saver.path for saver in savers}) == 8
     assert results_in_default_folder() == [result] * 8
 
@@ -546,7 +564,9 @@ def test_saving_in_python_replaces_a_result_and_its_records(tmp_path: Path) -> N
         result = benchmark(lambda prompt, label_space: 0, return_outputs=True)
         result.save(tmp_path / "r.json")
         save_records(result, tmp_path / "q.jsonl")
+
     assert StaICC.load(tmp_path / "r.json") == result
+
     rows_and_draws = 2 * 2
     assert len((tmp_path / "q.jsonl").read_text("utf-8").splitlines()) == rows_and_draws
 
@@ -558,20 +578,21 @@ def test_saving_in_python_replaces_a_result_and_its_records(tmp_path: Path) -> N
 def two_runs(staicc: Cli) -> list[Path]:
     """The files of two runs of different models, in the folder where runs are saved by default."""
     for order in ("2", "3"):
-        assert staicc(*RUN, "--model", f"ppm;order={order}")[0] == 0
+        assert staicc(*RUN, "--model", f"ppm;order={order}").status == 0
     return sorted(FOLDER.iterdir())
 
 
 @pytest.mark.parametrize("command", ["compare", "report -o r.html", "export scores", "verify"])
 def test_commands_read_folders(command: str, staicc: Cli, two_runs: list[Path]) -> None:
-    assert staicc(*command.split(), str(FOLDER))[0] == 0
+    assert staicc(*command.split(), str(FOLDER)).status == 0
 
 
 def test_a_folder_is_the_list_of_its_files(staicc: Cli, two_runs: list[Path]) -> None:
     paths = [str(path) for path in two_runs]
-    assert staicc("verify", str(FOLDER))[1] == staicc("verify", *paths)[1]
-    assert staicc("leaderboard", *paths, "-o", "of_files")[0] == 0
-    assert staicc("leaderboard", str(FOLDER), "-o", "of_folder")[0] == 0
+
+    assert staicc("verify", str(FOLDER)).stdout == staicc("verify", *paths).stdout
+    assert staicc("leaderboard", *paths, "-o", "of_files").status == 0
+    assert staicc("leaderboard", str(FOLDER), "-o", "of_folder").status == 0
     assert Path("of_files/index.html").read_bytes() == Path("of_folder/index.html").read_bytes()
 
 
@@ -579,8 +600,9 @@ def test_an_empty_folder_and_a_file_that_is_given_twice_are_refused(staicc: Cli,
     first = str(two_runs[0])
     second = str(two_runs[1])
     Path("empty").mkdir()
-    assert staicc("compare", "empty", first, second)[0] == 2
-    assert staicc("compare", str(FOLDER), first)[0] == 2, "the folder has the file, too"
+
+    assert staicc("compare", "empty", first, second).status == 2
+    assert staicc("compare", str(FOLDER), first).status == 2, "the folder has the file, too"
 
 
 ON_THE_FOLDER = ("rank", "compare", "export scores")
@@ -589,13 +611,14 @@ ON_THE_FOLDER = ("rank", "compare", "export scores")
 
 def printed_on_the_folder(staicc: Cli) -> dict[str, str]:
     """Return what each of these commands prints."""
-    return {command: staicc(*command.split(), str(FOLDER))[1] for command in ON_THE_FOLDER}
+    return {command: staicc(*command.split(), str(FOLDER)).stdout for command in ON_THE_FOLDER}
 
 
 @pytest.mark.usefixtures("two_runs")
 def test_the_copies_of_a_site_in_a_folder_are_no_further_runs(staicc: Cli) -> None:
     before = printed_on_the_folder(staicc)
-    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
+
+    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site")).status == 0
     assert printed_on_the_folder(staicc) == before
     for command in ON_THE_FOLDER:
         _, _, err = staicc(*command.split(), str(FOLDER))
@@ -610,8 +633,9 @@ def test_hidden_folders_and_folders_with_the_name_of_a_file_are_no_runs(staicc: 
     earlier_version = two_runs[0].read_text("utf-8").replace("accuracy", "old")
     (checkpoints / "first-checkpoint.json").write_text(earlier_version, "utf-8")
     (FOLDER / "folder.json").mkdir()
+
     assert printed_on_the_folder(staicc) == before
-    assert staicc("verify", str(FOLDER))[0] == 0
+    assert staicc("verify", str(FOLDER)).status == 0
 
 
 @pytest.mark.parametrize("arguments", ["FOLDER other", "other FOLDER/site", "FIRST SECOND other"])
@@ -621,7 +645,7 @@ def test_a_copy_in_another_folder_is_no_further_run_and_other_files_are_named(
     """The folder ``other`` has a copy of the first run with other line ends, and two files that are no results."""
     first = str(two_runs[0])
     second = str(two_runs[1])
-    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
+    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site")).status == 0
     Path("other").mkdir()
     Path("other/crlf.json").write_bytes(two_runs[0].read_bytes().replace(b"\n", b"\r\n"))
     Path("other/notes.json").write_text("{}", "utf-8")
@@ -644,33 +668,38 @@ def runs_of_two_benchmarks(staicc: Cli) -> list[str]:
         for order in (2, 3):
             names.append(f"{benchmark}{order}.json")
             words = ["--datasets", "mini", "--limit", "4", "--model", f"ppm;order={order}", "--json", names[-1]]
-            assert staicc("run", benchmark, *words)[0] == 0
+            assert staicc("run", benchmark, *words).status == 0
     return names
 
 
 def test_a_ranking_has_each_benchmark_with_two_runs(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     _, out, _ = staicc("rank", *runs_of_two_benchmarks)
+
     assert out.count("2 runs") == 2
 
 
 def test_a_ranking_names_a_benchmark_that_some_runs_lack(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     status, out, err = staicc("rank", *runs_of_two_benchmarks[:3], "--metric", "macro_F1")
+
     assert (status, out.count("2 runs")) == (0, 1)
     assert "Template_sens (not in " in err
 
 
 def test_a_ranking_names_a_benchmark_without_the_metric(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     status, out, err = staicc("rank", *runs_of_two_benchmarks, "--metric", "macro_F1")
+
     assert (status, out.count("2 runs")) == (0, 1)
     assert "Template_sens (there is no" in err
 
 
 def test_a_ranking_without_any_benchmark_is_refused(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     of_template = runs_of_two_benchmarks[2:]
-    assert staicc("rank", *of_template, "--metric", "macro_F1")[0] == 2
+
+    assert staicc("rank", *of_template, "--metric", "macro_F1").status == 2
 
 
 def test_a_file_of_another_format_is_refused_before_the_run(staicc: Cli) -> None:
     status, out, err = staicc(*RUN, "--json", "r.csv")
+
     assert (status, out, results_in_default_folder()) == (2, "", [])
     assert "expected a name such as 'result.json'" in err

@@ -118,8 +118,11 @@ def test_other_runs_change_nothing_of_a_pair(
     runs: dict[str, Result], facts_alone: Callable[[frozenset[str], str], Any], names: set[str], metric: str
 ) -> None:
     """What a comparison of several runs says of each pair is what a comparison of this pair alone says."""
-    chosen = {name: runs[name] for name in runs if name in names}  # in one order, so that differences have one sign
-    for names_of_pair, facts in facts_by_pair(compare_runs(chosen, metric)).items():
+    some_runs = {name: runs[name] for name in runs if name in names}  # in one order, so that differences have one sign
+
+    facts_among_others = facts_by_pair(compare_runs(some_runs, metric))
+
+    for names_of_pair, facts in facts_among_others.items():
         assert facts == facts_alone(names_of_pair, metric)
 
 
@@ -128,21 +131,40 @@ def test_other_runs_change_nothing_of_a_pair(
 def test_a_ranking_of_some_runs_has_the_order_and_the_values_of_that_of_all(
     runs: dict[str, Result], names: set[str], metric: str
 ) -> None:
+    some_runs = {name: runs[name] for name in runs if name in names}
+
     ranking_of_all = [(place.run, place.value) for place in rank(runs, metric).runs]
-    chosen = {name: runs[name] for name in runs if name in names}
-    ranking_of_some = [(place.run, place.value) for place in rank(chosen, metric).runs]
+    ranking_of_some = [(place.run, place.value) for place in rank(some_runs, metric).runs]
+
     assert ranking_of_some == [(name, value) for name, value in ranking_of_all if name in names]
-    in_standings = standings(chosen, metric, metric != "expected_calibration_error_1")
-    for name, value in ranking_of_some:
-        assert in_standings[name].value == pytest.approx(value)
+
+
+@given(names=st.sets(st.sampled_from(NAMES), min_size=2), metric=st.sampled_from(METRICS))
+@settings(max_examples=25, deadline=None)
+def test_the_standings_of_some_runs_have_the_values_of_their_ranking(
+    runs: dict[str, Result], names: set[str], metric: str
+) -> None:
+    some_runs = {name: runs[name] for name in runs if name in names}
+
+    places = standings(some_runs, metric, higher_is_better=metric != "expected_calibration_error_1")
+
+    for place in rank(some_runs, metric).runs:
+        assert places[place.run].value == pytest.approx(place.value)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_ranking_has_the_values_of_the_runs(runs: dict[str, Result], metric: str) -> None:
-    in_standings = standings(runs, metric, metric != "expected_calibration_error_1")
     for place in rank(runs, metric).runs:
-        assert place.value == pytest.approx(runs[place.run].averaged[metric], abs=1e-12)
-        assert in_standings[place.run].value == pytest.approx(place.value)
+        value_of_table = runs[place.run].averaged[metric]
+        assert place.value == pytest.approx(value_of_table, abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_standings_have_the_values_of_the_runs(runs: dict[str, Result], metric: str) -> None:
+    places = standings(runs, metric, higher_is_better=metric != "expected_calibration_error_1")
+
+    for name, place in places.items():
+        assert place.value == pytest.approx(runs[name].averaged[metric])
 
 
 def right_predictions_by_row(result: Result, dataset: str) -> dict[int, list[bool]]:
@@ -155,21 +177,30 @@ def right_predictions_by_row(result: Result, dataset: str) -> dict[int, list[boo
 
 
 def test_means_of_rows_are_compared(runs: dict[str, Result]) -> None:
-    """By hand: each row of a run with two queries has the mean of two scores, minus the other run's single one."""
-    found = compare(runs["a"], runs["single"], "accuracy").datasets[0]
-    two_queries = right_predictions_by_row(runs["a"], "one")
-    one_query = right_predictions_by_row(runs["single"], "one")
-    assert {len(right) for right in two_queries.values()} == {2}
-    assert {len(right) for right in one_query.values()} == {1}
-    differences = [sum(two_queries[row]) / 2 - sum(one_query[row]) for row in two_queries]
-    assert found.difference == pytest.approx(sum(differences) / 40)
-    assert (found.rows, found.queries) == (40, (80, 40))
+    """Of a run with two queries for each row, a row has the mean of two scores; of the other run, the single one."""
+    right_of_two_queries = right_predictions_by_row(runs["a"], "one")
+    right_of_one_query = right_predictions_by_row(runs["single"], "one")
+    differences_of_rows = []
+    for row in right_of_two_queries:
+        first_query, second_query = right_of_two_queries[row]
+        (only_query,) = right_of_one_query[row]
+        differences_of_rows.append((first_query + second_query) / 2 - only_query)
+
+    on_one, _ = compare(runs["a"], runs["single"], "accuracy").datasets
+
+    assert on_one.difference == pytest.approx(sum(differences_of_rows) / 40)
+    assert on_one.rows == 40
+    assert on_one.queries == (80, 40)
 
 
 def test_a_note_says_that_means_of_rows_are_compared(runs: dict[str, Result]) -> None:
     notes = compare(runs["a"], runs["single"]).notes
+
     assert any("paired by the mean of each test row" in note for note in notes), f"got {notes}"
-    assert not compare(runs["a"], runs["b"]).notes  # both have two queries for each row
+
+
+def test_runs_with_as_many_queries_for_each_row_are_compared_without_a_note(runs: dict[str, Result]) -> None:
+    assert not compare(runs["a"], runs["b"]).notes
 
 
 def model_of_rows(name: str, skill: float) -> Any:
@@ -198,18 +229,22 @@ def result_with_repeats(model: Any, repeats: int) -> Result:
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize(("first_repeats", "second_repeats"), [(1, 2), (2, 1), (2, 2)])
-def test_a_run_with_both_queries_equal_is_that_with_one(metric: str, first_repeats: int, second_repeats: int) -> None:
-    """A second query with the same prediction adds nothing to the mean of a row, so it changes no test."""
+def test_a_second_query_with_the_same_prediction_changes_no_test(
+    metric: str, first_repeats: int, second_repeats: int
+) -> None:
+    """It adds nothing to the mean of a row."""
     strong, weak = model_of_rows("strong", 0.9), model_of_rows("weak", 0.7)
-    of_one_query = compare(result_with_repeats(strong, 1), result_with_repeats(weak, 1), metric).overall
-    found = compare(
+
+    with_one_query = compare(result_with_repeats(strong, 1), result_with_repeats(weak, 1), metric).overall
+    with_second_query = compare(
         result_with_repeats(strong, first_repeats), result_with_repeats(weak, second_repeats), metric
     ).overall
-    assert found.values == pytest.approx(of_one_query.values)
-    if of_one_query.p_value is None:
-        assert found.p_value is None
+
+    assert with_second_query.values == pytest.approx(with_one_query.values)
+    if with_one_query.p_value is None:
+        assert with_second_query.p_value is None
     else:
-        assert found.p_value == pytest.approx(of_one_query.p_value, rel=0.02)
+        assert with_second_query.p_value == pytest.approx(with_one_query.p_value, rel=0.02)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -238,11 +273,14 @@ def test_a_difference_is_significant_where_its_interval_excludes_zero(metric: st
 
 
 def test_macro_f1_counts_all_queries_of_both_runs(runs: dict[str, Result]) -> None:
-    found = compare(runs["b"], runs["other single"], "macro_F1")
-    for line in found.datasets:
-        expected = [runs[name].divided[line.dataset]["macro_F1"] for name in ("b", "other single")]
-        assert line.values == pytest.approx(expected)
-    assert isinstance(found.overall.outcome, Tested)
+    two_queries_of_a_row, one_query_of_a_row = runs["b"], runs["other single"]
+
+    comparison = compare(two_queries_of_a_row, one_query_of_a_row, "macro_F1")
+
+    for line in comparison.datasets:
+        values_of_tables = [run.divided[line.dataset]["macro_F1"] for run in (two_queries_of_a_row, one_query_of_a_row)]
+        assert line.values == pytest.approx(values_of_tables)
+    assert isinstance(comparison.overall.outcome, Tested)
 
 
 def without_last_query(result: Result) -> Result:
@@ -258,28 +296,34 @@ def without_last_query(result: Result) -> Result:
 
 def test_rows_with_other_numbers_of_queries_are_compared_on_the_shared_queries(runs: dict[str, Result]) -> None:
     """If a run lacks a query of one row only, the mean of each row is not the score of its table."""
-    found = compare(without_last_query(runs["a"]), runs["b"], "accuracy")
-    assert found.datasets[0].queries == (79, 79)
-    assert "each of one, two: 1 of 80 queries of second are not compared" in found.left_out
+    lacks_a_query = without_last_query(runs["a"])
+
+    comparison = compare(lacks_a_query, runs["b"], "accuracy")
+
+    assert comparison.datasets[0].queries == (79, 79)
+    assert "each of one, two: 1 of 80 queries of second are not compared" in comparison.left_out
 
 
-def test_runs_over_other_data_sets_keep_their_values_and_are_untested_in_a_ranking(runs: dict[str, Result]) -> None:
+def test_runs_over_other_data_sets_than_the_best_one_are_untested_in_a_ranking(runs: dict[str, Result]) -> None:
     """The best run has one of the two data sets of the others."""
-    chosen = {name: runs[name] for name in ("one data set", "a", "b")}
-    best, *others = rank(chosen).runs
+    best, *others = rank({name: runs[name] for name in ("one data set", "a", "b")}).runs
+
     assert best.run == "one data set"
-    for place in (best, *others):
-        assert place.value == runs[place.run].averaged["accuracy"]
     for place in others:
-        assert isinstance(place.verdict, Untested)
-        assert "over other data sets" in place.verdict.reason
+        assert isinstance(place.verdict, Untested), place.run
+        assert "over other data sets" in place.verdict.reason, place.run
+
+
+def test_runs_over_other_data_sets_keep_their_values_in_a_ranking(runs: dict[str, Result]) -> None:
+    for place in rank({name: runs[name] for name in ("one data set", "a", "b")}).runs:
+        assert place.value == runs[place.run].averaged["accuracy"], place.run
 
 
 def test_a_pair_with_other_data_sets_is_compared_on_the_shared_one(runs: dict[str, Result]) -> None:
-    pair = compare(runs["a"], runs["one data set"])
+    (pair,) = compare_runs({"a": runs["a"], "one data set": runs["one data set"]}).comparisons
+
     assert [line.dataset for line in pair.lines] == ["one"]
-    (named_pair,) = compare_runs({"a": runs["a"], "one data set": runs["one data set"]}).comparisons
-    assert "two (one data set: not in this run)" in named_pair.left_out
+    assert "two (one data set: not in this run)" in pair.left_out
 
 
 def run_with_easy_rows(name: str, limit: int, *, skill_of_easy: float, skill_of_hard: float) -> Result:
@@ -298,18 +342,29 @@ def run_with_easy_rows(name: str, limit: int, *, skill_of_easy: float, skill_of_
     return result
 
 
-def test_the_better_run_on_shared_rows_is_not_called_worse() -> None:
-    """Both have the 30 easy rows, on which one is better; its value is lower, since it alone has 90 hard rows."""
-    runs = {
+def better_run_has_more_hard_rows() -> dict[str, Result]:
+    """Return two runs with the same 30 easy rows, on which "all rows" is better; it alone has 90 hard rows, too."""
+    return {
         "all rows": run_with_easy_rows("all rows", 120, skill_of_easy=1.0, skill_of_hard=0.2),
         "easy rows": run_with_easy_rows("easy rows", 30, skill_of_easy=0.6, skill_of_hard=0.6),
     }
+
+
+def test_the_better_run_on_the_shared_rows_is_called_better() -> None:
+    runs = better_run_has_more_hard_rows()
     assert runs["all rows"].averaged["accuracy"] < runs["easy rows"].averaged["accuracy"]
+
     (pair,) = compare_runs(runs).comparisons
+
     assert pair.conclusion()[0].startswith("all rows is better")
-    verdicts = {place.run: place.verdict for place in rank(runs).runs}
-    assert isinstance(verdicts["all rows"], Untested)
-    assert "the one with the worse value is better" in verdicts["all rows"].reason
+
+
+def test_the_better_run_on_the_shared_rows_is_untested_in_a_ranking_by_all_rows() -> None:
+    verdicts = {place.run: place.verdict for place in rank(better_run_has_more_hard_rows()).runs}
+
+    verdict_on_better_run = verdicts["all rows"]
+    assert isinstance(verdict_on_better_run, Untested)
+    assert "the one with the worse value is better" in verdict_on_better_run.reason
 
 
 @pytest.fixture(scope="module")
@@ -334,42 +389,45 @@ def test_a_method_that_sets_demonstrations_changes_no_other_method(runs_of_metho
 
 
 def test_methods_with_other_numbers_of_queries_are_ranked_by_their_values(runs_of_methods: dict[str, Result]) -> None:
+    """The ensemble has one query for each row, the other methods have two."""
     compared = compare_runs(runs_of_methods)
-    values = {place.run: place.value for place in compared.ranking}
-    for name, result in runs_of_methods.items():
-        assert values[name] == pytest.approx(result.averaged["accuracy"])
+
     numbers_of_queries = {number for pair in compared.comparisons for number in pair.overall.queries}
     assert len(numbers_of_queries) == 2
+    values = {place.run: place.value for place in compared.ranking}
+    assert values == pytest.approx({name: result.averaged["accuracy"] for name, result in runs_of_methods.items()})
 
 
-def test_draws_are_ranked_among_the_runs_that_have_them(runs: dict[str, Result]) -> None:
-    chosen = {name: runs[name] for name in ("a", "b")}
-    before = {place.run: place.condition_ranks for place in rank(chosen).runs}
-    after = {place.run: place.condition_ranks for place in rank({**chosen, "single": runs["single"]}).runs}
-    assert None not in before.values()
-    assert after == {**before, "single": None}
+def test_ranks_over_draws_are_among_the_runs_that_have_both_draws(runs: dict[str, Result]) -> None:
+    two_draws = {"a": runs["a"], "b": runs["b"]}
+    one_draw = {"single": runs["single"]}
+
+    ranks_without_single = {place.run: place.condition_ranks for place in rank(two_draws).runs}
+    ranks_with_single = {place.run: place.condition_ranks for place in rank({**two_draws, **one_draw}).runs}
+
+    assert None not in ranks_without_single.values()
+    assert ranks_with_single == {**ranks_without_single, "single": None}
 
 
 def test_bounds_of_p_values_decide_as_the_tests_if_runs_have_other_numbers_of_queries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ten runs, the odd ones with two queries for each test row, the even ones with one."""
+
+    def ranks_and_verdicts(ranking: Any) -> dict[str, Any]:
+        return {place.run: (place.ranks, place.verdict.case) for place in ranking.runs}
+
     runs = {}
     for number in range(10):
         name = f"run {number}"
         runs[name] = run_with_skill(name, skill=0.45 + 0.05 * number, repeats=1 + number % 2, limit=100, sets=("one",))
+
     by_tests = rank(runs)  # few enough runs: all pairs are tested
     for module in (alignment, ranking):
-        monkeypatch.setattr(module, "MOST_RUNS", 2)
+        monkeypatch.setattr(module, "MOST_RUNS", 2)  # more runs than these are many
     by_bounds = rank(runs)
 
     assert [place.run for place in by_bounds.runs] == [place.run for place in by_tests.runs]
-    for bounded, tested in zip(by_bounds.runs, by_tests.runs, strict=True):
-        ranks_and_verdict = (bounded.ranks, bounded.verdict.case)
-        expected = (tested.ranks, tested.verdict.case)
-        assert ranks_and_verdict == expected, (
-            f"{tested.run}: bounds of p-values give the ranks and the verdict {ranks_and_verdict}, "
-            f"but the tests of all pairs give {expected}"
-        )
+    assert ranks_and_verdicts(by_bounds) == ranks_and_verdicts(by_tests)
     different_intervals = {place.ranks for place in by_tests.runs}
     assert len(different_intervals) > 3, "the ranks of these runs are too similar to test anything"

@@ -38,6 +38,7 @@ def runs() -> dict[str, Result]:
 def test_the_paragraph_has_the_score_and_the_signature_of_each_run(runs: dict[str, Result], name: str) -> None:
     result, text = runs[name], paper_text(runs)
     interval = result.means.intervals["accuracy"]
+
     assert f"a mean accuracy of ${result.averaged['accuracy']:.3f}$" in text
     assert f"confidence interval ${interval.low:.3f}$ to ${interval.high:.3f}$" in text
     assert result.signature.fields["prompts"] in text
@@ -45,10 +46,11 @@ def test_the_paragraph_has_the_score_and_the_signature_of_each_run(runs: dict[st
 
 def test_the_paragraph_has_the_test_of_two_runs(runs: dict[str, Result]) -> None:
     text = paper_text(runs)
-    compared = compare(runs["one"], runs[HOSTILE]).overall
+
+    mean = compare(runs["one"], runs[HOSTILE]).overall
     assert " minus " in text
-    assert f": ${compared.difference:+.3f}$" in text
-    assert f"$p = {compared.holm:.3g}$" in text
+    assert f": ${mean.difference:+.3f}$" in text
+    assert f"$p = {mean.holm:.3g}$" in text
     assert r"\cite{gaffke2005three}" in text
 
 
@@ -67,58 +69,104 @@ def test_each_citation_of_the_paragraph_has_an_entry(runs: dict[str, Result]) ->
         assert f"{{{key}," in bibliography
 
 
-def test_baselines_that_all_runs_share_are_stated_once(runs: dict[str, Result]) -> None:
+def test_baselines_that_all_runs_share_are_stated_in_a_sentence_of_their_own(runs: dict[str, Result]) -> None:
+    text = paper_text(runs)
+
+    assert text.casefold().count("random guessing has") == 1
+    assert re.search(r"\nRandom guessing has \$0\.333\$ and the majority label \$", text)
+
+
+def test_baselines_in_which_runs_differ_are_stated_for_each_run(runs: dict[str, Result]) -> None:
     """A run with another number of tried settings has another random baseline."""
-    assert paper_text(runs).casefold().count("random guessing has") == 1
-    assert re.search(r"\nRandom guessing has \$0\.333\$ and the majority label \$", paper_text(runs))
-    others = {"one": runs["one"], "of ten": measured(Statistics(tried=10))}
-    assert paper_text(others).count(", where random guessing has") == 2
+    best_of_ten = measured(Statistics(tried=10))
+
+    text = paper_text({"one": runs["one"], "of ten": best_of_ten})
+
+    assert text.count(", where random guessing has") == 2
+
+
+def test_the_baseline_of_a_single_run_is_stated_with_its_score(runs: dict[str, Result]) -> None:
     assert paper_text({"one": runs["one"]}).count(", where random guessing has") == 1
 
 
 def test_the_caption_has_no_digest(runs: dict[str, Result]) -> None:
     (caption,) = re.findall(r"\\caption\{.*\}", paper_text(runs))
+
     assert not re.search(r"[0-9a-f]{12}", caption)
 
 
 def test_every_special_character_is_escaped(runs: dict[str, Result]) -> None:
     text = paper_text(runs)
+
+    assert HOSTILE == r"50% of $a_b & {c}~^\d#"
     assert HOSTILE not in text
     assert r"50\% of \$a\_b \& \{c\}\textasciitilde{}\textasciicircum{}\textbackslash{}d\#" in text
-    rows = re.findall(r"(?s)\\toprule(.*?)\\bottomrule", text)[0].replace(r"\midrule", "").split("\\\\\n")
-    columns = [len(re.findall(r"(?<!\\)&", row)) for row in rows if row.strip()]
-    assert set(columns) == {4}
+
+
+def test_special_characters_add_no_column_to_the_table(runs: dict[str, Result]) -> None:
+    (table,) = re.findall(r"(?s)\\toprule(.*?)\\bottomrule", paper_text(runs))
+
+    rows = [row for row in table.replace(r"\midrule", "").split("\\\\\n") if row.strip()]
+    ampersand_that_is_not_escaped = r"(?<!\\)&"
+    for row in rows:
+        assert len(re.findall(ampersand_that_is_not_escaped, row)) == 4, row
+
+
+def fails_on_rain(prompt: str, label_space: list[str]) -> list[float]:
+    """Predict the first label, or fail on a prompt with the word rain."""
+    if "rain" in prompt:
+        raise ValueError("no")
+    return [1.0, 0.0, 0.0]
 
 
 def test_partial_runs_are_marked(runs: dict[str, Result]) -> None:
-    def fails_sometimes(prompt: str, label_space: list[str]) -> list[float]:
-        if "rain" in prompt:
-            raise ValueError("no")
-        return [1.0, 0.0, 0.0]
+    partial = run(4, fails_on_rain, on_error="collect")
 
-    partial = run(4, fails_sometimes, on_error="collect")
     text = paper_text({"whole": runs["one"], "partial": partial}, rows="means")
-    (row,) = re.findall(r"(?m)^partial &.*$", text)
-    assert "$^{*}$" in row
+
+    (row_of_partial,) = re.findall(r"(?m)^partial &.*$", text)
+    assert "$^{*}$" in row_of_partial
     assert "$^{*}$: some queries have no score" in text
+
+
+def test_complete_runs_have_no_mark(runs: dict[str, Result]) -> None:
     assert "$^{*}$" not in paper_text(runs)
 
 
-def test_means_and_data_sets_are_rows(runs: dict[str, Result]) -> None:
-    assert re.search(r"(?m)^mini & \$0\.\d{3}\$ & \$0\.\d{3}\$ &", paper_text(runs, rows="datasets"))
-    assert re.search(r"(?m)^one & \$0\.\d{3}\$ \[", paper_text(runs, rows="means"))
-    several = {f"run {number}": runs["one"] for number in range(3)}
-    assert re.search(r"(?m)^run 2 &", paper_text(several))
+def test_a_row_of_a_data_set_has_the_scores_of_both_runs(runs: dict[str, Result]) -> None:
+    text = paper_text(runs, rows="datasets")
+
+    assert re.search(r"(?m)^mini & \$0\.\d{3}\$ & \$0\.\d{3}\$ &", text)
 
 
-def test_the_commands_print_the_paper_and_its_bibtex(
-    tmp_path: Path, runs: dict[str, Result], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_of_a_run_has_its_mean_and_the_interval(runs: dict[str, Result]) -> None:
+    text = paper_text(runs, rows="means")
+
+    assert re.search(r"(?m)^one & \$0\.\d{3}\$ \[", text)
+
+
+def test_the_rows_of_a_table_of_three_runs_are_runs(runs: dict[str, Result]) -> None:
+    text = paper_text({"run 0": runs["one"], "run 1": runs["one"], "run 2": runs["one"]})
+
+    assert re.search(r"(?m)^run 2 &", text)
+
+
+@pytest.fixture
+def saved_run(tmp_path: Path, runs: dict[str, Result]) -> str:
     path = tmp_path / "one.json"
     runs["one"].save(path)
-    assert main(["export", "paper", str(path)]) == 0
+    return str(path)
+
+
+def test_the_command_export_paper_prints_a_table(saved_run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "paper", saved_run]) == 0
+
     assert r"\toprule" in capsys.readouterr().out
-    assert main(["cite", str(path)]) == 0
+
+
+def test_the_command_cite_prints_the_works_of_a_run(saved_run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cite", saved_run]) == 0
+
     printed = capsys.readouterr().out
     assert "@article{cho2025staicc," in printed
     assert "@misc{staicc_mini," in printed
@@ -141,39 +189,74 @@ def compile_latex(folder: Path, latex: str, program: str) -> subprocess.Complete
 
 def test_latex_compiles(tmp_path: Path, runs: dict[str, Result]) -> None:
     finished = compile_latex(tmp_path, paper_text(runs), "pdflatex")
+
     assert finished.returncode == 0, finished.stdout[-800:]
 
 
-def test_a_name_that_pdflatex_cannot_set_is_announced(tmp_path: Path, runs: dict[str, Result]) -> None:
-    names_of_latin = {"Zoë – “Łódź”": runs["one"]}
-    assert "LuaLaTeX" not in paper_text(names_of_latin)
-    names_of_other_scripts = {"模型": runs["one"], "модель 🙂": runs["one"]}
-    for latex in (
-        paper_text(names_of_other_scripts),
-        latex_scores(names_of_other_scripts),
-        format_comparisons([compare_runs(names_of_other_scripts)], "latex"),
-    ):
+LATIN_NAME = "Zoë – “Łódź”"
+NAMES_OF_OTHER_SCRIPTS = ("模型", "модель 🙂")
+
+
+def test_a_name_that_pdflatex_can_set_is_not_announced(runs: dict[str, Result]) -> None:
+    assert "LuaLaTeX" not in paper_text({LATIN_NAME: runs["one"]})
+
+
+def test_a_name_that_pdflatex_cannot_set_is_announced(runs: dict[str, Result]) -> None:
+    named = dict.fromkeys(NAMES_OF_OTHER_SCRIPTS, runs["one"])
+    table_of_comparison = format_comparisons([compare_runs(named)], "latex")
+
+    for latex in (paper_text(named), latex_scores(named), table_of_comparison):
         assert latex.startswith("% pdfLaTeX cannot set '模': compile with LuaLaTeX or XeLaTeX")
-    finished = compile_latex(tmp_path, paper_text(names_of_latin), "pdflatex")
+
+
+def test_a_name_that_pdflatex_can_set_compiles_with_it(tmp_path: Path, runs: dict[str, Result]) -> None:
+    finished = compile_latex(tmp_path, paper_text({LATIN_NAME: runs["one"]}), "pdflatex")
+
     assert finished.returncode == 0, finished.stdout[-800:]
-    finished = compile_latex(tmp_path, paper_text(names_of_other_scripts), "lualatex")
+
+
+def test_names_of_other_scripts_compile_with_lualatex(tmp_path: Path, runs: dict[str, Result]) -> None:
+    named = dict.fromkeys(NAMES_OF_OTHER_SCRIPTS, runs["one"])
+
+    finished = compile_latex(tmp_path, paper_text(named), "lualatex")
+
     assert finished.returncode == 0, finished.stdout[-800:]
 
 
-def test_the_caption_names_the_level_of_the_intervals(runs: dict[str, Result]) -> None:
-    at_90 = measured(Statistics(level=0.9))
-    without = measured(Statistics(intervals=False))
-    assert r"with 90\,\% confidence intervals in brackets" in caption_of(paper_text({"at 90": at_90}))
-    both = caption_of(paper_text({"one": runs["one"], "at 90": at_90}))
-    assert r"with confidence intervals in brackets (95\,\% for one, 90\,\% for at 90)" in both
-    assert "brackets" not in caption_of(paper_text({"without": without}))
+def test_the_caption_names_the_level_of_the_intervals() -> None:
+    caption = caption_of(paper_text({"at 90": measured(Statistics(level=0.9))}))
+
+    assert r"with 90\,\% confidence intervals in brackets" in caption
 
 
-def test_of_the_scoring_of_labels_the_paragraph_has_what_differs(runs: dict[str, Result]) -> None:
-    low_order = Normal(k=1, datasets=["mini"], limit=24)(load_kernel("ppm", order=3))
-    assert "(ppm, scoring order=3) has a mean" in paper_text({"one": runs["one"], "low": low_order})
-    function = run(1, lambda prompt, label_space: [1.0, 0.0, 0.0], model_name="own")
-    assert "scoring" not in paper_text({"one": runs["one"], "own": function}).split("Signature")[0]
+def test_the_caption_names_the_level_of_each_run_if_they_differ(runs: dict[str, Result]) -> None:
+    caption = caption_of(paper_text({"one": runs["one"], "at 90": measured(Statistics(level=0.9))}))
+
+    assert r"with confidence intervals in brackets (95\,\% for one, 90\,\% for at 90)" in caption
+
+
+def test_the_caption_of_a_run_without_intervals_has_no_brackets() -> None:
+    caption = caption_of(paper_text({"without": measured(Statistics(intervals=False))}))
+
+    assert "brackets" not in caption
+
+
+def test_a_setting_of_the_scoring_in_which_runs_differ_is_stated(runs: dict[str, Result]) -> None:
+    with_order_12 = runs["one"]  # the default
+    with_order_3 = Normal(k=1, datasets=["mini"], limit=24)(load_kernel("ppm", order=3))
+
+    text = paper_text({"one": with_order_12, "low": with_order_3})
+
+    assert "(ppm, scoring order=3) has a mean" in text
+
+
+def test_the_scoring_of_models_of_different_kinds_is_not_stated(runs: dict[str, Result]) -> None:
+    run_of_function = run(1, lambda prompt, label_space: [1.0, 0.0, 0.0], model_name="own")
+
+    text = paper_text({"one": runs["one"], "own": run_of_function})
+
+    paragraph, *_signatures = text.split("Signature")
+    assert "scoring" not in paragraph
 
 
 class ModelWithSettings:
@@ -199,41 +282,52 @@ def test_a_setting_that_one_of_two_models_of_a_kind_lacks_is_a_difference() -> N
     assert "default (words) has" in text
 
 
-def test_a_slope_is_no_accuracy_and_lower_is_better() -> None:
+def test_a_slope_of_the_accuracy_is_not_called_an_accuracy() -> None:
     text = paper_text({"noise": GLER(datasets=["mini"], limit=8)(load_kernel("ppm"))})
+
     assert "a mean slope of accuracy of" in text
     assert "a mean accuracy" not in text
+
+
+def test_the_text_says_that_a_lower_slope_is_better() -> None:
+    text = paper_text({"noise": GLER(datasets=["mini"], limit=8)(load_kernel("ppm"))})
+
     assert "slope of accuracy (lower is better)" in caption_of(text)
     assert "Lower values of the score, slope of accuracy, are better." in text
 
 
-def test_a_shared_method_is_cited() -> None:
-    calibrated, other_k = (
-        Method("batch_calibration", load_kernel("ppm")).run(Normal(k=k, datasets=["mini"], limit=8)) for k in (2, 3)
-    )
-    for other in (other_k, run(3)):
-        assert r"method batch\_calibration paper~\cite{zhou2024batch}" in paper_text({"a": calibrated, "b": other})
+def test_a_method_is_cited() -> None:
+    """Both if the other run has the same method, and if it has none."""
+    method = Method("batch_calibration", load_kernel("ppm"))
+    calibrated = method.run(Normal(k=2, datasets=["mini"], limit=8))
+    calibrated_with_other_k = method.run(Normal(k=3, datasets=["mini"], limit=8))
+    not_calibrated = run(3)
+
+    for other in (calibrated_with_other_k, not_calibrated):
+        text = paper_text({"a": calibrated, "b": other})
+        assert r"method batch\_calibration paper~\cite{zhou2024batch}" in text
 
 
-def test_the_difference_says_what_is_subtracted_and_each_key_is_cited_once(runs: dict[str, Result]) -> None:
-    text = paper_text({"one": runs["one"], "other": runs[HOSTILE]})
-    assert "one minus other: $" in text
-    assert "of StaICC~\\cite{cho2025staicc} (" in text
+def test_the_difference_says_what_is_subtracted(runs: dict[str, Result]) -> None:
+    assert "one minus other: $" in paper_text({"one": runs["one"], "other": runs[HOSTILE]})
+
+
+def test_a_work_is_cited_once(runs: dict[str, Result]) -> None:
+    assert "of StaICC~\\cite{cho2025staicc} (" in paper_text({"one": runs["one"], "other": runs[HOSTILE]})
 
 
 def test_queries_that_count_at_their_worst_are_compared(runs: dict[str, Result]) -> None:
-    def fails_sometimes(prompt: str, label_space: list[str]) -> list[float]:
-        if "rain" in prompt:
-            raise ValueError("no")
-        return [1.0, 0.0, 0.0]
+    partial = run(4, fails_on_rain, on_error="collect")
 
-    text = paper_text({"whole": runs["one"], "partial": run(4, fails_sometimes, on_error="collect")})
+    text = paper_text({"whole": runs["one"], "partial": partial})
+
     assert "Not compared" not in text
     assert "About the comparison: mini: " in text
 
 
 def test_a_line_may_end_between_the_settings_of_a_model(runs: dict[str, Result]) -> None:
     text = paper_text({"one": runs["one"]})
+
     assert "escape=C;order=12" in str(runs["one"].signature)
     assert r"escape=C;\allowbreak order=12" in text
 
@@ -280,17 +374,20 @@ def three_runs() -> dict[str, Result]:
 def test_each_pair_of_three_runs_has_its_own_figures(three_runs: dict[str, Result]) -> None:
     text = paper_text(three_runs)
 
-    p_values = set()
     for pair in compare_runs(three_runs).comparisons:
-        line = pair.overall
-        assert isinstance(line.outcome, Tested)
-        p_values.add(line.holm)
+        mean = pair.overall
+        assert isinstance(mean.outcome, Tested)
         sentence = sentence_about(text, pair.first, pair.second)
-        assert f"{pair.first} minus {pair.second}: ${line.difference:+.3f}$" in sentence
-        assert f"interval ${line.interval.low:+.3f}$ to ${line.interval.high:+.3f}$" in sentence
-        assert f"${p_text(line.outcome.corrected_p_value)}$" in sentence
-        assert "where" not in sentence, "these are the means that the paragraph has"
-    assert len(p_values) == 3
+        assert f"{pair.first} minus {pair.second}: ${mean.difference:+.3f}$" in sentence
+        assert f"interval ${mean.interval.low:+.3f}$ to ${mean.interval.high:+.3f}$" in sentence
+        assert f"${p_text(mean.outcome.corrected_p_value)}$" in sentence
+
+
+def test_a_sentence_about_a_pair_does_not_repeat_the_means_of_the_paragraph(three_runs: dict[str, Result]) -> None:
+    text = paper_text(three_runs)
+
+    for first, second in (("a", "b"), ("a", "c"), ("b", "c")):
+        assert ", where " not in sentence_about(text, first, second)
 
 
 def test_the_paragraph_says_which_of_three_runs_are_shown_to_be_better(three_runs: dict[str, Result]) -> None:
@@ -309,24 +406,31 @@ def test_the_paragraph_cites_the_test_and_its_correction(three_runs: dict[str, R
 
 def test_of_many_runs_the_correction_is_that_for_all_pairs() -> None:
     runs = {f"run {number}": run_that_errs(0.05 + 0.03 * number, "A") for number in range(22)}
+
     text = paper_text(runs)
-    assert "corrected for all 231 pairs of runs by Bonferroni's method" in text
+
+    all_pairs = 231  # 22 * 21 / 2
+    assert f"corrected for all {all_pairs} pairs of runs by Bonferroni's method" in text
     assert "holm" not in text.lower()
     for pair in compare_runs(runs).comparisons:
         if isinstance(pair.overall.outcome, Tested):
-            sentence = sentence_about(text, pair.first, pair.second)
-            assert f"${p_text(pair.overall.outcome.corrected_p_value)}$" in sentence
+            p_value = p_text(pair.overall.outcome.corrected_p_value)
+            assert f"${p_value}$" in sentence_about(text, pair.first, pair.second)
 
 
 def test_a_difference_on_some_of_the_data_sets_has_its_own_means() -> None:
-    runs = {"a": run_that_errs(0.1, "A"), "ab": run_that_errs(0.5, "A", "B")}
-    line = compare_runs(runs).comparisons[0].overall
-    first, second = line.values
-    assert runs["ab"]["Averaged results"]["accuracy"] != second
-    sentence = sentence_about(paper_text(runs), "a", "ab")
-    stated = f"on the data sets on which both are compared, where a has ${first:.3f}$ and ab has ${second:.3f}$ ("
-    assert stated in sentence
-    assert line.difference == pytest.approx(first - second)
+    on_a, on_a_and_b = run_that_errs(0.1, "A"), run_that_errs(0.5, "A", "B")
+    accuracy_of_first = on_a.divided["A"]["accuracy"]
+    accuracy_of_second = on_a_and_b.divided["A"]["accuracy"]
+    assert on_a_and_b.averaged["accuracy"] != accuracy_of_second
+
+    sentence = sentence_about(paper_text({"a": on_a, "ab": on_a_and_b}), "a", "ab")
+
+    assert (
+        "on the data sets on which both are compared, "
+        f"where a has ${accuracy_of_first:.3f}$ and ab has ${accuracy_of_second:.3f}$ ("
+    ) in sentence
+    assert f"${accuracy_of_first - accuracy_of_second:+.3f}$" in sentence
 
 
 @pytest.mark.parametrize(
@@ -359,39 +463,64 @@ def test_a_table_of_data_sets_has_the_means_of_runs_over_the_same_several_data_s
 
 def test_a_difference_on_some_of_the_queries_has_its_own_means() -> None:
     """A run with fewer test rows: the other one has another mean on these."""
-    few = Normal(k=0, datasets=[dataset("A")], limit=60)(lambda prompt, label_space: 0)
-    runs = {"few": few, "a": run_that_errs(0.1, "A")}
-    line = compare_runs(runs).comparisons[0].overall
+    on_60_rows = Normal(k=0, datasets=[dataset("A")], limit=60)(lambda prompt, label_space: 0)
+    on_120_rows = run_that_errs(0.1, "A")
+    runs = {"few": on_60_rows, "a": on_120_rows}
+
     sentence = sentence_about(paper_text(runs), "few", "a")
-    first, second = line.values
-    assert runs["a"]["Averaged results"]["accuracy"] != second
-    stated = f"on the queries on which both are compared, where few has ${first:.3f}$ and a has ${second:.3f}$ ("
-    assert stated in sentence
 
-
-def test_a_test_over_clusters_is_named_and_has_no_citation_of_another_test() -> None:
-    runs = {"a": run_that_errs(0.1, "A", cluster=cluster_of), "b": run_that_errs(0.5, "A", cluster=cluster_of)}
-    text = paper_text(runs)
     (pair,) = compare_runs(runs).comparisons
+    accuracy_of_few, accuracy_of_a = pair.overall.values
+    assert on_120_rows.averaged["accuracy"] != accuracy_of_a
+    assert (
+        "on the queries on which both are compared, "
+        f"where few has ${accuracy_of_few:.3f}$ and a has ${accuracy_of_a:.3f}$ ("
+    ) in sentence
+
+
+@pytest.fixture(scope="module")
+def runs_in_clusters() -> dict[str, Result]:
+    """Runs with 10 and 50 % of errors, over rows in 20 clusters."""
+    return {"a": run_that_errs(0.1, "A", cluster=cluster_of), "b": run_that_errs(0.5, "A", cluster=cluster_of)}
+
+
+def test_a_test_over_clusters_is_named(runs_in_clusters: dict[str, Result]) -> None:
+    (pair,) = compare_runs(runs_in_clusters).comparisons
     assert isinstance(pair.overall.outcome, Tested)
-    assert "The tests are paired over clusters of test rows." in text
-    assert "gaffke" not in text
-    assert "gaffke" not in "\n".join(entries(works_of(runs["a"])))
+
+    assert "The tests are paired over clusters of test rows." in paper_text(runs_in_clusters)
+
+
+def test_the_test_over_rows_is_not_cited_for_clusters(runs_in_clusters: dict[str, Result]) -> None:
+    bibliography = "\n".join(entries(works_of(runs_in_clusters["a"])))
+
+    assert "gaffke" not in paper_text(runs_in_clusters)
+    assert "gaffke" not in bibliography
+
+
+def test_intervals_over_clusters_have_a_note(runs_in_clusters: dict[str, Result]) -> None:
+    (pair,) = compare_runs(runs_in_clusters).comparisons
     (note,) = pair.scope
+
+    text_of_two_runs = paper_text(runs_in_clusters)
+    text_of_one_run = paper_text({"a": runs_in_clusters["a"]})
+
     assert note.startswith("A: intervals and tests are over 20 clusters of")
-    assert note in text.splitlines()
-    assert note in paper_text({"a": runs["a"]}).splitlines()  # its interval is over clusters, too
+    assert note in text_of_two_runs.splitlines()
+    assert note in text_of_one_run.splitlines()
 
 
-def test_shared_demonstrations_limit_what_is_said() -> None:
-    runs = {
-        "a": run_that_errs(0.1, "A", k=1, sampler="nested-shared"),
-        "b": run_that_errs(0.3, "A", k=1, sampler="nested-shared"),
-    }
-    for text in (paper_text(runs), paper_text({"a": runs["a"]})):
+def test_the_text_says_that_all_rows_share_two_lists_of_demonstrations() -> None:
+    first = run_that_errs(0.1, "A", k=1, sampler="nested-shared")
+    second = run_that_errs(0.3, "A", k=1, sampler="nested-shared")
+
+    for text in (paper_text({"a": first, "b": second}), paper_text({"a": first})):
         assert text.count("hold for these 2 lists only") == 1
         assert "2 lists of demonstrations that all test rows share and" in text
-        assert "run generalisation" not in text  # advice for the author is no sentence of a paper
+        assert "run generalisation" not in text, "advice for the author is no sentence of a paper"
+
+
+def test_the_text_says_nothing_of_lists_without_demonstrations() -> None:
     assert "lists only" not in paper_text({"a": run_that_errs(0.1, "A"), "b": run_that_errs(0.3, "A")})
 
 
@@ -405,19 +534,33 @@ def caption_of(text: str) -> str:
 
 
 def test_runs_with_one_signature_print_it_once(runs: dict[str, Result]) -> None:
-    same = paper_text({"one": runs["one"], "other": runs["one"]})
-    assert same.count("Signature of ") == 1
-    assert "Signature of both runs: " in same
-    different = paper_text(runs)
-    assert different.count("Signature of ") == 2
-    assert "both runs" not in different
+    text = paper_text({"one": runs["one"], "other": runs["one"]})
+
+    assert text.count("Signature of ") == 1
+    assert "Signature of both runs: " in text
 
 
-def test_the_caption_says_that_limits_differ(runs: dict[str, Result]) -> None:
-    shorter = Normal(k=1, datasets=["mini"], limit=12)(load_kernel("ppm"))
-    complete = Normal(k=1, datasets=["mini"])(load_kernel("ppm"))
-    note = "The runs have different numbers of test rows"
-    assert note in paper_text({"one": runs["one"], "shorter": shorter})
-    assert note in paper_text({"one": runs["one"], "complete": complete})
-    assert note not in paper_text({"complete": complete})
-    assert note not in paper_text(runs)
+def test_runs_with_different_signatures_print_both(runs: dict[str, Result]) -> None:
+    text = paper_text(runs)
+
+    assert text.count("Signature of ") == 2
+    assert "both runs" not in text
+
+
+DIFFERENT_NUMBERS = "The runs have different numbers of test rows"
+
+
+def test_the_text_says_that_runs_have_different_numbers_of_rows(runs: dict[str, Result]) -> None:
+    on_24_rows = runs["one"]
+    on_12_rows = Normal(k=1, datasets=["mini"], limit=12)(load_kernel("ppm"))
+    on_all_rows = Normal(k=1, datasets=["mini"])(load_kernel("ppm"))
+
+    assert DIFFERENT_NUMBERS in paper_text({"a": on_24_rows, "b": on_12_rows})
+    assert DIFFERENT_NUMBERS in paper_text({"a": on_24_rows, "b": on_all_rows})
+
+
+def test_the_text_says_nothing_of_equal_numbers_of_rows(runs: dict[str, Result]) -> None:
+    on_all_rows = Normal(k=1, datasets=["mini"])(load_kernel("ppm"))
+
+    assert DIFFERENT_NUMBERS not in paper_text({"a": on_all_rows})
+    assert DIFFERENT_NUMBERS not in paper_text(runs)

@@ -93,18 +93,19 @@ def subgroup_of(comparison: SubgroupComparison, group: str) -> SubgroupDifferenc
 
 
 def test_the_test_of_a_subgroup_is_that_of_a_data_set_with_its_rows(runs: dict[str, Result]) -> None:
+    """The subgroups are those of the four labels."""
     labels = runs["weak"].details["texts"].labels
     (record,) = runs["weak"].details["texts"].conditions
 
-    (found,) = compare_subgroups(runs)
+    (comparison,) = compare_subgroups(runs)
 
-    assert [subgroup.group for subgroup in found.subgroups] == list(labels)
+    assert [subgroup.group for subgroup in comparison.subgroups] == list(labels)
     for index, label in enumerate(labels):
         rows_of_label = {row for row, true_label in zip(record.rows, record.truth, strict=True) if true_label == index}
-        weak = result_on_rows(runs["weak"], rows_of_label)
-        strong = result_on_rows(runs["strong"], rows_of_label)
-        expected = compare(weak, strong).overall
-        line = subgroup_of(found, label).line
+        weak_on_label = result_on_rows(runs["weak"], rows_of_label)
+        strong_on_label = result_on_rows(runs["strong"], rows_of_label)
+        expected = compare(weak_on_label, strong_on_label).overall
+        line = subgroup_of(comparison, label).line
         assert line.values == expected.values
         assert line.interval == expected.interval
         assert line.p_value == expected.p_value
@@ -113,27 +114,36 @@ def test_the_test_of_a_subgroup_is_that_of_a_data_set_with_its_rows(runs: dict[s
 
 
 def test_the_values_of_labels_are_recalls(runs: dict[str, Result]) -> None:
-    (comparison,) = compare_subgroups(runs)
     (record,) = runs["weak"].details["texts"].conditions
+    labels_and_predictions = list(zip(record.truth, record.predictions, strict=True))
+
+    (comparison,) = compare_subgroups(runs)
 
     for index, label in enumerate(runs["weak"].details["texts"].labels):
-        rows_of_label = record.truth.count(index)
-        hits = list(zip(record.truth, record.predictions, strict=True)).count((index, index))
+        queries_of_label = record.truth.count(index)
+        correct = labels_and_predictions.count((index, index))
         subgroup = subgroup_of(comparison, label)
-        assert subgroup.line.values[0] == pytest.approx(hits / rows_of_label, abs=1e-12)
-        assert subgroup.share == pytest.approx(rows_of_label / len(record.truth), abs=1e-12)
+        recall_of_weak, _ = subgroup.line.values
+        assert recall_of_weak == pytest.approx(correct / queries_of_label, abs=1e-12)
+        assert subgroup.share == pytest.approx(queries_of_label / len(record.truth), abs=1e-12)
 
 
 def test_the_contributions_of_labels_sum_to_the_whole_difference(runs: dict[str, Result]) -> None:
     (comparison,) = compare_subgroups(runs)
-    whole = compare(runs["weak"], runs["strong"]).overall
 
-    (all_rows,) = comparison.all_rows
-    assert all_rows.line.difference == whole.difference
-    assert all_rows.line.p_value == whole.p_value
     contributions = [subgroup.contribution for subgroup in comparison.subgroups]
     assert None not in contributions
-    assert math.fsum(filter(None, contributions)) == pytest.approx(whole.difference, abs=1e-12)
+    whole_difference = compare(runs["weak"], runs["strong"]).overall.difference
+    assert sum(contributions) == pytest.approx(whole_difference, abs=1e-12)  # type: ignore[arg-type]
+
+
+def test_the_line_of_all_rows_is_the_comparison_without_subgroups(runs: dict[str, Result]) -> None:
+    (comparison,) = compare_subgroups(runs)
+
+    (all_rows,) = comparison.all_rows
+    without_subgroups = compare(runs["weak"], runs["strong"]).overall
+    assert all_rows.line.difference == without_subgroups.difference
+    assert all_rows.line.p_value == without_subgroups.p_value
 
 
 @pytest.mark.parametrize(
@@ -144,13 +154,16 @@ def test_the_contributions_of_labels_sum_to_the_whole_difference(runs: dict[str,
         (TemplateSensitivity, "consistency"),
     ],
 )
-def test_all_means_over_queries_add_up(benchmark: Any, metric: str) -> None:
+def test_the_contributions_to_any_mean_over_queries_sum_to_the_whole_difference(benchmark: Any, metric: str) -> None:
     runs = {"a": run(benchmark, {"no": 0.2}, limit=60), "b": run(benchmark, {"no": 0.9}, seed=2, limit=60)}
-    (found,) = compare_subgroups(runs, metric=metric)
-    total = math.fsum(subgroup.contribution or 0.0 for subgroup in found.subgroups)
-    whole = compare(runs["a"], runs["b"], metric).overall.difference
-    assert total == pytest.approx(whole, abs=1e-12)
-    assert abs(total) > 0.01
+
+    (comparison,) = compare_subgroups(runs, metric=metric)
+
+    contributions = [subgroup.contribution or 0.0 for subgroup in comparison.subgroups]
+    whole_difference = compare(runs["a"], runs["b"], metric).overall.difference
+    assert whole_difference is not None
+    assert abs(whole_difference) > 0.01
+    assert math.fsum(contributions) == pytest.approx(whole_difference, abs=1e-12)
 
 
 def test_the_contributions_of_labels_sum_to_the_difference_of_runs_with_two_queries_and_with_one(
@@ -170,14 +183,21 @@ def test_the_contributions_of_labels_sum_to_the_difference_of_runs_with_two_quer
 
 def test_p_values_are_corrected_for_all_subgroups_and_pairs(runs: dict[str, Result]) -> None:
     third = run(strengths={"no": 0.6}, seed=3)
-    found = compare_subgroups({**runs, "third": third})
-    assert len(found) == 3
-    lines = [subgroup.line for comparison in found for subgroup in comparison.subgroups]
-    assert len(lines) == 12
+
+    comparisons = compare_subgroups({**runs, "third": third})
+
+    pairs, labels = 3, 4
+    lines = [subgroup.line for comparison in comparisons for subgroup in comparison.subgroups]
+    assert len(lines) == pairs * labels
     assert [line.holm for line in lines] == holm([line.p_value for line in lines])
-    assert {comparison.tests for comparison in found} == {12}
-    assert "corrected for 12 tests" in str(found[0])
-    assert "significant difference in one subgroup and none in another is no evidence" in str(found[0])
+    assert [comparison.tests for comparison in comparisons] == [pairs * labels] * pairs
+
+
+def test_the_text_says_for_how_many_tests_p_values_are_corrected(runs: dict[str, Result]) -> None:
+    (comparison,) = compare_subgroups(runs)
+
+    assert "corrected for 4 tests" in str(comparison)
+    assert "significant difference in one subgroup and none in another is no evidence" in str(comparison)
 
 
 def test_a_subgroup_that_is_too_small_is_untested_with_the_reason() -> None:
@@ -185,54 +205,78 @@ def test_a_subgroup_that_is_too_small_is_untested_with_the_reason() -> None:
         "a": run(strengths={"no": 0.2, "yes": 1.0}, limit=40),
         "b": run(strengths={"no": 0.9, "yes": 0.0}, seed=2, limit=40),
     }
-    (found,) = compare_subgroups(runs)
-    small = [subgroup for subgroup in found.subgroups if subgroup.line.rows < 6]
-    assert small
-    for subgroup in small:
+
+    (comparison,) = compare_subgroups(runs)
+
+    small_subgroups = [subgroup for subgroup in comparison.subgroups if subgroup.line.rows < 6]
+    assert small_subgroups
+    for subgroup in small_subgroups:
         assert isinstance(subgroup.line.outcome, Untested)
         assert subgroup.line.holm is None
-        assert f"untested: texts, {subgroup.group} (" in str(found)
-    assert found.to_dict()["subgroups"][0]["outcome"] in ("tested", "untested")
+        assert f"untested: texts, {subgroup.group} (" in str(comparison)
 
 
 def test_all_rows_that_are_untested_have_the_reason_too() -> None:
-    runs = {"a": run(limit=4), "b": run(seed=2, limit=4)}
-    (found,) = compare_subgroups(runs)
-    (whole,) = found.all_rows
-    assert isinstance(whole.line.outcome, Untested)
-    assert f"untested: texts, all rows ({whole.line.outcome.reason})" in found.conclusion()
+    (comparison,) = compare_subgroups({"a": run(limit=4), "b": run(seed=2, limit=4)})
+
+    (all_rows,) = comparison.all_rows
+    assert isinstance(all_rows.line.outcome, Untested)
+    assert f"untested: texts, all rows ({all_rows.line.outcome.reason})" in comparison.conclusion()
 
 
 def test_without_a_tested_subgroup_nothing_is_said_about_significance() -> None:
-    always_right = dict.fromkeys(("no", "yes", "maybe", "rare"), 1.0)
-    always_wrong = dict.fromkeys(always_right, 0.0)
+    """Six rows are too few for a test."""
+    always_right = {"no": 1.0, "yes": 1.0, "maybe": 1.0, "rare": 1.0}
+    always_wrong = {"no": 0.0, "yes": 0.0, "maybe": 0.0, "rare": 0.0}
     runs = {"a": run(strengths=always_right, limit=6), "b": run(strengths=always_wrong, limit=6)}
-    (untested,) = compare_subgroups(runs)
-    assert [subgroup for subgroup in untested.subgroups if not isinstance(subgroup.line.outcome, Untested)] == []
-    assert [text for text in untested.conclusion() if not text.startswith("untested: ")] == []
-    (tested,) = compare_subgroups({"a": run(limit=60), "b": run(seed=2, limit=60)})
-    assert any(isinstance(subgroup.line.outcome, Tested) for subgroup in tested.subgroups), f"got {tested.subgroups}"
-    assert tested.conclusion()[0] == "no tested subgroup has a significant difference"
+
+    (comparison,) = compare_subgroups(runs)
+
+    for subgroup in comparison.subgroups:
+        assert isinstance(subgroup.line.outcome, Untested), subgroup.group
+    for sentence in comparison.conclusion():
+        assert sentence.startswith("untested: ")
+
+
+def test_the_conclusion_says_that_no_tested_subgroup_differs() -> None:
+    (comparison,) = compare_subgroups({"a": run(limit=60), "b": run(seed=2, limit=60)})
+
+    tested = [subgroup for subgroup in comparison.subgroups if isinstance(subgroup.line.outcome, Tested)]
+    assert tested
+    assert comparison.conclusion()[0] == "no tested subgroup has a significant difference"
 
 
 def test_the_sentence_names_the_better_run(runs: dict[str, Result]) -> None:
-    (found,) = compare_subgroups(runs)
-    outcome = subgroup_of(found, "no").line.outcome
+    (comparison,) = compare_subgroups(runs)
+
+    outcome = subgroup_of(comparison, "no").line.outcome
     assert isinstance(outcome, Tested)
     assert outcome.significant
-    assert f"texts, no: strong is better ({p_text(outcome.corrected_p_value)})" in found.conclusion()
-    (lower_is_better,) = compare_subgroups(
-        {"a": run(GLER, {"no": 0.2}, limit=60), "b": run(GLER, {"no": 0.9}, seed=2, limit=60)}
-    )
-    assert not lower_is_better.higher_is_better
+    assert f"texts, no: strong is better ({p_text(outcome.corrected_p_value)})" in comparison.conclusion()
 
 
-def test_missing_queries_count_at_their_worst_and_nothing_adds_up() -> None:
-    runs = {"a": run(strengths={"no": 0.2}, fails=0.1), "b": run(strengths={"no": 0.9}, seed=2)}
-    (found,) = compare_subgroups(runs)
-    assert sum(subgroup.line.missing[0] for subgroup in found.subgroups) == found.all_rows[0].line.missing[0] > 0
-    assert [subgroup for subgroup in found.subgroups if subgroup.contribution is not None] == []
-    assert "queries are missing" in str(found)
+def test_a_lower_slope_of_gler_is_better_in_subgroups() -> None:
+    runs = {"a": run(GLER, {"no": 0.2}, limit=60), "b": run(GLER, {"no": 0.9}, seed=2, limit=60)}
+
+    (comparison,) = compare_subgroups(runs)
+
+    assert not comparison.higher_is_better
+
+
+def test_subgroups_with_missing_queries_have_no_contributions() -> None:
+    """Missing queries count at their worst in each subgroup, and so the differences do not add up."""
+    partial = run(strengths={"no": 0.2}, fails=0.1)
+    complete = run(strengths={"no": 0.9}, seed=2)
+
+    (comparison,) = compare_subgroups({"a": partial, "b": complete})
+
+    missing_in_subgroups = sum(subgroup.line.missing[0] for subgroup in comparison.subgroups)
+    (all_rows,) = comparison.all_rows
+    assert missing_in_subgroups > 0
+    assert all_rows.line.missing[0] == missing_in_subgroups
+    for subgroup in comparison.subgroups:
+        assert subgroup.contribution is None, subgroup.group
+    assert "queries are missing" in str(comparison)
 
 
 @pytest.mark.parametrize(
@@ -248,26 +292,37 @@ def test_metrics_that_compare_labels_are_refused_by_label(runs: dict[str, Result
 
 
 def test_queries_without_content_have_no_label() -> None:
-    found = {"a": run(DomainBias, limit=8), "b": run(DomainBias, seed=2, limit=8)}
+    """The queries of this benchmark are random words, and no texts of test rows."""
+    runs = {"a": run(DomainBias, limit=8), "b": run(DomainBias, seed=2, limit=8)}
+
     with pytest.raises(ArgumentError, match="no text of a test row"):
-        compare_subgroups(found)
+        compare_subgroups(runs)
 
 
-def test_an_unknown_grouping_is_refused(runs: dict[str, Result]) -> None:
+def test_an_unknown_column_is_refused(runs: dict[str, Result]) -> None:
     with pytest.raises(ArgumentError, match=r"there is no column 'labels'\. There are: label"):
         compare_subgroups(runs, by="labels")
+
+
+def test_a_column_that_is_no_text_is_refused(runs: dict[str, Result]) -> None:
     with pytest.raises(ArgumentError, match="by: got 3"):
         compare_subgroups(runs, by=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex", "json"])
 def test_every_format_has_all_subgroups(runs: dict[str, Result], form: str) -> None:
-    found = compare_subgroups(runs)
-    text = format_tables(found, form)
+    text = format_tables(compare_subgroups(runs), form)
+
     for label in ("maybe", "no", "rare", "yes"):
         assert label in text
-    if form == "json":
-        assert len(json.loads(text)[0]["subgroups"]) == 4
+
+
+def test_json_has_a_subgroup_for_each_label(runs: dict[str, Result]) -> None:
+    (document,) = json.loads(format_tables(compare_subgroups(runs), "json"))
+
+    assert [subgroup["group"] for subgroup in document["subgroups"]] == ["maybe", "no", "rare", "yes"]
+    for subgroup in document["subgroups"]:
+        assert subgroup["outcome"] in ("tested", "untested")
 
 
 def test_labels_with_one_name_are_told_apart() -> None:
@@ -316,24 +371,50 @@ def test_the_line_of_all_rows_differs_from_a_value_with_its_name() -> None:
     assert [cells[0] for cells in rows] == ["texts, all rows", "texts, other", "texts (all rows)"]
 
 
-def test_the_slope_of_gler_is_named_and_is_that_of_the_recall() -> None:
-    runs = {"a": run(GLER, {"no": 0.2}, limit=40), "b": run(GLER, {"no": 0.9}, seed=2, limit=40)}
-    (found,) = compare_subgroups(runs, metric="accuracy")
-    assert "metric: slope of accuracy (lower is better)" in str(found)
-    details = runs["a"].details["texts"]
-    recalls = []
-    for record in details.conditions:
-        hits = [guess == truth for guess, truth in zip(record.predictions, record.truth, strict=True) if truth == 1]
-        recalls.append(sum(hits) / len(hits))
+def test_the_slope_of_gler_in_a_subgroup_is_that_of_the_recall() -> None:
+    first = run(GLER, {"no": 0.2}, limit=40)
+    second = run(GLER, {"no": 0.9}, seed=2, limit=40)
     shares_of_correct_labels = [1.0, 0.75, 0.5, 0.25, 0.0]
+    recalls = [recall_of_label(record, label=1) for record in first.details["texts"].conditions]
     slope = statistics.linear_regression(shares_of_correct_labels, recalls).slope
-    assert subgroup_of(found, details.labels[1]).line.values[0] == pytest.approx(slope, abs=1e-12)
+
+    (comparison,) = compare_subgroups({"a": first, "b": second}, metric="accuracy")
+
+    name_of_label = first.details["texts"].labels[1]
+    slope_of_first, _ = subgroup_of(comparison, name_of_label).line.values
+    assert slope_of_first == pytest.approx(slope, abs=1e-12)
+
+
+def recall_of_label(record: Any, label: int) -> float:
+    """Return the share of the queries with a label that are predicted correctly."""
+    hits = []
+    for true_label, prediction in zip(record.truth, record.predictions, strict=True):
+        if true_label == label:
+            hits.append(prediction == label)
+    return sum(hits) / len(hits)
+
+
+def test_the_table_of_gler_by_subgroups_calls_the_metric_a_slope() -> None:
+    runs = {"a": run(GLER, {"no": 0.2}, limit=40), "b": run(GLER, {"no": 0.9}, seed=2, limit=40)}
+
+    (comparison,) = compare_subgroups(runs, metric="accuracy")
+
+    assert "metric: slope of accuracy (lower is better)" in str(comparison)
 
 
 def test_the_title_has_the_name_of_the_class() -> None:
     runs = {"a": run(TemplateSensitivity, limit=8), "b": run(TemplateSensitivity, seed=2, limit=8)}
     (found,) = compare_subgroups(runs)
+
     assert str(found).startswith("TemplateSensitivity by label: first a, second b\n")
+
+
+def test_runs_without_names_are_the_first_and_the_second_in_titles(runs: dict[str, Result]) -> None:
+    first, second = runs.values()
+    (by_label,) = compare_subgroups({"first": first, "second": second})
+
+    assert str(by_label).startswith("Normal by label: first and second\n")
+    assert str(compare(first, second)).startswith("Normal: first and second\n")
 
 
 # -- the forest plot
@@ -355,34 +436,46 @@ def column_of(figure: Any, name: str) -> list[Any]:
 
 
 def test_the_forest_plot_has_the_differences_of_all_subgroups_and_rows(runs: dict[str, Result]) -> None:
-    (found,) = compare_subgroups(runs)
-    figure = subgroup_differences(found)
-    lines = [*[subgroup.line for subgroup in found.subgroups], found.all_rows[0].line]
-    assert column_of(figure, "difference") == [f"{line.difference:.4f}" for line in lines]
+    (comparison,) = compare_subgroups(runs)
+    (all_rows,) = comparison.all_rows
+    differences = [subgroup.line.difference for subgroup in comparison.subgroups]
+    differences.append(all_rows.line.difference)
+
+    figure = subgroup_differences(comparison)
+
+    assert column_of(figure, "difference") == [f"{difference:.4f}" for difference in differences]
 
 
 def test_the_forest_plot_has_the_corrected_p_values_of_subgroups(runs: dict[str, Result]) -> None:
-    (found,) = compare_subgroups(runs)
-    *of_subgroups, of_all_rows = column_of(subgroup_differences(found), "p (Holm)")
-    assert of_subgroups == [p_text(subgroup.line.outcome.corrected_p_value) for subgroup in found.subgroups]  # type: ignore[union-attr]
-    assert isinstance(of_all_rows, Missing)
-    assert "not corrected" in of_all_rows.reason
+    (comparison,) = compare_subgroups(runs)
+    expected_cells = []
+    for subgroup in comparison.subgroups:
+        assert isinstance(subgroup.line.outcome, Tested)
+        expected_cells.append(p_text(subgroup.line.outcome.corrected_p_value))
+
+    *cells_of_subgroups, cell_of_all_rows = column_of(subgroup_differences(comparison), "p (Holm)")
+
+    assert cells_of_subgroups == expected_cells
+    assert isinstance(cell_of_all_rows, Missing)
+    assert "not corrected" in cell_of_all_rows.reason
 
 
 def test_only_significant_subgroups_are_coloured_in_the_forest_plot(runs: dict[str, Result]) -> None:
-    """The second run is better on two labels; series 1 is its colour, and ``None`` is grey."""
-    (found,) = compare_subgroups(runs)
-    expected = []
-    for subgroup in found.subgroups:
-        outcome = subgroup.line.outcome
-        assert isinstance(outcome, Tested)
-        expected.append(1 if outcome.significant else None)
-    assert {1, None} == set(expected)
+    """The second run is better on some labels."""
+    colour_of_second_run, grey = 1, None
+    (comparison,) = compare_subgroups(runs)
+    expected_colours = []
+    for subgroup in comparison.subgroups:
+        assert isinstance(subgroup.line.outcome, Tested)
+        expected_colours.append(colour_of_second_run if subgroup.line.outcome.significant else grey)
+    assert colour_of_second_run in expected_colours
+    assert grey in expected_colours
 
-    (panel,) = subgroup_differences(found).panels
+    (panel,) = subgroup_differences(comparison).panels
 
     colours = [shape.series for shape in panel.shapes if shape.kind == "mark"]
-    assert colours == [*expected, None]
+    colour_of_all_rows = grey
+    assert colours == [*expected_colours, colour_of_all_rows]
 
 
 def test_the_forest_plot_of_something_else_is_refused(runs: dict[str, Result]) -> None:

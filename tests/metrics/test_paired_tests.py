@@ -43,15 +43,20 @@ def difference_of_means(scores: Sequence[float], largest: float = 1.0) -> paired
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(-60, 60).filter(bool), min_size=2, max_size=9, unique=True))
 def test_the_chance_of_a_weighted_sum_is_the_closed_form(numbers: list[int]) -> None:
-    """For different terms: one minus the sum over positive terms of the products of term / (term - other)."""
+    """The probability that a sum of exponential variables, each times a term, is not positive.
+
+    For different terms: one minus the sum over positive terms of the products of term / (term - other).
+    """
     terms = [Fraction(number, 7) for number in numbers]
-    exact = 1 - sum(
-        math.prod((term / (term - other) for other in terms if other != term), start=Fraction(1))
-        for term in terms
-        if term > 0
-    )
-    found = paired._probability_not_positive({float(term): 1 for term in terms})
-    assert found == pytest.approx(float(exact), abs=1e-9, rel=1e-6)
+    probability_positive = Fraction(0)
+    for term in terms:
+        if term > 0:
+            factors = [term / (term - other) for other in terms if other != term]
+            probability_positive += math.prod(factors, start=Fraction(1))
+
+    probability = paired._probability_not_positive({float(term): 1 for term in terms})
+
+    assert probability == pytest.approx(float(1 - probability_positive), abs=1e-9, rel=1e-6)
 
 
 STEPS_OF_700_ROWS = {
@@ -75,7 +80,7 @@ def probability_that_a_weighted_sum_is_negative(terms: np.ndarray) -> float:
 @pytest.mark.parametrize("distance", [-2.0, 0.0, 1.0])
 @pytest.mark.parametrize("strata", [(700,), (300, 50, 350)], ids=["one data set", "three data sets"])
 @pytest.mark.parametrize("kind", STEPS_OF_700_ROWS)
-def test_of_many_steps_the_chance_is_the_inversion_with_all_of_them(
+def test_a_p_value_with_joined_steps_is_that_with_all_steps(
     kind: str, strata: tuple[int, ...], distance: float
 ) -> None:
     """The p-value joins similar steps (fewer than 160 terms of 700); here it is computed with each of them.
@@ -84,18 +89,22 @@ def test_of_many_steps_the_chance_is_the_inversion_with_all_of_them(
     more row is the worst possible, or, with the weight ``favourable``, the best possible.
     """
     steps = (STEPS_OF_700_ROWS[kind](np.random.default_rng(7)) / 700).tolist()
-    lowest, highest = min(steps), -min(steps)
-    difference = paired.PairedDifference(math.fsum(steps), 0.0, steps, lowest, highest, strata=strata)
-    assert sum(len(values) for _, values in difference.condensed) < 160
-
+    lowest_step, highest_step = min(steps), -min(steps)
+    difference = paired.PairedDifference(math.fsum(steps), 0.0, steps, lowest_step, highest_step, strata=strata)
+    joined_steps = sum(len(values) for _, values in difference.condensed)
+    assert joined_steps < 160
     least = difference.difference + distance * math.sqrt(difference.variance)
+
     row_weights = np.concatenate([np.full(size, 1.0 / size / len(strata)) for size in strata])
     terms_of_rows = np.array(steps) - least * row_weights
-    shift = least / min(strata) / len(strata)
-    with_worst_row = probability_that_a_weighted_sum_is_negative(np.array([*terms_of_rows, min(0.0, lowest - shift)]))
-    with_best_row = probability_that_a_weighted_sum_is_negative(np.array([*terms_of_rows, max(0.0, highest - shift)]))
-    favourable = min(0.25, 0.0214 * math.sqrt(min(strata) * len(strata)))
+    shift_of_row = least / min(strata) / len(strata)
+    worst_row = min(0.0, lowest_step - shift_of_row)
+    best_row = max(0.0, highest_step - shift_of_row)
+    with_worst_row = probability_that_a_weighted_sum_is_negative(np.array([*terms_of_rows, worst_row]))
+    with_best_row = probability_that_a_weighted_sum_is_negative(np.array([*terms_of_rows, best_row]))
+    favourable = expected_weight(min(strata) * len(strata))
     expected = (1 - favourable) * with_worst_row + favourable * with_best_row
+
     assert paired.upper_p_value(difference, least) == pytest.approx(expected, abs=2e-6)
 
 
@@ -109,50 +118,70 @@ def expected_weight(rows: int) -> float:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 400), st.integers(0, 400))
-def test_of_accuracies_it_is_between_mcnemars_exact_and_mid_p_value(only_first: int, only_second: int) -> None:
+def test_the_p_value_of_accuracies_is_between_mcnemars_exact_and_mid_p_value(only_first: int, only_second: int) -> None:
     """The observed outcome counts in part: in the exact test in full, in the mid-p-value with half its probability."""
-    found = difference_of_means([1.0] * only_first + [-1.0] * only_second + [0.0] * 100)
+    both_equal = 100
+    difference = difference_of_means([1.0] * only_first + [-1.0] * only_second + [0.0] * both_equal)
+
     differing = only_first + only_second
     most = max(only_first, only_second)
-    observed_share = 1 - expected_weight(differing + 100)
+    observed_share = 1 - expected_weight(differing + both_equal)
     one_sided = stats.binom.sf(most, differing, 0.5) + observed_share * stats.binom.pmf(most, differing, 0.5)
     expected = min(1.0, 2 * one_sided) if differing else 1.0
-    assert paired.p_value(found) == pytest.approx(expected, rel=1e-6, abs=1e-30)
+    assert paired.p_value(difference) == pytest.approx(expected, rel=1e-6, abs=1e-30)
 
 
-def test_it_is_between_the_exact_and_the_mid_p_value_of_statsmodels() -> None:
+def test_the_p_value_is_midway_between_the_exact_and_the_mid_p_value_of_statsmodels() -> None:
+    """Of 546 rows, only the first run is right on 40, and only the second one on 22."""
     contingency = pytest.importorskip("statsmodels.stats.contingency_tables", reason="needs the package statsmodels")
-    found = difference_of_means([1.0] * 40 + [-1.0] * 22 + [0.0] * 484)
     exact = contingency.mcnemar([[300, 40], [22, 184]], exact=True).pvalue
-    mid_p_value = exact - stats.binom.pmf(22, 62, 0.5)
+    probability_of_22_of_62 = stats.binom.pmf(22, 62, 0.5)
+    mid_p_value = exact - probability_of_22_of_62
+
+    p_value = paired.p_value(difference_of_means([1.0] * 40 + [-1.0] * 22 + [0.0] * (300 + 184)))
+
     assert paired.favourable_weight(546) == 0.25
-    assert paired.p_value(found) == pytest.approx((exact + mid_p_value) / 2, rel=1e-6)
+    assert p_value == pytest.approx((exact + mid_p_value) / 2, rel=1e-6)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 60), st.integers(1, 60), st.floats(0.02, 0.98))
-def test_of_a_share_and_a_constant_it_is_a_binomial_test(right: int, wrong: int, level: float) -> None:
-    n = right + wrong
-    found = difference_of_means([1.0 - level] * right + [-level] * wrong)
-    found = replace(found, lowest_step=-level / n, highest_step=(1.0 - level) / n)  # what a share can be
-    observed_share = 1 - expected_weight(n)
-    expected = stats.binom.sf(right, n, level) + observed_share * stats.binom.pmf(right, n, level)
-    assert paired.upper_p_value(found) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+def test_the_test_of_a_share_against_a_constant_is_binomial(right: int, wrong: int, constant: float) -> None:
+    """The observed outcome counts in part, as in the test before."""
+    rows = right + wrong
+    difference = replace(
+        difference_of_means([1.0 - constant] * right + [-constant] * wrong),
+        lowest_step=-constant / rows,  # of one more wrong row
+        highest_step=(1.0 - constant) / rows,  # of one more right row
+    )
+
+    observed_share = 1 - expected_weight(rows)
+    more_right = stats.binom.sf(right, rows, constant)
+    as_many_right = stats.binom.pmf(right, rows, constant)
+    expected = more_right + observed_share * as_many_right
+    assert paired.upper_p_value(difference) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def size_of_test_of_differing_rows(differing: int, observed_share: float) -> float:
+    """Return the probability that p is at most 0.05, if each of so many rows has either direction with a half."""
+    gains = np.arange(differing + 1)
+    probabilities = stats.binom.pmf(gains, differing, 0.5)
+    first_better = stats.binom.sf(gains, differing, 0.5) + observed_share * probabilities
+    p_values = 2 * np.minimum(first_better, first_better[::-1])
+    return float(probabilities[p_values <= 0.05].sum())
 
 
 def test_equal_accuracies_are_called_different_in_at_most_55_of_1000_samples() -> None:
-    """The exact size for 4 to 600 rows: rows differ with a probability of 0.05 to 1, in each direction with a half."""
+    """The exact size for 4 to 600 rows: rows differ with a probability of 0.05 to 1."""
     for rows in [*range(4, 120), 150, 200, 256, 300, 450, 512, 600]:
         observed_share = 1 - paired.favourable_weight(rows)
-        size_of_differing = [0.0]
+        size_of_differing = [0.0]  # no row differs
         for differing in range(1, rows + 1):
-            gains = np.arange(differing + 1)
-            probabilities = stats.binom.pmf(gains, differing, 0.5)
-            first_better = stats.binom.sf(gains, differing, 0.5) + observed_share * probabilities
-            p_values = 2 * np.minimum(first_better, first_better[::-1])
-            size_of_differing.append(float(probabilities[p_values <= 0.05].sum()))
+            size_of_differing.append(size_of_test_of_differing_rows(differing, observed_share))
+
         for rate in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0):
-            size = float(stats.binom.pmf(np.arange(rows + 1), rows, rate) @ size_of_differing)
+            probability_of_differing = stats.binom.pmf(np.arange(rows + 1), rows, rate)
+            size = float(probability_of_differing @ size_of_differing)
             assert size <= 0.055, f"{rows} rows, of which {rate:.0%} differ: size {size:.4f}"
 
 
@@ -162,12 +191,15 @@ def test_equal_means_with_rare_large_differences_are_called_different_in_at_most
     rows: int, rare: float
 ) -> None:
     """The exact size: one run always has 1 - rare, the other one 0 with the probability rare, and else 1."""
-    likely = stats.binom.ppf([1e-6, 1 - 1e-6], rows, rare).astype(int)
+    fewest_zeros, most_zeros = stats.binom.ppf([1e-6, 1 - 1e-6], rows, rare).astype(int)
+
     size = 0.0
-    for zeros in range(likely[0], likely[1] + 1):
-        found = difference_of_means([1.0 - rare] * zeros + [-rare] * (rows - zeros))
-        if paired.too_few_rows(found) is None and paired.p_value(found) <= 0.05:
+    for zeros in range(fewest_zeros, most_zeros + 1):
+        difference = difference_of_means([1.0 - rare] * zeros + [-rare] * (rows - zeros))
+        is_tested = paired.too_few_rows(difference) is None
+        if is_tested and paired.p_value(difference) <= 0.05:
             size += float(stats.binom.pmf(zeros, rows, rare))
+
     assert size <= 0.055
 
 
@@ -178,43 +210,69 @@ SEARCH_MEETS_THE_END = [0.0] * 5 + [1.0, 1.0, 0.5, -0.75, -0.875, -0.25]
 
 @settings(max_examples=40, deadline=None)
 @given(DIFFERENCES_OF_ROWS)
-def test_the_p_value_depends_neither_on_the_order_of_rows_nor_on_that_of_runs(scores: list[float]) -> None:
-    p_value = paired.p_value(difference_of_means(scores))
-    assert 0.0 < p_value <= 1.0
-    assert paired.p_value(difference_of_means(sorted(scores))) == pytest.approx(p_value, rel=1e-6)
-    assert paired.p_value(difference_of_means(scores).negated) == pytest.approx(p_value)
+def test_the_p_value_is_the_same_for_rows_in_another_order(scores: list[float]) -> None:
+    in_given_order = paired.p_value(difference_of_means(scores))
+    in_sorted_order = paired.p_value(difference_of_means(sorted(scores)))
+
+    assert 0.0 < in_given_order <= 1.0
+    assert in_sorted_order == pytest.approx(in_given_order, rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(DIFFERENCES_OF_ROWS)
+def test_the_p_value_is_the_same_for_exchanged_runs(scores: list[float]) -> None:
+    difference = difference_of_means(scores)
+
+    assert paired.p_value(difference.negated) == pytest.approx(paired.p_value(difference))
 
 
 @settings(max_examples=40, deadline=None)
 @example(SEARCH_MEETS_THE_END)
 @given(DIFFERENCES_OF_ROWS)
 def test_a_difference_is_significant_where_its_interval_excludes_zero(scores: list[float]) -> None:
-    found = difference_of_means(scores)
-    interval = paired.difference_interval(found)
-    assert interval is not None
-    assert -1.0 <= interval.low <= found.difference <= interval.high <= 1.0
-    assume(abs(interval.low) > 1e-5 and abs(interval.high) > 1e-5)
+    difference = difference_of_means(scores)
+    interval = interval_of(difference)
+    assume(abs(interval.low) > 1e-5 and abs(interval.high) > 1e-5)  # not decided by rounding
+
+    is_significant = paired.p_value(difference) <= 0.05
+
     excludes_zero = interval.low > 0.0 or interval.high < 0.0
-    assert (paired.p_value(found) <= 0.05) == excludes_zero
+    assert is_significant == excludes_zero
+
+
+@settings(max_examples=40, deadline=None)
+@example(SEARCH_MEETS_THE_END)
+@given(DIFFERENCES_OF_ROWS)
+def test_the_interval_of_a_difference_holds_it_and_is_from_minus_1_to_1(scores: list[float]) -> None:
+    difference = difference_of_means(scores)
+
+    interval = interval_of(difference)
+
+    assert -1.0 <= interval.low <= difference.difference <= interval.high <= 1.0
 
 
 @settings(max_examples=40, deadline=None)
 @example(SEARCH_MEETS_THE_END, 0.375)
 @given(DIFFERENCES_OF_ROWS, st.floats(0.01, 0.5))
 def test_a_run_is_not_inferior_where_the_interval_is_above_the_margin(scores: list[float], margin: float) -> None:
-    found = difference_of_means(scores)
-    interval = paired.difference_interval(found)
-    assert interval is not None
-    assume(abs(interval.low + margin) > 1e-5)
-    assert (paired.upper_p_value(found, -margin) <= 0.025) == (interval.low > -margin)
+    difference = difference_of_means(scores)
+    interval = interval_of(difference)
+    assume(abs(interval.low + margin) > 1e-5)  # not decided by rounding
+
+    is_not_inferior = paired.upper_p_value(difference, -margin) <= 0.025
+
+    assert is_not_inferior == (interval.low > -margin)
 
 
-def test_the_smaller_tail_counts_twice_also_where_it_is_the_other_side() -> None:
+def test_the_p_value_is_twice_the_smaller_tail_also_if_the_other_run_is_better() -> None:
     """The first run is better by 0.0125 on average, but one more row can hardly raise this, and can lower it a lot."""
     scores = difference_of_means([-0.004, -0.228, -0.04, -0.304, 0.761, -0.11])
     lopsided = replace(scores, lowest_step=-0.93 / 6, highest_step=0.003 / 6)
+    assert lopsided.difference == pytest.approx(0.0125)
+
     p_first_better = paired.upper_p_value(lopsided)
     p_second_better = paired.upper_p_value(lopsided.negated)
+
     assert p_first_better > 0.5 > p_second_better
     assert paired.p_value(lopsided) == pytest.approx(2 * p_second_better)
 
@@ -222,6 +280,7 @@ def test_the_smaller_tail_counts_twice_also_where_it_is_the_other_side() -> None
 def test_an_upward_bias_is_taken_off_the_difference() -> None:
     unbiased = difference_of_means([0.3, 0.1] * 40)
     raised = replace(unbiased, upward_bias=0.04)
+
     assert paired.p_value(raised) > paired.p_value(unbiased)
     assert paired.upper_p_value(raised) == pytest.approx(paired.upper_p_value(unbiased, 0.04))
 
@@ -229,6 +288,7 @@ def test_an_upward_bias_is_taken_off_the_difference() -> None:
 def test_a_downward_bias_is_not_added_to_the_difference() -> None:
     unbiased = difference_of_means([0.3, 0.1] * 40)
     lowered = replace(unbiased, downward_bias=0.04)
+
     assert paired.p_value(lowered) == paired.p_value(unbiased)
 
 
@@ -241,11 +301,13 @@ def interval_of(difference: paired.PairedDifference) -> Interval:
 
 def test_a_bias_widens_the_interval_on_its_side() -> None:
     unbiased = difference_of_means([0.3, 0.1] * 40)
+
     interval = interval_of(unbiased)
-    raised = interval_of(replace(unbiased, upward_bias=0.04))
-    lowered = interval_of(replace(unbiased, downward_bias=0.04))
-    assert raised.low == pytest.approx(interval.low - 0.04, abs=1e-6)
-    assert lowered.high == pytest.approx(interval.high + 0.04, abs=1e-6)
+    interval_of_raised = interval_of(replace(unbiased, upward_bias=0.04))
+    interval_of_lowered = interval_of(replace(unbiased, downward_bias=0.04))
+
+    assert interval_of_raised.low == pytest.approx(interval.low - 0.04, abs=1e-6)
+    assert interval_of_lowered.high == pytest.approx(interval.high + 0.04, abs=1e-6)
 
 
 # -- what is not tested
@@ -275,12 +337,14 @@ def test_six_rows_with_other_predictions_are_a_test_of_accuracy(differences: lis
 
 def test_the_reason_says_that_rows_are_too_few() -> None:
     reason = paired.too_few_rows(difference_of_means([1.0] * 5 + [0.0] * 55))
+
     assert reason == "too few rows differ: p would be above 0.05 even if all their differences had one direction"
 
 
 def test_the_reason_says_that_differences_are_too_small() -> None:
     """Forty rows that differ are not too few, but one more row could outweigh them: 1 / 60 is 0.017."""
     reason = paired.too_few_rows(difference_of_means([0.01] * 40 + [0.0] * 20))
+
     assert reason == (
         "one more row could change the difference by about 0.017, and each of the 40 rows that contribute to it "
         "changes it by 0.00017 at most: p would be above 0.05 even if all their differences had one direction"
@@ -288,12 +352,15 @@ def test_the_reason_says_that_differences_are_too_small() -> None:
 
 
 def test_a_metric_without_a_bound_is_not_tested() -> None:
+    """The divergence has no largest value: the third label is never true, so that its frequency is 0."""
     truth, rows = [0, 0, 1, 1], [0, 1, 2, 3]
-    runs = [[[1.0, 0.0, 0.0]] * 4, [[0.5, 0.5, 0.0]] * 4]  # the third label is never true
-    found = difference_by_score("DL div.", truth, runs, rows, 4, 3)
-    assert paired.too_few_rows(found) is not None
-    assert paired.difference_interval(found) is None
-    assert paired.detectable_difference(found) is None
+    first, second = [[1.0, 0.0, 0.0]] * 4, [[0.5, 0.5, 0.0]] * 4
+
+    difference = difference_by_score("DL div.", truth, [first, second], rows, 4, 3)
+
+    assert paired.too_few_rows(difference) is not None
+    assert paired.difference_interval(difference) is None
+    assert paired.detectable_difference(difference) is None
 
 
 # -- contributions
@@ -446,18 +513,20 @@ def test_the_largest_difference_is_the_range_of_the_score(name: str, seed: int, 
 @with_two_to_five_labels
 def test_a_mean_is_extreme_after_one_row_that_is_certain_or_even(name: str, seed: int, labels: int) -> None:
     """Certain: one label has all the probability; even: all labels have the same. Each row has two queries."""
-    runs = draw_two_runs(seed, labels)
-
-    contributions, _ = contributions_to(name, runs)
-
+    runs = draw_two_runs(seed, labels, repeats=2)
     certain_predictions = np.eye(labels).tolist()
     even_prediction = [1 / labels] * labels
+
+    of_first, _ = contributions_to(name, runs)
+
     scores_after_row = []
-    for true_label, prediction in product(range(labels), [*certain_predictions, even_prediction]):
-        truth = [*runs.truth, true_label, true_label]
-        scores_after_row.append(score_by_function(name, truth, [*runs.first, prediction, prediction]))
-    assert contributions.lowest_after_row == pytest.approx(min(scores_after_row))
-    assert contributions.highest_after_row == pytest.approx(max(scores_after_row))
+    for true_label in range(labels):
+        for prediction in [*certain_predictions, even_prediction]:
+            truth = [*runs.truth, true_label, true_label]
+            predictions = [*runs.first, prediction, prediction]
+            scores_after_row.append(score_by_function(name, truth, predictions))
+    assert of_first.lowest_after_row == pytest.approx(min(scores_after_row))
+    assert of_first.highest_after_row == pytest.approx(max(scores_after_row))
 
 
 @st.composite
@@ -486,7 +555,7 @@ def runs_and_one_more_row(draw: st.DrawFn) -> tuple[TwoRuns, int, list[float]]:
 
 @settings(max_examples=150, deadline=None)
 @given(case=runs_and_one_more_row())
-def test_no_row_changes_a_score_by_more_than_the_largest_possible_step(
+def test_a_score_after_one_more_row_is_between_its_extremes(
     case: tuple[TwoRuns, int, list[float]],
 ) -> None:
     """Except for the divergence, whose bounds are those of the influence of a row: see the next test."""
@@ -498,10 +567,12 @@ def test_no_row_changes_a_score_by_more_than_the_largest_possible_step(
     for name in SCORES_OF_QUERIES:
         if name == "DL div." or not is_defined(name, runs):
             continue
-        contributions, _ = contributions_to(name, runs)
-        score = score_by_function(name, truth_after_row, run_after_row)
-        assert contributions.lowest_after_row - rounding <= score, name
-        assert score <= contributions.highest_after_row + rounding, name
+
+        of_first, _ = contributions_to(name, runs)
+
+        score_after_row = score_by_function(name, truth_after_row, run_after_row)
+        assert of_first.lowest_after_row - rounding <= score_after_row, name
+        assert score_after_row <= of_first.highest_after_row + rounding, name
 
 
 def divergence_with_row(runs: TwoRuns, run: list[list[float]], true_label: int, predicted: int, weight: float) -> float:
@@ -513,9 +584,7 @@ def divergence_with_row(runs: TwoRuns, run: list[list[float]], true_label: int, 
 
 
 @pytest.mark.parametrize(("seed", "labels"), [(0, 2), (1, 3), (2, 4), (3, 2), (4, 3)])
-def test_no_row_has_more_influence_on_a_difference_of_divergences_than_the_largest_possible_step(
-    seed: int, labels: int
-) -> None:
+def test_the_influence_of_a_row_on_a_difference_of_divergences_is_between_its_bounds(seed: int, labels: int) -> None:
     """The influence is the derivative by the weight of one more row, here as a quotient of differences.
 
     The bounds are no more than twice as far as the largest influence, but for what the library adds: half a query of
@@ -523,6 +592,7 @@ def test_no_row_has_more_influence_on_a_difference_of_divergences_than_the_large
     """
     runs = draw_two_runs(seed, labels, rows=40)
     difference = difference_of_contributions(contributions_to("DL div.", runs))
+
     weight = 1e-6
     influences = []
     for true_label, first_label, second_label in product(range(labels), repeat=3):
@@ -530,13 +600,13 @@ def test_no_row_has_more_influence_on_a_difference_of_divergences_than_the_large
         second = divergence_with_row(runs, runs.second, true_label, second_label, weight)
         influences.append((first - second - difference.difference) / weight)
 
-    lowest = difference.lowest_step * 40 - difference.difference
-    highest = difference.highest_step * 40 - difference.difference
-    margin = 0.05 * (highest - lowest)
-    assert lowest - margin <= min(influences)
-    assert max(influences) <= highest + margin
-    assert lowest > 2.0 * min(influences) - margin
-    assert highest < 2.0 * max(influences) + margin
+    lower_bound = difference.lowest_step * 40 - difference.difference
+    upper_bound = difference.highest_step * 40 - difference.difference
+    added_queries = 0.05 * (upper_bound - lower_bound)
+    assert lower_bound - added_queries <= min(influences)
+    assert max(influences) <= upper_bound + added_queries
+    assert lower_bound > 2.0 * min(influences) - added_queries
+    assert upper_bound < 2.0 * max(influences) + added_queries
 
 
 TWENTY_SURE = [[1.0, 0.0]] * 20
@@ -545,11 +615,14 @@ SURE_AND_CAUTIOUS = TwoRuns([0] * 20, TWENTY_SURE, TWENTY_CAUTIOUS, list(range(2
 """Both runs are always right."""
 
 
-def test_a_sure_wrong_prediction_is_the_highest_calibration_error_after_one_more_row() -> None:
+def test_the_calibration_error_is_highest_after_a_wrong_prediction_that_is_sure() -> None:
+    """Both runs are right on 20 rows with the label 0, with the probability 1 and 0.96."""
     of_sure, of_cautious = contributions_to("expected_calibration_error_1", SURE_AND_CAUTIOUS)
 
-    after_sure_error = classification.expected_calibration_error_1([0] * 20 + [1], [*TWENTY_SURE, [1.0, 0.0]])
-    assert of_sure.highest_after_row == pytest.approx(after_sure_error)
+    truth_and_wrong_row = [0] * 20 + [1]
+    sure_predictions = [[1.0, 0.0]] * 21
+    error_after_wrong_row = classification.expected_calibration_error_1(truth_and_wrong_row, sure_predictions)
+    assert of_sure.highest_after_row == pytest.approx(error_after_wrong_row)
     assert of_cautious.lowest_after_row >= 0.0
 
 
@@ -575,14 +648,15 @@ def macro_f1_without(left_out: int, truth: Sequence[int], guesses: Sequence[int]
 @pytest.mark.parametrize(("seed", "labels"), [(0, 2), (1, 3), (2, 4), (3, 5)])
 def test_the_bias_of_macro_f1_is_that_of_the_jackknife(seed: int, labels: int, run: int) -> None:
     """(n - 1) times the difference of the mean over samples without one row from the value; it has one direction."""
-    runs = draw_two_runs(seed, labels, rows=30)
+    n_rows = 30
+    runs = draw_two_runs(seed, labels, rows=n_rows)
     guesses = predicted_labels(runs.probabilities[run])
 
     contributions = contributions_to("macro_F1", runs)[run]
 
-    without_row = [macro_f1_without(row, runs.truth, guesses, runs.rows, labels) for row in range(30)]
-    jackknife = (30 - 1) * (np.mean(without_row) - contributions.value)
-    assert contributions.upward_bias - contributions.downward_bias == pytest.approx(jackknife, abs=1e-12)
+    without_each_row = [macro_f1_without(row, runs.truth, guesses, runs.rows, labels) for row in range(n_rows)]
+    jackknife_bias = (n_rows - 1) * (np.mean(without_each_row) - contributions.value)
+    assert contributions.upward_bias - contributions.downward_bias == pytest.approx(jackknife_bias, abs=1e-12)
     assert min(contributions.upward_bias, contributions.downward_bias) == 0.0
 
 
@@ -600,8 +674,8 @@ def test_a_row_with_correct_predictions_adds_to_macro_f1_what_is_missing_without
     correct_rows = sorted(set(range(30)) - wrong_rows)
     assert correct_rows
     for row in correct_rows:
-        missing = contributions.value - macro_f1_without(row, runs.truth, guesses, runs.rows, labels)
-        assert contributions.rows[row] == pytest.approx(missing), f"test row {row}"
+        without_row = macro_f1_without(row, runs.truth, guesses, runs.rows, labels)
+        assert contributions.rows[row] == pytest.approx(contributions.value - without_row), f"test row {row}"
 
 
 def runs_with_the_same_errors(generator: np.random.Generator, n_rows: int) -> paired.PairedDifference:
@@ -660,14 +734,15 @@ def test_the_contribution_of_a_row_is_what_it_adds_if_it_counts_twice(name: str,
     """An independent check of the influence functions: 100 rows before, 101 after."""
     runs = draw_runs_without_extreme_probabilities(seed)
 
-    contributions, _ = contributions_to(name, runs)
+    of_first, _ = contributions_to(name, runs)
 
-    added = []
+    added_by_rows = []
     for row in range(100):
-        change = score_with_a_row_twice(name, runs.truth, runs.first, row) - contributions.value
-        added.append(change * 101 / 100)
-    centred = np.array(contributions.rows) - np.mean(contributions.rows)
-    assert centred == pytest.approx(np.array(added), abs=0.1 * np.std(added))
+        change = score_with_a_row_twice(name, runs.truth, runs.first, row) - of_first.value
+        added_by_rows.append(change * 101 / 100)
+    centred_contributions = np.array(of_first.rows) - np.mean(of_first.rows)
+    tolerance = 0.1 * np.std(added_by_rows)
+    assert centred_contributions == pytest.approx(np.array(added_by_rows), abs=tolerance)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -676,64 +751,100 @@ def test_a_step_of_a_difference_of_divergences_is_what_a_row_adds_if_it_counts_t
 
     difference = difference_of_contributions(contributions_to("DL div.", runs))
 
-    added = []
+    added_by_rows = []
     for row in range(100):
         first = score_with_a_row_twice("DL div.", runs.truth, runs.first, row)
         second = score_with_a_row_twice("DL div.", runs.truth, runs.second, row)
-        added.append((first - second - difference.difference) * 101 / 100)
-    centred = np.array(difference.steps) - np.mean(difference.steps)
-    assert centred == pytest.approx(np.array(added), abs=0.1 * np.std(added))
+        change = first - second - difference.difference
+        added_by_rows.append(change * 101 / 100)
+    centred_steps = np.array(difference.steps) - np.mean(difference.steps)
+    tolerance = 0.1 * np.std(added_by_rows)
+    assert centred_steps == pytest.approx(np.array(added_by_rows), abs=tolerance)
 
 
 @pytest.fixture
 def f1_of_two_runs() -> list[Contributions]:
-    """Return what two rows contribute to the micro F1 of two runs.
+    """Return what two rows contribute to the micro F1 of two runs; one more row may have 3 true and 5 predicted labels.
 
     A prediction is (hits, size): the first run has 2 hits of 4 and 0 of 3, so its F1 is 2 * 2 / (4 + 3) = 4 / 7; the
     second run has (1, 4) and (1, 2), so its F1 is 2 * 2 / (4 + 2) = 4 / 6.
     """
-    return contributions_of_two_runs(
-        MicroF1((3.0, 5.0)), Sample([0, 0], [0, 1], 2, 0), [(2, 4), (0, 3)], [(1, 4), (1, 2)]
-    )
+    first_run = [(2, 4), (0, 3)]
+    second_run = [(1, 4), (1, 2)]
+    sample = Sample([0, 0], [0, 1], 2, 0)
+    return contributions_of_two_runs(MicroF1((3.0, 5.0)), sample, first_run, second_run)
 
 
 def test_the_micro_f1_is_that_of_the_sums_of_counts(f1_of_two_runs: list[Contributions]) -> None:
+    """The first run has 2 hits of 4 and 0 of 3; the second one 1 of 4 and 1 of 2."""
     first, second = f1_of_two_runs
-    assert first.value == 4 / 7
-    assert second.value == 4 / 6
+
+    assert first.value == 2 * (2 + 0) / (4 + 3)
+    assert second.value == 2 * (1 + 1) / (4 + 2)
 
 
 def test_the_micro_f1_after_one_more_row_is_between_all_missed_and_all_found(
     f1_of_two_runs: list[Contributions],
 ) -> None:
+    """The row has up to 3 true and 5 predicted labels. The run has 2 hits, of a size of 4 + 3 = 7, before."""
     first, _ = f1_of_two_runs
-    assert first.lowest_after_row == 4 / 15
-    assert first.highest_after_row == 10 / 13
+
+    all_missed = 2 * 2 / (7 + 3 + 5)
+    all_found = 2 * (2 + 3) / (7 + 3 + 3)
+    assert first.lowest_after_row == all_missed
+    assert first.highest_after_row == all_found
 
 
 def test_a_row_contributes_to_the_micro_f1_what_it_has_more_than_the_f1_of_both_runs(
     f1_of_two_runs: list[Contributions],
 ) -> None:
-    """The F1 of both runs together is 8 / 13."""
+    """A row with h hits of the size s contributes (2 h - s F1) / 7, where 7 is the size of all rows of the run."""
+    f1_of_both_runs = 2 * (2 + 2) / (7 + 6)
+
     first, _ = f1_of_two_runs
-    assert first.rows == pytest.approx([(4 - 4 * 8 / 13) / 7, (0 - 3 * 8 / 13) / 7])
-    assert math.fsum(difference_of_contributions(f1_of_two_runs).steps) == pytest.approx(4 / 7 - 4 / 6)
+
+    row_with_2_hits_of_4 = (2 * 2 - 4 * f1_of_both_runs) / 7
+    row_with_0_hits_of_3 = (2 * 0 - 3 * f1_of_both_runs) / 7
+    assert first.rows == pytest.approx([row_with_2_hits_of_4, row_with_0_hits_of_3])
 
 
-def test_the_micro_f1_of_no_label_is_0() -> None:
-    empty, without_hits = contributions_of_two_runs(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
-    assert empty.value == 0.0
-    assert without_hits.value == 0.0
+def test_steps_of_the_micro_f1_sum_to_the_difference_of_two_runs(f1_of_two_runs: list[Contributions]) -> None:
+    difference = difference_of_contributions(f1_of_two_runs)
+
+    assert math.fsum(difference.steps) == pytest.approx(4 / 7 - 4 / 6)
+
+
+def test_the_micro_f1_without_a_hit_is_0() -> None:
+    no_label = [(0, 0)]  # hits and size
+    no_hit_of_two = [(0, 2)]
+
+    of_no_label, of_no_hit = contributions_of_two_runs(
+        MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), no_label, no_hit_of_two
+    )
+
+    assert of_no_label.value == 0.0
+    assert of_no_hit.value == 0.0
 
 
 def test_an_uncertain_sign_of_a_bin_does_not_hide_its_variance() -> None:
-    """With both bins on one side by chance, wrong rows would cancel out, and all steps would be equal."""
+    """Two of 256 rows are wrong. With both bins on one side by chance, wrong rows would cancel out."""
     rows, truth = list(range(256)), [0] * 254 + [1] * 2
-    runs = [[[0.985, 0.015]] * 256, [[0.955, 0.045]] * 256]
-    found = difference_by_score("expected_calibration_error_1", truth, runs, rows, 256)
-    tested = found.negated.tested_steps  # the second run has the larger error
-    assert max(tested) - min(tested) > 1.5 / 256
-    # With 3 % wrong rows, both errors are 0.015. So few wrong rows have this probability then.
+    confident, less_confident = [[0.985, 0.015]] * 256, [[0.955, 0.045]] * 256
+
+    found = difference_by_score("expected_calibration_error_1", truth, [confident, less_confident], rows, 256)
+
+    steps_if_second_has_the_larger_error = found.negated.tested_steps
+    spread = max(steps_if_second_has_the_larger_error) - min(steps_if_second_has_the_larger_error)
+    assert spread > 1.5 / 256
+
+
+def test_equal_calibration_errors_are_as_likely_as_so_few_wrong_rows() -> None:
+    """With 3 % wrong rows, both errors would be 0.015. Two or fewer of 256 rows are wrong with a known probability."""
+    rows, truth = list(range(256)), [0] * 254 + [1] * 2
+    confident, less_confident = [[0.985, 0.015]] * 256, [[0.955, 0.045]] * 256
+
+    found = difference_by_score("expected_calibration_error_1", truth, [confident, less_confident], rows, 256)
+
     assert paired.p_value(found) > stats.binom.cdf(2, 256, 0.03)
 
 
@@ -765,26 +876,37 @@ def test_the_extreme_steps_of_a_mean_are_those_of_the_data_set_with_the_larger_o
 
 
 def test_the_variance_of_a_mean_of_two_is_a_quarter_of_the_sum() -> None:
-    one, two = difference_of_means([1.0, 0.0, 0.5]), difference_of_means([0.2, -0.4])
-    assert paired.mean_difference([one, two]).variance == pytest.approx((one.variance + two.variance) / 4)
+    first_dataset, second_dataset = difference_of_means([1.0, 0.0, 0.5]), difference_of_means([0.2, -0.4])
+
+    mean = paired.mean_difference([first_dataset, second_dataset])
+
+    assert mean.variance == pytest.approx((first_dataset.variance + second_dataset.variance) / 4)
 
 
 @pytest.mark.parametrize("labels", [2, 3, 4])
 @pytest.mark.parametrize("conditions", [1, 2, 3, 4, 5])
-def test_the_least_consistency_is_that_of_all_labels(labels: int, conditions: int) -> None:
+def test_the_least_possible_consistency_is_that_of_the_most_different_labels(labels: int, conditions: int) -> None:
     sample = Sample([0], [0], 1, labels)
-    queries = [[query] for query in product(range(labels), repeat=conditions)]
-    least = min(CONSISTENCY.scores(sample, query)[0] for query in queries)
-    assert CONSISTENCY.possible(sample, queries[0]) == (least, 1.0)
+    consistencies = []
+    for labels_in_conditions in product(range(labels), repeat=conditions):
+        (consistency_of_query,) = CONSISTENCY.scores(sample, [labels_in_conditions])
+        consistencies.append(consistency_of_query)
+
+    least, highest = CONSISTENCY.possible(sample, [(0,) * conditions])
+
+    assert least == min(consistencies)
+    assert highest == 1.0
 
 
 def test_the_interval_of_a_metric_with_one_possible_value_is_a_point() -> None:
-    """The consistency over one condition is always 1. The search for an end never ended."""
+    """The consistency over one condition is always 1. Before, the search for an end of the interval never ended."""
     run = CONSISTENCY.of_run(Sample([0, 1], [0, 1], 2, 2), [(0,), (1,)])
     difference = paired.paired_difference([(1.0, run)], [(1.0, run)])
-    interval = paired.difference_interval(difference)
-    assert interval is not None
-    assert (interval.low, interval.high) == (0.0, 0.0)
+
+    interval = interval_of(difference)
+
+    assert interval.low == 0.0
+    assert interval.high == 0.0
 
 
 # -- skewed nulls: both runs have the same true score, and most samples lack the rows that say so
@@ -795,16 +917,19 @@ ALL_NULLS = {**NULLS, **FURTHER_NULLS}
 
 @pytest.mark.parametrize("n", [20, 50, 256])
 @pytest.mark.parametrize("name", ALL_NULLS)
-def test_equal_runs_with_rare_large_differences_are_not_rejected(name: str, n: int) -> None:
+def test_equal_runs_with_rare_large_differences_are_rarely_called_different(name: str, n: int) -> None:
     """A small part of ``tests/performance/comparison.py``; the sign-flip test rejected up to all of these pairs."""
     draw = np.random.default_rng(n)
     samples = 30 if "ten" in name else 100  # means over ten data sets take longer
-    rejected = 0
+
+    called_different = 0
     for _ in range(samples):
         difference = ALL_NULLS[name](draw, n)
         is_tested = paired.too_few_rows(difference) is None
-        rejected += is_tested and paired.p_value(difference) <= 0.05
-    assert rejected <= 11  # of 100, a rate of 0.06 has more with a probability of 0.02
+        if is_tested and paired.p_value(difference) <= 0.05:
+            called_different += 1
+
+    assert called_different <= 11  # of 100, a rate of 0.06 has more with a probability of 0.02
 
 
 # -- the detectable difference
@@ -844,6 +969,7 @@ def test_the_detectable_difference_solves_its_equation(
     shift_variance = sum(1 / size for size in sizes) / len(sizes) ** 2  # what rows that all are 1 add to the variance
     favourable = expected_weight(min(sizes) * len(sizes))
     expected = optimize.brentq(excess_of_detectable, 0.0, 1.0, args=(bias, mean.variance, shift_variance, favourable))
+
     assert paired.detectable_difference(found) == pytest.approx(expected, rel=1e-9)
 
 
@@ -860,17 +986,19 @@ def test_holm_is_the_closed_test_of_bonferroni(p_values: list[float | None]) -> 
     A test that failed counts as one with p = 1.
     """
     known = [1.0 if p_value is None else p_value for p_value in p_values]
-    bonferroni = {}
+    p_value_of_set = {}
     for size in range(1, len(known) + 1):
         for hypotheses in combinations(range(len(known)), size):
-            bonferroni[hypotheses] = min(1.0, size * min(known[number] for number in hypotheses))
+            p_value_of_set[hypotheses] = min(1.0, size * min(known[hypothesis] for hypothesis in hypotheses))
+
     corrected = paired.holm(p_values)
-    for number, p_value in enumerate(p_values):
+
+    for hypothesis, p_value in enumerate(p_values):
         if p_value is None:
-            assert corrected[number] is None
+            assert corrected[hypothesis] is None
         else:
-            worst = max(p for hypotheses, p in bonferroni.items() if number in hypotheses)
-            assert corrected[number] == pytest.approx(worst, abs=1e-12)
+            p_values_of_its_sets = [p for hypotheses, p in p_value_of_set.items() if hypothesis in hypotheses]
+            assert corrected[hypothesis] == pytest.approx(max(p_values_of_its_sets), abs=1e-12)
 
 
 @pytest.mark.parametrize("wrong", [1.5, -0.1, math.nan, "0.5"])
