@@ -526,15 +526,25 @@ def test_a_prompt_that_is_too_long_ends_a_run_with_an_error_of_that_type() -> No
         predict_queries(infer, queries(1), "test")
 
 
+def test_failures_that_differ_in_numbers_only_are_counted_together() -> None:
+    reasons = {"has 10 tokens": 1, "refused": 2, "has 7 tokens": 3}
+    assert alike(reasons) == (("has 10 tokens", 4), ("refused", 2))
+
+
+def test_a_group_of_failures_is_named_without_the_line_of_code() -> None:
+    reasons = {"division by 0 (at /x/model.py:12)": 1, "division by 0 (at /x/model.py:30)": 1}
+    assert alike(reasons) == (("division by 0", 2),)
+
+
 @given(st.lists(st.tuples(st.sampled_from(["has {} tokens", "refused", "{} (at /x/y.py:{})"]), st.integers(0, 10**6))))
-def test_failures_that_differ_in_numbers_only_are_counted_together(reported: list[tuple[str, int]]) -> None:
-    """The most frequent come first, without the line of code."""
-    counts = Counter(form.format(number, number) for form, number in reported)
+def test_each_failure_is_in_one_group_and_the_largest_groups_come_first(failures: list[tuple[str, int]]) -> None:
+    counts = Counter(form.format(number, number) for form, number in failures)
+
     groups = alike(counts)
-    assert sum(count for _, count in groups) == len(reported), "each failure is in one group"
-    assert len(groups) == len({form for form, _ in reported})
-    sizes = [count for _, count in groups]
-    assert sizes == sorted(sizes, reverse=True)
+
+    forms = Counter(form for form, _ in failures)
+    sizes = [size for _, size in groups]
+    assert sizes == sorted(forms.values(), reverse=True)
     for reason, _ in groups:
         assert ".py" not in reason
 
