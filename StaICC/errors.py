@@ -165,7 +165,9 @@ _LEAST_BEGINNING = 3
 """The least number of letters of a name that is suggested by its beginning, such as ``acc`` for ``accuracy``."""
 
 
-def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = "") -> UnknownNameError:
+def unknown_name(
+    kind: str, given: object, legal: Iterable[object], hint: str = "", synonyms: Mapping[str, str] | None = None
+) -> UnknownNameError:
     """Build the error for an unknown name, with the nearest legal ones.
 
     Args:
@@ -173,6 +175,7 @@ def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = 
         given: What the caller passed.
         legal: All legal names.
         hint: A sentence to add, such as how to list the legal names.
+        synonyms: Legal names by other names for the same thing, such as ``float16`` by ``fp16``.
 
     Returns:
         The error, for the caller to raise.
@@ -182,7 +185,10 @@ def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = 
         "there is no data set 'trec'; did you mean 'TREC'? There are: TREC, SST5."
     """
     names = [str(name) for name in legal]  # a user may add keys of any type to a result
-    message = f"there is no {kind} {given!r}{_suggestion(str(given), names)}"
+    suggestion = _suggestion(str(given), names)
+    if synonyms is not None and given in synonyms:
+        suggestion = f"; did you mean {synonyms[str(given)]!r}?"
+    message = f"there is no {kind} {given!r}{suggestion}"
     if 0 < len(names) <= _MOST_NAMES:
         message += f" There are: {', '.join(names)}."
     if hint:

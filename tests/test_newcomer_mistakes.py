@@ -238,8 +238,18 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
     "no model": (lambda: Normal(datasets=["mini"])(), "got neither", "as in benchmark(my_inference)"),
     "predictions without a list around them": (
         lambda: run_on_mini(preentered_prediction=[1, 1, 1, 1]),
-        "expected 1, one for each data set",
+        "expected a list of 1 item: a list of predictions for the data set mini",
         "Put yours into a list",
+    ),
+    "an array without a list around it": (
+        lambda: run_on_mini(preentered_prediction=(1, 1, 1, 1)),
+        "preentered_prediction: got 4 items, (1, 1, 1, 1), expected a list of 1 item",
+        "Put yours into a list",
+    ),
+    "no predictions for a data set": (
+        lambda: run_on_mini(preentered_prediction=[None]),
+        "preentered_prediction: got None for mini",
+        "expected a list of predictions",
     ),
     "seed": (lambda: Normal(seed=1), "no argument of Normal 'seed'", "nothing to seed"),  # type: ignore[call-arg]
     "names with commas": (lambda: Normal(datasets="SST2,TREC"), "no data set", "one by one: 'SST2', 'TREC'"),
@@ -331,6 +341,8 @@ LINES: dict[str, tuple[str, str]] = {
     "run normal --datasets all": ("no data set 'all'. There are", "leave --datasets out"),
     "run MINI --device cuda": ("no option of ppm 'device'", "for --model: smollm2, hf:NAME_OR_PATH"),
     "run MINI --model-option temperature=0.7": ("no option of ppm 'temperature'", "for --model: openai:BASE_URL#MODEL"),
+    "run normal --tasks TREC --datasets mini": ("--tasks and --datasets mean the same here", "Give only --datasets"),
+    "run MINI --num_fewshot 2 --k 3": ("--num-fewshot and --k mean the same here", "Give only --k"),
     "run MINI --k 4 8 16": ("unrecognized arguments: 8 16", "--k 4,16,64"),
     "run MINI --limit 5 6": ("unrecognized arguments: 6", "--limit takes one value"),
     "run normal --k 4 4": ("unrecognized arguments: 4;", "--k 4,16,64"),

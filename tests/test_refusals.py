@@ -151,8 +151,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     # runs
     "on_error must be": lambda: RunOptions(on_error="skip"),  # type: ignore[arg-type]
     "progress must be": lambda: MINI(predict_first_label, progress=3),
-    "expected 1, one for each data set": lambda: MINI([predict_first_label, predict_first_label]),
-    "those of TREC, expected 1": lambda: MINI({"TREC": predict_first_label}),
+    "expected a list of 1 item: a function": lambda: MINI([predict_first_label, predict_first_label]),
+    "a mapping with the names TREC, expected": lambda: MINI({"TREC": predict_first_label}),
     "got both": lambda: MINI(predict_first_label, preentered_prediction=[[0] * 4]),
     "mean the same": lambda: MINI(predict_first_label, forward_inference=predict_first_label),
     "recheck must be": lambda: MINI(predict_first_label, recheck=1),

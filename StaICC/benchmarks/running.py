@@ -163,35 +163,43 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 experimentor.refuse_function(function_for_all)
             return [without_overridden_arguments(function_for_all)] * len(self)
 
-        function_of_datasets = self._for_datasets(functions, "inference functions")
+        function_of_datasets = self._for_datasets(functions, "the inference functions", "a function")
         for number, function in enumerate(function_of_datasets):
             refuse_unsuitable_function(function, f"inference function {number}")
         for experimentor, function in zip(self, function_of_datasets, strict=True):
             experimentor.refuse_function(function)
         return [without_overridden_arguments(function) for function in function_of_datasets]
 
-    def _for_datasets(self, values: Any, description: str) -> Sequence[Any]:
+    def _for_datasets(self, values: Any, argument_name: str, value_description: str) -> Sequence[Any]:
         """Return one value for each data set, from a list in their order or from a mapping by their names.
 
         Args:
             values: The list or the mapping.
-            description: What the values are, for the message.
+            argument_name: What was given, for the message, such as ``"preentered_prediction"``.
+            value_description: What belongs to a data set, for the message, such as ``"a list of predictions"``.
 
         Raises:
             ArgumentError: There is not one value for each data set.
         """
+        is_list_or_array = hasattr(values, "__len__") and not isinstance(values, (str, bytes, Mapping))
         if isinstance(values, Mapping):
             if values.keys() == set(self.dataset_names):
                 return [values[name] for name in self.dataset_names]
-            got = f"those of {', '.join(map(str, values))}"
-        else:
-            is_list_or_array = hasattr(values, "__len__") and not isinstance(values, (str, bytes))
-            if is_list_or_array and len(values) == len(self):
+            got = f"a mapping with the names {', '.join(map(str, values))}"
+        elif is_list_or_array:
+            if len(values) == len(self):
                 return values  # type: ignore[no-any-return]
+            items = "1 item" if len(values) == 1 else f"{len(values)} items"
+            got = f"{items}, {values!r:.60}"
+        else:
             got = f"{values!r:.60}"
         names = ", ".join(self.dataset_names)
-        message = f"{description}: got {got}, expected {len(self)}, one for each data set: {names}"
-        if len(self) == 1 and _is_list(values):
+        if len(self) == 1:
+            expected = f"a list of 1 item: {value_description} for the data set {names}"
+        else:
+            expected = f"a list of {len(self)} items: {value_description} for each data set, {names}"
+        message = f"{argument_name}: got {got}, expected {expected}"
+        if len(self) == 1 and is_list_or_array:
             message += ". Put yours into a list: [values]"
         raise ArgumentError(message)
 
@@ -268,8 +276,12 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                         f"{name} is about predictions of a function: got preentered_prediction, which are known. Leave "
                         "one of them out"
                     )
-            description = "lists of predictions (preentered_prediction)"
-            predictions_of_datasets = self._for_datasets(preentered_prediction, description)
+            predictions_of_datasets = self._for_datasets(
+                preentered_prediction, "preentered_prediction", "a list of predictions"
+            )
+            for name, predictions in zip(self.dataset_names, predictions_of_datasets, strict=True):
+                if predictions is None:
+                    raise ArgumentError(f"preentered_prediction: got None for {name}, expected a list of predictions")
         if precision is not None or score is not None:
             settings = EarlySettings(
                 batched=batched_inference, keep_outputs=return_outputs, divided=return_divided_results, run=run

@@ -52,10 +52,13 @@ def components(args: argparse.Namespace) -> Printed:
     comparisons: list[dict[str, Any]] = []
     if len(runs) == 2:
         first, second = runs.values()
+        first_name, second_name = runs
         over_rows = compare_results(first, second, "accuracy")
         generalising = compare_generalising(first, second)
-        titled_tables.append(("over rows", [TextTable(*over_rows.table())]))
-        titled_tables.append(("", generalising.display_blocks()))
+        shown_over_rows = dataclasses.replace(over_rows, first=first_name, second=second_name)
+        shown_generalising = dataclasses.replace(generalising, first=first_name, second=second_name)
+        titled_tables.append(("over rows", [TextTable(*shown_over_rows.table())]))
+        titled_tables.append(("", shown_generalising.display_blocks()))
         comparisons = [over_rows.to_dict(), generalising.to_dict()]
 
     document = {

@@ -277,17 +277,32 @@ class Parser(argparse.ArgumentParser):
         """
         remaining = list(words)
         translated: list[str] = []
+        names_of_options: dict[str, str] = {}
         while remaining:
             word = remaining.pop(0)
             name, equals_sign, value = word.partition("=")
             own_option = self._own_option(name)
             if own_option is not None:
+                self._refuse_second_name(own_option, name.replace("_", "-"), names_of_options)
                 translated.append(f"{own_option}{equals_sign}{value}")
             elif word.startswith("--") and self._takes_model_options():
                 translated += self._as_model_option(word, remaining)
             else:
                 translated.append(word)
         return translated
+
+    def _refuse_second_name(self, option: str, name: str, names_of_options: dict[str, str]) -> None:
+        """Exit with an error if an option is given under two names, such as --datasets and --tasks.
+
+        Args:
+            option: The option of this command.
+            name: The name under which it is given now.
+            names_of_options: The name under which each option was given first; this one is added.
+        """
+        first_name = names_of_options.setdefault(option, name)
+        both = {option, first_name, name}
+        if first_name != name and not both <= set(self._option_string_actions):
+            self.error(f"{first_name} and {name} mean the same here: got both. Give only {option}")
 
     def _own_option(self, name: str) -> str | None:
         """Return the option of this command that a word names; ``None`` if there is none.

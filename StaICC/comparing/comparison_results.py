@@ -560,13 +560,25 @@ class Comparison(Displayed):
             tables.append(Line("Changes from one condition to another, and whether they differ between the runs:"))
             tables.append(TextTable(*self.interaction_table()))
         return [
-            Line(f"{class_name(self.benchmark)}: first {self.first}, second {self.second}", "title"),
+            Line(f"{class_name(self.benchmark)}: {names_in_title(self.first, self.second)}", "title"),
             *self.introduction_lines(),
             *tables,
             *[Line(text) for text in self.conclusion()],
             Line(f"The signature of {self.first}:", "code"),
             Line(self.signature, "code"),
         ]
+
+
+def names_in_title(first: str, second: str) -> str:
+    """Return the names of the runs of a comparison for its title, with their order.
+
+    Example:
+        >>> names_in_title("a", "b"), names_in_title("first", "second")
+        ('first a, second b', 'first and second')
+    """
+    if (first, second) == ("first", "second"):
+        return "first and second"
+    return f"first {first}, second {second}"
 
 
 def _line_of_both_runs(difference: Difference) -> Line:

@@ -14,6 +14,7 @@ from StaICC.comparing.comparison_results import (
     cells_of_values,
     forest_plot,
     line_to_dict,
+    names_in_title,
 )
 from StaICC.comparing.verdicts import CorrectionMethod, Tested, Untested, corrected_column, p_text
 from StaICC.layout import Block, Displayed, Line, TextTable
@@ -154,7 +155,7 @@ class SubgroupComparison(Displayed):
         """Return the title, what is compared, the table, the conclusion, and the meaning of the columns."""
         direction = "higher" if self.higher_is_better else "lower"
         return [
-            Line(f"{class_name(self.benchmark)} by {self.by}: first {self.first}, second {self.second}", "title"),
+            Line(f"{class_name(self.benchmark)} by {self.by}: {names_in_title(self.first, self.second)}", "title"),
             Line(f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)"),
             Line(f"first: {self.models[0]}", caption=f"first: {self.model_names[0]}"),
             Line(f"second: {self.models[1]}", caption=f"second: {self.model_names[1]}"),

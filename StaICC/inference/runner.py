@@ -80,7 +80,7 @@ the keys of a store are digests, so nearly each prediction changes another page 
 commit that change the same page write it once."""
 _CHUNK = 64
 """Queries of a chunk of a function of one prompt."""
-_BATCH = 256
+CHUNK_OF_KERNELS = 256
 """Prompts of a chunk of a kernel with a batched form, which makes its own batches within: what a kill may lose."""
 
 _LOST = Failure("the executor gave no answer for it")
@@ -432,7 +432,7 @@ def _groups(keys: Sequence[PromptKey], function: Inference, options: RunOptions)
     groups = by_label_space(keys)
     if not _is_batched(function):
         return groups
-    batch_size = options.chunk_size or _BATCH
+    batch_size = options.chunk_size or CHUNK_OF_KERNELS
     batches = []
     for group in groups:
         batches += divide_into_chunks(group, batch_size, _most_characters(options))
@@ -776,7 +776,7 @@ def chunks_of(
     """
     size = 1
     if batch_form(function) is not None:
-        size = options.chunk_size or _BATCH
+        size = options.chunk_size or CHUNK_OF_KERNELS
     for group in by_label_space(keys):
         for chunk in divide_into_chunks(group, size, _most_characters(options)):
             missing = [key for key in chunk if key not in cached]

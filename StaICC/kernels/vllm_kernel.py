@@ -30,7 +30,13 @@ from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.forward import TokenLogits
 from StaICC.kernels.huggingface.prompts import KernelOptions
-from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelLocation, ModelSource, converted_copy
+from StaICC.kernels.huggingface.source import (
+    NUMBER_TYPES,
+    SYNONYMS_OF_NUMBER_TYPES,
+    ModelLocation,
+    ModelSource,
+    converted_copy,
+)
 from StaICC.kernels.huggingface.token_kernel import LabelScores, Logs, PromptReader, TokenKernel
 from StaICC.optional import require
 
@@ -110,7 +116,7 @@ class VLLMKernel(EngineKernel):
         super().__init__(spec, **options)
         dtype = str(self.engine_arguments.get("dtype", "auto"))
         if dtype not in NUMBER_TYPES and dtype not in _ALIASES:
-            raise unknown_name("dtype", dtype, NUMBER_TYPES)
+            raise unknown_name("dtype", dtype, NUMBER_TYPES, synonyms=SYNONYMS_OF_NUMBER_TYPES)
 
     def _known_arguments(self) -> set[str]:
         record = require("vllm.engine.arg_utils", "vllm", FEATURE).EngineArgs

@@ -43,6 +43,7 @@ def by_length(prompt: str, label_space: list[str]) -> list[float]:
 @pytest.mark.parametrize("kind", [*StaICC.Diagnosis.kinds, Normal, Generalisation], ids=lambda kind: kind.__name__)
 def test_a_saved_name_says_whether_queries_have_true_labels(kind: type[TaskBenchmark]) -> None:
     (experimentor,) = kind(datasets=["mini"])
+
     assert has_true_labels(kind.task_name) is not experimentor.task.content_free
 
 
@@ -719,6 +720,7 @@ benchmark(lambda prompt, label_space: [-len(one) for one in prompt])
 def test_code_written_for_the_readme_of_0_1_1_runs() -> None:
     names: dict[str, Any] = {"my_inference": by_length}
     exec(README, names)
+
     assert names["success"] is True
     assert names["config_dict"]["label_space"] == ["A", "B", "C"]
 

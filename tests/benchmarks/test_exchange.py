@@ -236,6 +236,7 @@ def test_predictions_are_read_once_so_that_they_may_come_through_a_pipe(tmp_path
     ]
     os.mkfifo(tmp_path / "pipe")
     threading.Thread(target=(tmp_path / "pipe").write_text, args=("\n".join(lines),), daemon=True).start()
+
     assert main(["score", "normal", str(tmp_path / "pipe"), "--datasets", "mini", "--limit", "6", "--no-save"]) == 0
 
 
@@ -458,7 +459,9 @@ def test_a_log_without_a_usable_name_is_scored_without_one(
     benchmark = Normal(datasets=["mini"], limit=3)
     export_tasks(benchmark, tmp_path)
     write_lm_eval_results(write_lm_eval_samples(tmp_path, hash_model), model_name)
+
     result = score_predictions(benchmark, read_predictions(tmp_path / "logged"))
+
     assert result.model.startswith("predictions given [")
 
 
@@ -485,6 +488,7 @@ def test_the_command_score_names_the_model(tmp_path: Path, hash_model: Model, ca
     ]
     path.write_text("\n".join(map(json.dumps, records)), "utf-8")
     arguments = ["score", "normal", str(path), "--datasets", "mini", "--limit", "6", "--no-save"]
+
     assert main([*arguments, "--model-name", "my model"]) == 0
     assert "my model [" in capsys.readouterr().out
 

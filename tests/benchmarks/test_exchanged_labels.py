@@ -185,11 +185,13 @@ def test_samples_with_and_without_a_renaming_occur() -> None:
 
 def test_a_label_that_occurs_nowhere_keeps_its_name() -> None:
     exchanged = [((1,), 0), ((0,), 1)] * 5
+
     assert _best_renaming(labelled(exchanged), 4) == [1, 0, 2, 3]
 
 
 def test_equal_frequencies_do_not_rename_labels_by_rounding() -> None:
     rows = [((label,), true) for label in range(3) for true in range(3)]  # all pairs of labels, once
+
     assert _best_renaming(labelled(rows), 3) == [0, 1, 2]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,6 +70,20 @@ def test_a_forecast_has_about_the_time_of_the_run(forecast_and_run: ForecastAndR
 
     assert forecast.seconds is not None
     assert seconds / 1.5 < forecast.seconds < seconds * 1.5
+
+
+def test_a_forecast_has_the_seconds_in_which_a_function_waits() -> None:
+    """It waits 0.02 s for each of ten prompts. They take longer on a busy machine, but not 30 s."""
+
+    def wait(prompt: str, label_space: Sequence[str]) -> int:
+        time.sleep(0.02)
+        return 0
+
+    forecast = Normal(datasets=["mini"], limit=5).forecast(wait, probe_seconds=0.1, model_name="wait")
+
+    assert forecast.distinct == 10
+    assert forecast.seconds is not None
+    assert 0.1 < forecast.seconds < 30
 
 
 def test_a_forecast_has_about_the_tokens_and_the_cost_of_the_run(forecast_and_run: ForecastAndRun) -> None:

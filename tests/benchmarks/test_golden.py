@@ -65,6 +65,7 @@ def test_prompts_and_scores_are_those_of_the_release(
     benchmark_type, settings = RUNS[run]
     result = benchmark_type(datasets=[name], metrics="0.1.1", **settings)(hash_model)
     details = result.details[name]
+
     assert details.asked == details.scored == expected["prompts"]
     assert details.prompts == expected["prompts_sha256"]
     assert_close(result["Divided results"][name], expected["results_0_1_1"], f"{run}, {name}")
@@ -80,9 +81,11 @@ def test_texts_of_prompts_and_label_spaces_are_those_of_the_release(
     benchmark_type, settings = RUNS[run]
     queries = benchmark_type(datasets=[name], metrics="0.1.1", **settings)[0].all_queries()
     prompts = [query.prompt if isinstance(query.prompt, str) else list(query.prompt) for query in queries]
+
     assert len(prompts) == expected["prompts"]
     assert sha256_of_json(prompts) == expected["prompts_sha256"]
     assert sha256_of_json(prompts[0]) == expected["first_prompt_sha256"]
+
     characters = sum(len(prompt) if isinstance(prompt, str) else sum(map(len, prompt)) for prompt in prompts)
     assert characters == expected["chars"]
     assert sha256_of_json([list(query.label_space) for query in queries]) == expected["label_spaces_sha256"]
@@ -96,6 +99,7 @@ def test_splits_are_those_of_the_release(
     experimentor = StaICC.Normal(datasets=[name])[0]
     splits = [experimentor.calibration_set(), experimentor.demonstration_set(), experimentor.test_set()]
     indexes = [list(split.indexes) for split in splits]
+
     assert [len(split) for split in splits] == expected["split_sizes"]
     assert [split_indexes[:10] for split_indexes in indexes] == expected["split_indexes_first_10"]
     assert (
@@ -114,6 +118,7 @@ def test_rows_of_splits_are_those_of_the_release(
     for number in range(len(rows)):
         row = rows.row(number)
         texts_and_labels.append([list(row.texts), row.label])
+
     assert sha256_of_json(texts_and_labels) == golden["datasets"][name][f"{split}_sha256"]
 
 
@@ -122,6 +127,7 @@ def test_true_labels_are_those_of_the_release(
     name: str, golden: dict[str, Any], sha256_of_json: Callable[[Any], str]
 ) -> None:
     rows = StaICC.Normal(datasets=[name])[0].test_set()
+
     assert (
         sha256_of_json([rows.label(number) for number in range(len(rows))])
         == golden["datasets"][name]["ground_truth_sha256"]
@@ -133,6 +139,7 @@ def test_demonstrations_are_those_of_the_release(
     name: str, golden: dict[str, Any], sha256_of_json: Callable[[Any], str]
 ) -> None:
     indexes = StaICC.Normal(datasets=[name])[0].demonstration_sampler
+
     assert indexes[:10] == golden["datasets"][name]["demonstration_indexes_first_10"]
     assert sha256_of_json(indexes) == golden["datasets"][name]["demonstration_indexes_sha256"]
 
@@ -142,4 +149,5 @@ def test_demonstrations_of_the_domain_modes(name: str, mode: str, sha256_of_json
     experimentor = StaICC.Normal(datasets=[name])[0]
     switch = {"in": Experimentor.set_in_domain_mode, "out": Experimentor.set_out_of_domain_mode}[mode]
     switch(experimentor)
+
     assert sha256_of_json(experimentor.demonstration_sampler) == DOMAIN["k=4"][name][mode]

@@ -88,6 +88,7 @@ def full_run(three_datasets: list[Dataset]) -> Result:
 
 def test_the_order_has_each_row_once(three_datasets: list[Dataset]) -> None:
     large, middle, small = [row_order(experimentor) for experimentor in normal_on(three_datasets)]
+
     assert sorted(large) == list(range(160))
     assert sorted(middle) == list(range(100))
     assert sorted(small) == list(range(20))
@@ -98,17 +99,20 @@ def test_the_order_does_not_depend_on_the_prompts(three_datasets: list[Dataset])
     noisy_channel = [
         row_order(experimentor) for experimentor in Normal(k=0, datasets=three_datasets, noisy_channel=True)
     ]
+
     assert noisy_channel == with_demonstrations
 
 
 def test_data_sets_have_different_orders(three_datasets: list[Dataset]) -> None:
     large, _, small = [row_order(experimentor) for experimentor in normal_on(three_datasets)]
+
     assert [row for row in large if row < 20] != small
 
 
 def test_the_order_of_the_first_rows_is_that_of_all_without_the_others(three_datasets: list[Dataset]) -> None:
     order_of_all = row_order(normal_on(three_datasets)[0])
     order_of_first_30 = row_order(normal_on(three_datasets, limit=30)[0])
+
     assert order_of_first_30 == [row for row in order_of_all if row < 30]
 
 
@@ -135,6 +139,7 @@ def test_a_row_has_any_position_in_the_orders_of_equal_data_sets(
 ) -> None:
     """Of positions from 0 to 99, the mean is 49.5; with 240 orders, 6 is about three standard errors."""
     mean_position = fmean(order.index(row) for order in orders_of_equal_datasets)
+
     assert abs(mean_position - 49.5) < 6
 
 
@@ -164,9 +169,11 @@ def test_data_sets_with_equal_rows_have_independent_orders(orders_of_equal_datas
 def test_a_run_stops_when_the_interval_is_as_narrow_as_the_precision(stopped_run: Result, full_run: Result) -> None:
     """Which is looked at after every ``LOOK`` rows."""
     stopping = stopped_run.stopping
+
     assert stopping is not None
     assert stopping.rounds < stopping.all_rounds == 160
     assert stopping.rounds % LOOK == 0
+
     low, high = stopping.interval.low, stopping.interval.high
     assert (high - low) / 2 <= 0.08
     assert low <= full_run.averaged["accuracy"] <= high  # type: ignore[operator]
@@ -195,6 +202,7 @@ def predictions_by_query(result: Result, dataset: str) -> dict[tuple[int, int], 
 @pytest.mark.parametrize("name", ["large", "middle", "small"])
 def test_a_partial_run_has_the_predictions_of_the_full_run(stopped_run: Result, full_run: Result, name: str) -> None:
     predictions_of_full = predictions_by_query(full_run, name)
+
     for query, prediction in predictions_by_query(stopped_run, name).items():
         assert prediction == predictions_of_full[query], f"row and repeat {query}"
 
@@ -214,6 +222,7 @@ def test_when_all_rows_are_evaluated_the_interval_is_the_score(
 ) -> None:
     result = normal_on(three_datasets, outputs="probabilities")(model_with_skill(0.7), precision=1e-6, score=score)
     stopping = result.stopping
+
     assert stopping is not None
     assert (stopping.reason, stopping.saved) == ("all rows are evaluated", 0)
     assert stopping.interval.low == stopping.interval.high == stopping.estimate
@@ -308,15 +317,18 @@ def test_a_saved_file_with_data_of_the_library_is_verified(
     benchmark = Normal(datasets=["mini"], **benchmark_settings)
     result = benchmark(lambda prompt, label_space: [0.7, 0.2, 0.1], precision=0.1, score=score)
     result.save(tmp_path / "saved.json")
+
     assert status_of(verify_file(tmp_path / "saved.json")) == Recomputed()
 
 
 def test_the_level_of_the_interval_is_verified(three_datasets: list[Dataset]) -> None:
     strict = normal_on(three_datasets, statistics=Statistics(level=0.99))
     result = strict(model_with_skill(0.7), precision=0.1)
+
     assert result.stopping is not None
     assert result.stopping.interval.level == 0.99
     assert_recomputed(result, strict)
+
     with_level_of_95 = normal_on(three_datasets)
     assert status_of(verify(result, with_level_of_95)) != Recomputed()
 
@@ -368,6 +380,7 @@ def test_each_run_of_a_race_has_the_same_rows(finished_race: FinishedRace, name:
     result = getattr(finished_race, name)
     rounds = result.stopping.rounds
     queries = [len(details.conditions[0].rows) for details in result.details.values()]
+
     assert queries == [2 * min(rounds, 160), 2 * min(rounds, 100), 2 * min(rounds, 20)]
 
 
@@ -377,6 +390,7 @@ def test_the_interval_of_a_race_has_the_difference_of_its_rows_and_that_of_all_r
     stopping = finished_race.first.stopping
     difference = finished_race.first.averaged["accuracy"] - finished_race.second.averaged["accuracy"]
     difference_of_all_rows = finished_race.first_full_accuracy - finished_race.second_full_accuracy
+
     assert stopping.estimate == pytest.approx(difference)
     assert stopping.interval.low <= difference <= stopping.interval.high
     assert stopping.interval.low <= difference_of_all_rows <= stopping.interval.high
@@ -392,6 +406,7 @@ def test_a_race_of_nearly_equal_models_ends_with_the_exact_difference(three_data
     first: Any = benchmark(model_with_skill(0.7, "a")).averaged["accuracy"]
     second: Any = benchmark(model_with_skill(0.7, "b")).averaged["accuracy"]
     better = "first" if first > second else "second"
+
     assert stopping.rounds == stopping.all_rounds == 20
     assert stopping.interval.low == stopping.interval.high == pytest.approx(first - second, abs=1e-12)
     assert stopping.reason == f"the {better} model is better"
@@ -423,11 +438,13 @@ def test_a_race_goes_on_while_either_model_may_be_better_by_more_than_the_margin
 @pytest.mark.parametrize("interval", [(-0.3, 0.05), (-0.05, 0.3)])
 def test_a_race_with_one_end_of_the_interval_outside_of_the_margin_goes_on(interval: tuple[float, float]) -> None:
     state: Any = SimpleNamespace(interval=interval, rounds=8, all_rounds=100)
+
     assert StoppingRule("race", "accuracy", 0.1, 0.95).reason(state) is None
 
 
 def test_a_race_with_the_interval_within_the_margin_ends() -> None:
     state: Any = SimpleNamespace(interval=(-0.05, 0.05), rounds=8, all_rounds=100)
+
     assert "equivalent within the margin" in str(StoppingRule("race", "accuracy", 0.1, 0.95).reason(state))
 
 

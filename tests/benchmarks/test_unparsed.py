@@ -67,6 +67,7 @@ def saved_and_loaded(result: Result) -> Result:
 
 def test_unparsed_replies_count_as_wrong() -> None:
     result = result_of_writer("wrong")
+
     assert result.averaged["accuracy"] == RIGHT_REPLIES / QUERY_COUNT
     assert "accuracy" not in result.details["mini"].bounds
 
@@ -84,6 +85,7 @@ def test_excluded_replies_leave_bounds_of_the_score() -> None:
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
 def test_unparsed_replies_are_no_failures(policy: str) -> None:
     result = result_of_writer(policy)
+
     assert result.complete
     assert result.details["mini"].failed == 0
     assert len(result.details["mini"].unparsed) == REPLIES_WITHOUT_LABEL
@@ -92,6 +94,7 @@ def test_unparsed_replies_are_no_failures(policy: str) -> None:
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
 def test_a_result_shows_how_many_replies_are_unparsed_with_an_example(policy: str) -> None:
     result = result_of_writer(policy)
+
     assert "13 (16.2%)" in str(result)  # of 80
     assert "such as (no label): 'I cannot tell.'" in str(result)
     assert f"unparsed:{policy}" in str(result.signature)
@@ -101,6 +104,7 @@ def test_a_result_shows_how_many_replies_are_unparsed_with_an_example(policy: st
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
 def test_unparsed_replies_have_no_prediction_in_the_outputs(policy: str) -> None:
     outputs = result_of_writer(policy).outputs
+
     assert outputs is not None
     assert [record["prediction"] for record in outputs["mini"]].count(None) == REPLIES_WITHOUT_LABEL
 
@@ -114,6 +118,7 @@ def statuses(result: Result, benchmark: Normal | None = None) -> set[Any]:
 def test_a_result_with_unparsed_replies_is_recomputed(policy: Any) -> None:
     result = result_of_writer(policy)
     loaded = saved_and_loaded(result)
+
     assert loaded == result
     assert statuses(loaded) == {Recomputed()}
     assert statuses(loaded, Normal(datasets=["mini"], limit=40, unparsed=policy)) == {Recomputed()}
@@ -123,6 +128,7 @@ def test_a_result_with_unparsed_replies_is_recomputed(policy: Any) -> None:
 def test_a_result_without_one_of_its_unparsed_replies_is_not_recomputed(policy: str) -> None:
     saved = result_of_writer(policy).to_dict()
     saved["details"]["mini"]["unparsed"].pop()
+
     assert statuses(Result.from_dict(saved)) != {Recomputed()}
 
 
@@ -134,7 +140,9 @@ def test_a_changed_bound_of_excluded_replies_is_contradicted(metric: str, end: i
     saved = json.loads(json.dumps(result.to_dict()))
     score = result.averaged[metric]
     saved["details"]["mini"]["bounds"][metric][end] = score
+
     status = status_of(verify(Result.from_dict(saved)))
+
     assert isinstance(status, Contradicted)
     assert status.difference.startswith(f"details / mini / bounds / {metric} / {end}: saved {score!r:.80}, recomputed")
 
@@ -160,6 +168,7 @@ def other_probabilities_or_text(prompt: str, label_space: list[str]) -> list[flo
 def test_probabilities_next_to_unparsed_replies_are_verified(policy: Any) -> None:
     benchmark = Normal(datasets=["mini"], limit=40, unparsed=policy)
     loaded = saved_and_loaded(benchmark(probabilities_or_text))
+
     assert statuses(loaded) == {Recomputed()}
     assert statuses(loaded, benchmark) == {Recomputed()}
 
@@ -172,7 +181,9 @@ def test_probabilities_next_to_unparsed_replies_are_compared(policy: Any, left_o
     benchmark = Normal(datasets=["mini"], limit=40, unparsed=policy)
     first = saved_and_loaded(benchmark(probabilities_or_text))
     second = saved_and_loaded(benchmark(other_probabilities_or_text))
+
     overall = compare(first, second, metric).overall
+
     assert overall.values == pytest.approx((first.averaged[metric], second.averaged[metric]), abs=1e-12)
     assert overall.queries == (80, 80)
     assert overall.missing == (left_out, left_out)
@@ -180,6 +191,7 @@ def test_probabilities_next_to_unparsed_replies_are_compared(policy: Any, left_o
 
 def test_by_default_the_first_unparsed_reply_ends_the_run() -> None:
     message = r"^Normal, mini, query \d+: unparsed reply \(no label\): 'I cannot tell.'; expe"
+
     with pytest.raises(OutputError, match=message):
         Normal(datasets=["mini"], limit=40)(text_inference(Writer()))
 
@@ -187,17 +199,21 @@ def test_by_default_the_first_unparsed_reply_ends_the_run() -> None:
 def test_replies_of_a_run_that_ended_are_kept_in_the_store(tmp_path: Path) -> None:
     """A run with another policy then has no prompt left to send."""
     writer, store = Writer(), tmp_path / "s.sqlite"
+
     with pytest.raises(OutputError):
         Normal(datasets=["mini"], limit=40)(text_inference(writer), store=store)
+
     prompts_sent = writer.prompts
     benchmark = Normal(datasets=["mini"], limit=40, unparsed="excluded")
     result = benchmark(text_inference(writer), store=store, recheck=False)
+
     assert writer.prompts == prompts_sent == result.details["mini"].distinct
 
 
 def test_unparsed_replies_that_are_collected_are_failures(tmp_path: Path) -> None:
     benchmark = Normal(datasets=["mini"], limit=40)
     result = benchmark(text_inference(Writer()), on_error="collect")
+
     assert not result.complete
     assert result.details["mini"].failed == REPLIES_WITHOUT_LABEL
     assert result.divided["mini"]["accuracy"] == RIGHT_REPLIES / (QUERY_COUNT - REPLIES_WITHOUT_LABEL)
@@ -275,6 +291,7 @@ def test_the_true_label_of_a_reply_that_counts_as_wrong_has_probability_0(
 ) -> None:
     run = RunOfNumbers(model, model_probabilities, unparsed, "wrong")
     likelihood = run.result.divided["mini"]["averaged_truelabel_likelihood"]
+
     assert likelihood == pytest.approx(run.likelihood_of_parsed / 192)
     assert statuses(saved_and_loaded(run.result)) == {Recomputed()}
 
@@ -286,7 +303,9 @@ def test_the_likelihood_of_an_excluded_reply_is_between_0_and_1(
 ) -> None:
     run = RunOfNumbers(model, model_probabilities, unparsed, "excluded")
     likelihood = run.result.divided["mini"]["averaged_truelabel_likelihood"]
+
     assert likelihood == pytest.approx(run.likelihood_of_parsed / (192 - unparsed))
+
     low, high = run.result.details["mini"].bounds["averaged_truelabel_likelihood"]
     assert low == pytest.approx(run.likelihood_of_parsed / 192)
     assert high == pytest.approx((run.likelihood_of_parsed + unparsed) / 192)
@@ -301,6 +320,7 @@ def test_a_comparison_has_the_scores_of_numbers_with_replies_that_count_as_wrong
 ) -> None:
     result = RunOfNumbers(model, model_probabilities, unparsed, "wrong").result
     (row,) = compare(result, result, metric).datasets
+
     assert row.values[0] == pytest.approx(result.divided["mini"][metric])
 
 
@@ -308,6 +328,7 @@ def test_a_comparison_has_the_scores_of_numbers_with_replies_that_count_as_wrong
 def test_the_accuracy_of_replies_without_any_label(policy: Any, accuracy: float | None) -> None:
     """No prediction is right, or there is none."""
     result = Normal(datasets=["mini"], limit=8, unparsed=policy)(lambda prompt, label_space: "?")
+
     assert result.divided["mini"]["accuracy"] == accuracy
     assert len(result.details["mini"].unparsed) == 16
 
@@ -324,6 +345,7 @@ def test_whether_replies_count_as_wrong_is_read_from_the_arguments() -> None:
 def test_replies_do_not_count_as_wrong_if_the_policy_is_not_the_same_for_all_data_sets() -> None:
     result = result_of_writer("wrong")
     result.arguments = {**result.arguments, "changed": ["unparsed"]}
+
     assert not result.counted_wrong("mini")
 
 
@@ -354,8 +376,10 @@ def result_of_mostly_silent(policy: Any) -> Result:
 def test_warnings_are_about_predictions_of_the_model_not_about_those_assumed_for_replies() -> None:
     """Of two labels, a wrong one in the place of 70 % of the replies looks as if the labels were exchanged."""
     wrong, excluded = result_of_mostly_silent("wrong"), result_of_mostly_silent("excluded")
+
     assert wrong.averaged["accuracy"] < 0.4
     assert excluded.averaged["accuracy"] > 0.8
+
     notes = [note for note in wrong.details["own"].notes if "unparsed" not in note]
     assert notes == [note for note in excluded.details["own"].notes if "unparsed" not in note]
     assert "exchanged" not in "".join(notes)

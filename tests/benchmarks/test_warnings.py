@@ -508,6 +508,7 @@ def test_scores_with_different_sums_above_one_are_reported_if_they_are_stated_to
         "the scores of 30 of 31 predictions sum to more than 1, the largest to 2.7: they are divided by their sum, as "
         "outputs='probabilities' says. For logits, set outputs='logits'"
     )
+
     assert about_sums(rows) == [warning]
 
 

@@ -118,6 +118,7 @@ def test_a_bad_file_is_refused_in_one_line_and_stays(folder: Path, staicc: Cli, 
 def test_an_empty_file_becomes_a_store(folder: Path, staicc: Cli, command: str) -> None:
     (folder / "bad").write_bytes(b"")
     words = [word.replace("FILE", "bad") for word in COMMANDS[command]]
+
     assert staicc(*words)[0] == 0
 
 

@@ -25,8 +25,10 @@ Cli = Callable[..., tuple[int, str, str]]
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_the_help_of_a_command_has_its_usage_and_an_example(command: str, staicc: Cli) -> None:
     status, shown, _ = staicc(command, "--help")
+
     assert status == 0
     assert shown.startswith(f"usage: python -m StaICC {command}")
+
     examples = shown.partition("examples:")[2]
     assert f"python -m StaICC {command}" in examples
 
@@ -34,6 +36,7 @@ def test_the_help_of_a_command_has_its_usage_and_an_example(command: str, staicc
 @pytest.mark.parametrize("command", [command for command in _COMMANDS if command != "published"])
 def test_a_command_that_takes_a_model_takes_its_options(command: str, staicc: Cli) -> None:
     _, shown, _ = staicc(command, "--help")
+
     if "--model MODEL" in shown:
         assert "--model-option" in shown
 
@@ -41,12 +44,14 @@ def test_a_command_that_takes_a_model_takes_its_options(command: str, staicc: Cl
 def test_a_model_of_published_figures_has_no_options(staicc: Cli) -> None:
     """The model is the name of a row of the published tables, and nothing is loaded."""
     _, shown, _ = staicc("published", "--help")
+
     assert "--model MODEL" in shown
     assert "--model-option" not in shown
 
 
 def test_the_help_of_the_program_lists_all_commands(staicc: Cli) -> None:
     status, shown, _ = staicc("--help")
+
     assert status == 0
     assert shown.startswith("usage: python -m StaICC")
     for command in _COMMANDS:
@@ -56,6 +61,7 @@ def test_the_help_of_the_program_lists_all_commands(staicc: Cli) -> None:
 @pytest.mark.parametrize("name", ["prompts", "score"])
 def test_help_names_every_kind_of_a_prediction(name: str, staicc: Cli) -> None:
     _, shown, _ = staicc(name, "--help")
+
     assert "probabilities, logits, index, label, or reply" in " ".join(shown.split())
 
 
@@ -103,6 +109,7 @@ def prompts_of_a_model_that_renders(monkeypatch: pytest.MonkeyPatch) -> list[str
 def test_prompts_are_rendered_with_their_labels(staicc: Cli, prompts_of_a_model_that_renders: list[str]) -> None:
     """Any kernel may write labels into prompts, or leave room for them."""
     status, shown, _ = staicc(*prompts_of_a_model_that_renders)
+
     assert status == 0
     for line in shown.splitlines():
         record = json.loads(line)
@@ -114,6 +121,7 @@ def test_prompts_of_the_noisy_channel_are_rendered_without_labels(
 ) -> None:
     """There is a prompt for each label, so the label is in the prompt already."""
     status, shown, _ = staicc(*prompts_of_a_model_that_renders, "--noisy-channel")
+
     assert status == 0
     for line in shown.splitlines():
         record = json.loads(line)
@@ -126,8 +134,10 @@ def test_prompts_of_the_noisy_channel_are_rendered_without_labels(
 def test_the_program_runs_the_mini_data_set_without_installed_data(program: Any, tmp_path: Path) -> None:
     empty_home = {"STAICC_HOME": str(tmp_path), "STAICC_OFFLINE": "1"}
     done = program(*MINI, "--no-save", env=empty_home)
+
     assert done.returncode == 0
     assert done.stdout.startswith("Normal\n")
+
     (warning,) = done.stderr.splitlines()
     assert warning.startswith("mini: 2 labels have no test row"), "with the limit of this run"
     assert list(tmp_path.iterdir()) == []
@@ -136,6 +146,7 @@ def test_the_program_runs_the_mini_data_set_without_installed_data(program: Any,
 def test_the_program_says_how_to_install_data_that_is_missing(program: Any, tmp_path: Path) -> None:
     empty_home = {"STAICC_HOME": str(tmp_path), "STAICC_OFFLINE": "1"}
     done = program("run", "normal", "--datasets", "TREC", env=empty_home)
+
     assert (done.returncode, done.stdout) == (3, "")
     assert "python -m StaICC data install" in done.stderr
     assert "Traceback" not in done.stderr
@@ -145,7 +156,9 @@ def test_the_console_script_finds_modules_in_the_current_folder(program: Any, tm
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "staicc").write_text("import sys\nfrom StaICC.cli import script\nsys.exit(script())\n")
     (tmp_path / "mine.py").write_text("def my_inference(prompt, label_space):\n    return 0\n")
+
     done = program(*MINI, "--model=mine:my_inference", start=("bin/staicc",), cwd=tmp_path)
+
     assert done.returncode == 0, done.stderr
     assert "my_inference" in done.stdout
 
@@ -155,8 +168,10 @@ def test_the_console_script_finds_modules_in_the_current_folder(program: Any, tm
 
 def test_the_baseline_is_a_table_with_a_line_for_each_number_of_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["baseline", "--n", "100", "--labels", "2", "--t", "1", "10", "--accuracy", "0.6"]) == 0
+
     out, err = capsys.readouterr()
     assert err == ""
+
     header, _, *rows = (line.split() for line in out.splitlines())
     assert header == ["t", "baseline", "p", "<=", "0.05", "from", "p-value", "of", "60/100"]
     assert rows == [["1", "0.50000", "0.59000", "0.0284"], ["10", "0.57678", "0.64000", "0.2507"]]
@@ -165,6 +180,7 @@ def test_the_baseline_is_a_table_with_a_line_for_each_number_of_settings(capsys:
 def test_a_p_value_below_floating_point_is_printed_with_its_exponent(capsys: pytest.CaptureFixture[str]) -> None:
     """The smallest float is about 1e-308."""
     assert main(["baseline", "--n", "1200000", "--labels", "77", "--t", "10", "--accuracy", "1"]) == 0
+
     first_row = capsys.readouterr().out.splitlines()[2]
     assert first_row.split()[-1] == "1.35e-2263788"
 
@@ -246,6 +262,7 @@ COST_OF_QUERY = (10 * 1 + 2 * 30) / 1e6
 @PLANS
 def test_a_plan_counts_the_queries_the_tokens_and_the_cost_of_each_design(aim: tuple[str, str]) -> None:
     plan = printed("plan", *aim, *TOKENS_AND_PRICES)
+
     for design in plan.document["designs"]:
         queries = design["datasets"] * design["rows"] * design["draws"] * design["templates"]
         assert design["queries"] == queries
@@ -259,6 +276,7 @@ def test_a_plan_is_shown_with_a_row_for_each_design(aim: tuple[str, str]) -> Non
     """Only a plan for a difference has the power of its test."""
     plan = printed("plan", *aim, *TOKENS_AND_PRICES)
     table, _, _ = plan.blocks
+
     for row, design in zip(table.rows, plan.document["designs"], strict=True):
         queries = design["queries"]
         tokens = (10 + 2) * queries
@@ -273,6 +291,7 @@ def test_a_plan_ends_with_the_command_of_its_best_design() -> None:
     best = plan.document["designs"][0]
     command = plan.blocks[-1]
     options = f"--limit {best['rows']} --draws {best['draws']} --templates {best['templates']}"
+
     assert command.text == f"for {best['datasets']} data sets: python -m StaICC run generalisation {options}"
 
 
@@ -286,6 +305,7 @@ def entries(text: str) -> list[str]:
 
 def test_cite_has_the_benchmark_first_and_the_ten_data_sets_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cite"]) == 0
+
     cited = entries(capsys.readouterr().out)
     assert cited[0] == "cho2025staicc"
     assert len(set(cited)) == len(cited), "BibTeX refuses a duplicate key"
@@ -317,6 +337,7 @@ def test_a_file_with_the_name_of_a_data_set_does_not_hide_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("TREC").write_text("a file of the user", "utf-8")
+
     assert main(["cite", "TREC"]) == 0
     assert set(entries(cite("TREC"))) <= set(entries(capsys.readouterr().out))
 
@@ -333,6 +354,7 @@ def test_a_run_of_the_command_line_is_the_run_of_python(staicc: Cli) -> None:
     benchmark = StaICC.Normal(k=2, noisy_channel=True, metrics="0.1.1", datasets=["mini"], limit=2)
     expected = benchmark(StaICC.load_kernel("ppm"))
     expected.provenance = expected.provenance.named("ppm")  # Python has a kernel, the command line a name
+
     assert status == 0
     assert load("r.json") == expected
     assert str(expected.signature) in out
@@ -340,6 +362,7 @@ def test_a_run_of_the_command_line_is_the_run_of_python(staicc: Cli) -> None:
 
 def test_records_have_each_row_of_each_repetition(staicc: Cli) -> None:
     assert staicc("run", "normal", *SMALL, "--records", "r.jsonl")[0] == 0
+
     records = [json.loads(line) for line in Path("r.jsonl").read_text("utf-8").splitlines()]
     assert [(record["row"], record["repeat"]) for record in records] == [(0, 0), (1, 0), (0, 1), (1, 1)]
 
@@ -352,12 +375,14 @@ def printed_result(staicc: Cli, *options: str) -> Any:
 
 def test_the_kind_of_outputs_and_the_tried_settings_are_in_the_result(staicc: Cli) -> None:
     result = printed_result(staicc, "--outputs", "logits", "--tried", "9")
+
     assert result.signature.fields["outputs"] == "logits"
     assert result.details["mini"].baselines["normal"].tried == 9
 
 
 def test_the_variant_and_the_calibration_set_of_a_method_are_in_the_result(staicc: Cli) -> None:
     method = ["--method", "contextual-calibration", "--method-variant", "staicc", "--calibration-number", "8"]
+
     assert "staicc n=8" in printed_result(staicc, *method).signature.fields["method"]
 
 
@@ -365,8 +390,11 @@ def test_the_variant_and_the_calibration_set_of_a_method_are_in_the_result(staic
 def test_a_repeated_run_with_a_store_prints_the_same(model_name: str, staicc: Cli) -> None:
     command = ["run", "normal", *SMALL, "--store", "s", "--model-name", model_name, "--json", "r.json", "--overwrite"]
     first_status, first_out, _ = staicc(*command)
+
     again_status, again_out, _ = staicc(*command)
+
     assert (again_status, again_out) == (first_status, first_out)
+
     saved: Any = load("r.json")
     assert saved.provenance.predictors[0].name == model_name
 
@@ -377,6 +405,7 @@ def test_a_store_keeps_predictions_by_the_name_of_the_model(staicc: Cli) -> None
     with PredictionStore("s") as store:
         predictions_of = {fingerprint.split()[-1]: count for fingerprint, count in store.info().models.items()}
     queries = 4  # two rows, each with two draws of demonstrations
+
     assert predictions_of == {"name:a": queries, "name:b": queries}
 
 
@@ -396,6 +425,7 @@ def fails_at_first_query(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("fails_at_first_query")
 def test_a_partial_run_is_saved_with_status_1(staicc: Cli) -> None:
     status, out, _ = staicc("run", "normal", *SMALL, "--on-error", "collect", "--json", "r.json")
+
     assert status == 1
     assert "PARTIAL: 1 of 4" in out
     assert not load("r.json").complete
@@ -404,6 +434,7 @@ def test_a_partial_run_is_saved_with_status_1(staicc: Cli) -> None:
 @pytest.mark.usefixtures("fails_at_first_query")
 def test_a_failed_query_ends_a_run_with_status_2(staicc: Cli) -> None:
     status, out, err = staicc("run", "normal", *SMALL)
+
     assert (status, out) == (2, "")
     assert err.startswith("staicc: Normal, mini, query 0: ")
 
@@ -431,6 +462,7 @@ def store_path(tmp_path: Path) -> Path:
 
 def test_store_info_counts_the_predictions_of_each_model(store_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert store_command("info", store_path) == 0
+
     out = capsys.readouterr().out
     assert "51 answers" in out
     assert "        50  model A\n         1  model B\n" in out
@@ -438,6 +470,7 @@ def test_store_info_counts_the_predictions_of_each_model(store_path: Path, capsy
 
 def test_store_info_has_the_same_counts_as_json(store_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert store_command("info", store_path, "--json") == 0
+
     info = json.loads(capsys.readouterr().out)
     assert info["answers"] == 51
     assert info["models"] == {"model A": 50, "model B": 1}
@@ -445,8 +478,10 @@ def test_store_info_has_the_same_counts_as_json(store_path: Path, capsys: pytest
 
 def test_store_export_prints_a_line_for_each_prediction(store_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert store_command("export", store_path) == 0
+
     printed = capsys.readouterr()
     lines = [json.loads(line) for line in printed.out.splitlines()]
+
     assert len(lines) == 51
     assert {"answer": [0.25, 0.75], "fingerprint": "model A", "key": KEYS[0].hex()} in lines
     assert printed.err == "51 answers\n"
@@ -457,12 +492,14 @@ def test_store_export_writes_to_a_file_what_it_would_print(
 ) -> None:
     store_command("export", store_path)
     printed = capsys.readouterr().out
+
     assert store_command("export", store_path, "--output", tmp_path / "out.jsonl", "--json") == 0
     assert (tmp_path / "out.jsonl").read_text() == printed
 
 
 def test_store_export_replaces_no_file(store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out.jsonl").write_text("of the user", "utf-8")
+
     assert store_command("export", store_path, "--output", tmp_path / "out.jsonl") == 2
     assert str(tmp_path / "out.jsonl") in capsys.readouterr().err
     assert (tmp_path / "out.jsonl").read_text("utf-8") == "of the user"
@@ -473,6 +510,7 @@ def test_store_merge_adds_each_prediction_once(
 ) -> None:
     """The same store is given twice: the second time, all of its predictions are there."""
     assert store_command("merge", tmp_path / "all.sqlite", store_path, store_path, "--json") == 0
+
     report = json.loads(capsys.readouterr().out)
     assert report == {str(store_path): {"added": 0, "present": 51, "different": 0}}
 
@@ -487,7 +525,9 @@ def test_store_merge_says_how_many_predictions_differ(
     for file, prediction in ((merged, 0), (store_path, 1)):
         with PredictionStore(file) as store:
             store.put_many("model A", [(key, prediction)])
+
     assert store_command("merge", merged, store_path) == 0
+
     expected = f"{store_path}: 0 answers added, 51 were there, 1 differ from those there (not copied)\n"
     assert capsys.readouterr().out == expected
 
@@ -500,5 +540,6 @@ def test_a_refused_run_leaves_no_store(words: str, monkeypatch: pytest.MonkeyPat
     Path("plain_function.py").write_text("def f(prompt, label_space):\n    return 0\n", "utf-8")
     monkeypatch.syspath_prepend(str(Path.cwd()))
     options = ["--datasets", "mini", "--model", "plain_function:f", "--store", "refused.sqlite"]
+
     assert main([*words.split(), *options]) == 2
     assert not list(Path().glob("refused.sqlite*"))

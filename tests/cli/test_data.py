@@ -54,9 +54,12 @@ def write_long_icl(folder: Path) -> None:
 
 def test_data_sets_of_long_icl_are_verified(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_long_icl(home / "long_icl")
+
     assert run("verify") == 1
+
     out, err = capsys.readouterr()
     lines_of_long_icl = out.splitlines()[12:]
+
     assert [line.split()[:2] for line in lines_of_long_icl] == [["tacred", "installed"], ["few_nerd", "damaged"]]
     assert "python -m StaICC data install long-icl" in err
     assert "few_nerd: " in err
@@ -133,7 +136,9 @@ def test_a_repeated_run_of_long_icl_with_a_store_prints_the_same(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = [*RUN, "--data-dir", str(data), "--store", str(tmp_path / "store.sqlite"), *OPTIONS]
+
     assert main([*command, "--json", str(tmp_path / "result.json")]) == 0
+
     first = capsys.readouterr().out
     assert main(command) == 0
     assert capsys.readouterr().out == first

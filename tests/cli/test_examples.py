@@ -190,6 +190,7 @@ def test_the_tables_above_name_examples_only() -> None:
 @pytest.mark.parametrize("example", ELSEWHERE)
 def test_an_example_that_runs_elsewhere_is_read_by_the_parser(example: str) -> None:
     words = shlex.split(example)
+
     assert callable(StaICC.cli._parser(words[0]).parse_args(words).run)
 
 
@@ -212,6 +213,7 @@ def test_an_option_has_the_same_kind_of_value_in_all_commands() -> None:
     kinds = kinds_of_options()
     for option in ("--json", "--output", "-o"):  # a file of some commands, a switch or a folder of others
         del kinds[option]
+
     assert kinds.pop("--k") == {("K", "int"), ("K", "Converted")}  # only `run` takes several
     for option, kinds_of_option in kinds.items():
         assert len(kinds_of_option) == 1, f"{option} has different values: {kinds_of_option}"
@@ -221,7 +223,9 @@ def test_what_a_command_returns_is_printed_as_text_and_as_json(monkeypatch: pyte
     """Without an option of its own: this ended in a traceback."""
     monkeypatch.setattr("StaICC.cli.cite.add_cite", lambda parser: None)
     monkeypatch.setattr("StaICC.cli.cite.cite", lambda args: Printed({"a": 1}, [Line("one")]))
+
     assert staicc("cite") == (0, "one\n", "")
+
     status, out, _ = staicc("cite", "--json")
     assert status == 0
     assert json.loads(out) == {"a": 1}

@@ -64,23 +64,35 @@ def predictions_in(path: Path) -> int:
         return store.info().answers
 
 
-def interrupt(process: subprocess.Popen[bytes], group: bool) -> None:
-    """Send SIGINT to a process or its whole group, and wait for its end."""
+def interrupt(process: subprocess.Popen[bytes], group: bool) -> float:
+    """Send SIGINT to a process or its whole group, and return how many seconds it took to end."""
+    started = time.monotonic()
     if group:
         os.killpg(process.pid, signal.SIGINT)
     else:
         os.kill(process.pid, signal.SIGINT)
     assert process.wait(30) == 130  # 128 + SIGINT
+    seconds = time.monotonic() - started
     wait_until_empty(process.pid)
+    return seconds
 
 
 def command_to_continue(stderr: str, store: Path, reason: str = "interrupted") -> list[str]:
     """Return the words of the command that a run says when it ends early, and check that it says nothing else."""
     ended, command = stderr.splitlines()
-    assert ended == f"staicc: {reason}; completed predictions are in {store}; the same command continues"
     words = shlex.split(command)
+    lost = f"up to {chunk_size_of(words)} queries are lost; with a smaller --chunk-size, fewer"
+    kept = f"completed predictions are in {store} (of a local model, {lost})"
+    assert ended == f"staicc: {reason}; {kept}; the same command continues"
     assert words[:3] == ["python", "-m", "StaICC"]
     return words[3:]
+
+
+def chunk_size_of(words: list[str]) -> int:
+    """Return the queries that a local model of a command gets at once: 256 by default, as docs/durable_runs.md says."""
+    if "--chunk-size" not in words:
+        return 256
+    return int(words[words.index("--chunk-size") + 1])
 
 
 def with_option(words: list[str], option: str, value: object) -> list[str]:
@@ -103,20 +115,34 @@ def with_seconds_of_call(model: str, seconds: str) -> str:
     return f"{class_of_model}:{seconds}"
 
 
+def seconds_of_interrupted_run(way: str, folder: Path) -> float:
+    """Interrupt a run, check that it keeps what is done, and return how many seconds it took to end."""
+    model, options, most_lost = WAYS[way]
+    store, calls = folder / "run.sqlite", folder / "calls"
+    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *options]
+    process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], folder)
+    wait_for_calls(calls, 40)
+
+    seconds = interrupt(process, group=way == "one by one")
+
+    assert len(calls_of(calls)) < QUERIES, "it completed the run before it ended"
+    assert (folder / "stdout").read_text() == ""
+    check_that_few_predictions_are_lost(store, calls, most_lost)
+    return seconds
+
+
 @pytest.mark.posix
 @pytest.mark.parametrize("way", WAYS)
 def test_an_interrupt_ends_soon_and_keeps_what_is_done(way, tmp_path):
-    model, options, most_lost = WAYS[way]
-    store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
-    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--no-save", *options]
-    process = start([*PROGRAM, *arguments, "--model", f"{model}:{calls}"], tmp_path)
-    wait_for_calls(calls, 40)
-
-    interrupt(process, group=way == "one by one")
-
-    assert len(calls_of(calls)) < QUERIES, "it completed the run before it ended"
-    assert (tmp_path / "stdout").read_text() == ""
-    check_that_few_predictions_are_lost(store, calls, most_lost)
+    """One of several runs ends within two seconds: a busy machine makes some slower, and none faster."""
+    seconds = []
+    for number in range(4):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        seconds.append(seconds_of_interrupted_run(way, folder))
+        if min(seconds) < 2:
+            return
+    raise AssertionError(f"the runs took {min(seconds):.1f} s or more to end")
 
 
 @pytest.mark.posix
@@ -166,6 +192,7 @@ def test_workers_that_start_leave_an_interrupt_to_the_run(tmp_path):
     while not worker_started.exists():
         time.sleep(0.01)
     interrupt(process, group=True)
+
     assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
@@ -198,6 +225,7 @@ def test_a_race_says_how_to_go_on_too(tmp_path):
     process = start([*PROGRAM, *arguments], tmp_path)
     wait_for_calls(calls, 40)
     interrupt(process, group=True)
+
     assert command_to_continue((tmp_path / "stderr").read_text(), store) == arguments
 
 
@@ -210,6 +238,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     process = start(["nohup", *PROGRAM, *arguments, model], tmp_path)
     wait_for_calls(calls, 10)
     process.send_signal(signal.SIGHUP)
+
     assert process.wait(60) == 0
     assert len(calls_of(calls)) == QUERIES
 
@@ -232,6 +261,7 @@ def test_a_signal_while_modules_are_imported_has_no_traceback(name, status, mess
     )
     monkeypatch.chdir(tmp_path)
     process = start([sys.executable, "-m", "program", "models"], tmp_path)
+
     assert process.wait(30) == status
     assert (tmp_path / "stderr").read_text() == f"staicc: {message}\n"
 

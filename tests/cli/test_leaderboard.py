@@ -62,7 +62,9 @@ def test_each_file_is_reported_with_the_status_of_its_verification(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, reported = build(capsys, "runs", "site")
+
     assert status == 1, "some files are not ranked"
+
     status_of = {Path(row["file"]).name: row["status"].split(":")[0] for row in reported}
     assert status_of == {
         "a.json": "recomputed",
@@ -76,6 +78,7 @@ def test_only_verified_files_are_ranked(folder: Path) -> None:
     main(["leaderboard", "runs", "-o", "site"])
     page = Path("site/index.html").read_text("utf-8")
     (board,) = leaderboards_of(page)
+
     assert {"a", "deep/b"} <= set(names_in(board))
     assert "changed" not in board
     assert "0.9900" not in board, "the accuracy that was edited"
@@ -85,6 +88,7 @@ def test_only_verified_files_are_ranked(folder: Path) -> None:
 def test_the_site_has_copies_of_the_ranked_files(folder: Path) -> None:
     main(["leaderboard", "runs", "-o", "site"])
     page = Path("site/index.html").read_text("utf-8")
+
     assert 'href="results/deep/b.json"' in page
     assert Path("site/results/deep/b.json").read_bytes() == Path("runs/deep/b.json").read_bytes()
     assert not Path("site/results/changed.json").exists()
@@ -171,12 +175,17 @@ def test_a_copy_with_other_settings_leaves_the_original_on_its_leaderboard(setti
     save_run("runs/original.json")
     save_run("runs/0_copy.json", **settings)
     Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 1).save("runs/other_model.json")
+
     assert main(["leaderboard", "runs", "-o", "site"]) == 0
+
     page = Path("site/index.html").read_text("utf-8")
     names_on_boards = [names_in(board) for board in leaderboards_of(page)]
+
     assert len(names_on_boards) == 2
+
     (names_beside_original,) = [names for names in names_on_boards if "original" in names]
     (names_beside_copy,) = [names for names in names_on_boards if "0_copy" in names]
+
     assert "other_model" in names_beside_original, "the settings are those of the original"
     assert names_beside_copy != names_beside_original
 
@@ -206,6 +215,7 @@ def test_copies_never_replace_files_of_the_user(runs: str, folder: Path, capsys:
     """The site of the working folder would have its copies in the user's folder results."""
     Path("results").mkdir()
     Path("results/a.json").write_text("mine", "utf-8")
+
     assert main(["leaderboard", runs, "-o", "."]) == 2
     assert "is not the one of an earlier site" in capsys.readouterr().err
     assert Path("results/a.json").read_text("utf-8") == "mine"
@@ -227,6 +237,7 @@ def test_the_copies_of_an_earlier_site_are_replaced(folder: Path) -> None:
 
 def test_the_copies_of_a_site_cannot_be_its_runs(folder: Path) -> None:
     main(["leaderboard", "runs", "-o", "site"])
+
     assert main(["leaderboard", "site/results", "-o", "site"]) == 2
 
 
@@ -246,17 +257,22 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_file_that_was_recomputed_is_verified_once(folder: Path, verified: list[str]) -> None:
     """Also with another name. A file that was not recomputed may be, later."""
     main(["leaderboard", "runs", "-o", "site"])
+
     assert sorted(verified) == ["a.json", "b.json", "changed.json"]
+
     verified.clear()
     Path("runs/deep/b.json").rename("runs/renamed.json")
     main(["leaderboard", "runs", "-o", "site"])
+
     assert verified == ["changed.json"]
 
 
 def test_a_renamed_file_leaves_no_copy_with_its_earlier_name(folder: Path) -> None:
     main(["leaderboard", "runs", "-o", "site"])
     Path("runs/deep/b.json").rename("runs/renamed.json")
+
     main(["leaderboard", "runs", "-o", "site"])
+
     assert sorted(path.name for path in Path("site/results").rglob("*.json")) == ["a.json", "renamed.json"]
     assert "deep/b" not in Path("site/index.html").read_text("utf-8")
 
@@ -268,7 +284,9 @@ def test_files_of_the_user_among_the_copies_stay(folder: Path) -> None:
     for path in of_user:
         path.write_text("of the user", "utf-8")
     Path("runs/a.json").unlink()
+
     main(["leaderboard", "runs", "-o", "site"])
+
     for path in of_user:
         assert path.read_text("utf-8") == "of the user", path
 
@@ -300,6 +318,7 @@ def test_files_are_verified_again_if_their_verdicts_cannot_be_used(
     main(["leaderboard", "runs", "-o", "site"])
     damage(folder / "home" / "verdicts.json", monkeypatch)
     verified.clear()
+
     assert main(["leaderboard", "runs", "-o", "site"]) == 1
     assert sorted(verified) == ["a.json", "b.json", "changed.json"]
     assert not Path("site/results/changed.json").exists()

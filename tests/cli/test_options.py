@@ -35,6 +35,7 @@ WITH_OWN_DATA = (LONG_ICL, HELMET)
 def test_a_benchmark_of_the_command_line_is_that_of_python(name: str) -> None:
     in_python = BENCHMARKS[name](datasets=["mini"])
     made = make(parsed("run", name, "--datasets", "mini"))
+
     if isinstance(in_python, StaICC.Benchmark):
         assert str(made.signature()) == str(in_python.signature())
         return
@@ -44,12 +45,14 @@ def test_a_benchmark_of_the_command_line_is_that_of_python(name: str) -> None:
 def test_the_default_settings_of_a_run_are_those_of_python() -> None:
     settings = run_settings(parsed("run", "normal"))
     default_of = {field.name: field.default for field in dataclasses.fields(RunOptions)}
+
     assert {name: default_of.get(name) for name in settings} == settings
 
 
 def test_options_of_a_run_become_settings_of_the_run() -> None:
     words = "--data-parallel 2 --store s --chunk-size 5 --no-recheck --quiet"
     settings = run_settings(parsed("run", "normal", *words.split()))
+
     assert callable(settings.pop("executor")), "it makes the two worker processes"
     assert settings == {"store": Path("s"), "chunk_size": 5, "recheck": False, "progress": False}
 
@@ -58,6 +61,7 @@ def test_options_of_a_benchmark_become_its_arguments() -> None:
     words = "--datasets mini --k 3 --limit 5 --noisy-channel --outputs logits --unparsed wrong"
     of_command = make(parsed("run", "normal", *words.split()))
     in_python = StaICC.Normal(3, noisy_channel=True, datasets=["mini"], limit=5, outputs="logits", unparsed="wrong")
+
     assert str(of_command.signature()) == str(in_python.signature())
 
 
@@ -76,6 +80,7 @@ def test_a_model_of_the_command_line_scores_labels_as_that_of_python(model: str,
     args = parsed("run", "long-icl", "--answers", "labels")
     args.model = model.replace("FOLDER", model_folder)
     loaded = load_model(args, prefers_text=True, as_published=True)
+
     assert not loaded.generates_text
     assert identity_of(loaded.function) == identity_of(load_kernel(args.model))
 
@@ -84,6 +89,7 @@ def test_a_model_of_the_command_line_generates_as_that_of_python(model_folder: s
     args = parsed("run", "long-icl")
     args.model = model_folder
     loaded = load_model(args, prefers_text=True, as_published=True)
+
     assert loaded.generates_text
     assert identity_of(loaded.function) == identity_of(text_inference(load_kernel(model_folder)))
 
@@ -92,6 +98,7 @@ def test_the_option_of_text_columns_has_the_name_of_the_argument_too() -> None:
     rows = "".join(f"message {i},{'good' if i % 2 else 'bad'}\n" for i in range(50))
     Path("own.csv").write_text("words,label\n" + rows, "utf-8")
     results = []
+
     for option in ("--text", "--texts"):
         words = ["run", "normal", "--data", "own.csv", option, "words", "--label", "label", "--json", f"r{option}.json"]
         assert main([*words, "--quiet"]) == 0
@@ -103,9 +110,12 @@ def test_long_icl_of_the_command_line_is_that_of_python() -> None:
     rows = "".join(f"message {i},kind {i % 25:02}\n" for i in range(500))
     Path("t.csv").write_text("text,label\n" + rows, "utf-8")
     own = ["--data", "t.csv", "--text", "text", "--label", "label"]
+
     assert main(["run", "long-icl", *own, "--json", "r.json", "--quiet"]) == 0
+
     result = LongICL(datasets=[Dataset.from_file("t.csv", "text", "label")])(load_kernel("ppm"))
     saved = StaICC.load("r.json")
+
     assert isinstance(saved, StaICC.Result)
     assert str(saved.signature) == str(result.signature)
     assert saved["Averaged results"] == result["Averaged results"]
@@ -160,7 +170,9 @@ REFUSED = {
 @pytest.mark.parametrize("line", ACCEPTED)
 def test_an_accepted_option_is_one_of_the_model(line: str) -> None:
     model = model_of(parsed("run", "normal", *line.split()))
+
     assert model.endswith(f";{ACCEPTED[line]}")
+
     load_kernel(model)  # it has such options
 
 
@@ -170,6 +182,7 @@ def test_an_option_of_the_model_changes_nothing_else_of_the_run(line: str) -> No
     without = vars(parsed("run", "normal", "--model", "ppm"))
     about_the_model = {"model", "model_option", "given_options"}
     in_a_line_of_the_table = {"datasets"}
+
     for name in without.keys() - about_the_model - in_a_line_of_the_table:
         assert with_option[name] == without[name], name
     assert with_option.keys() == without.keys()
@@ -182,6 +195,7 @@ def test_a_refused_option_has_a_suggestion(line: str, capsys: pytest.CaptureFixt
     except SystemExit as end:
         status = end.code
     error = capsys.readouterr().err
+
     assert status == 2
     for text in REFUSED[line]:
         assert text in error
@@ -197,6 +211,7 @@ def test_the_files_of_a_model_are_known_as_such(model: str) -> None:
     Path("m").mkdir()
     for name in (*files_of_model, "result.json"):
         Path("m", name).touch()
+
     assert {path.name for path in model_files(model) if path.is_file()} == files_of_model
 
 
@@ -204,6 +219,7 @@ def test_options_belong_to_the_last_model_before_them() -> None:
     args = _parser("race").parse_args(
         ["race", "--model", "a", "--device", "cuda", "--model", "b", "--chat", "--dtype", "float32"]
     )
+
     assert args.model == ["a;device=cuda", "b;prompt_format=chat;dtype=float32"]
 
 
@@ -212,5 +228,6 @@ def test_a_missing_package_has_one_exit_status(
     more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
+
     assert main(["run", "normal", "--model", "vllm:hf:a/b", "--datasets", "mini", "--limit", "2", *more]) == 3
     assert capsys.readouterr().err.splitlines()[-1].count("needs the package") == 1

@@ -177,6 +177,7 @@ def test_records_that_go_to_stdout_by_its_path_follow_what_was_printed(output: s
     """The standard output is the file ``printed``, which has two paths then."""
     with open("printed", "w", encoding="utf-8") as printed:
         assert program(*RUN, "--no-save", "--records", output, stdout=printed).returncode == 0
+
     lines = Path("printed").read_text("utf-8").splitlines()
     assert lines[0] == "Normal"
     assert json.loads(lines[-1])["dataset"] == "mini"
@@ -190,17 +191,21 @@ def test_a_message_follows_prompts_that_go_to_the_same_file(
 ) -> None:
     """The standard error is the file ``printed``, too."""
     command = ["prompts", "normal", "--datasets", "mini", "-o", output]
+
     with open("printed", "w", encoding="utf-8") as printed:
         stdout = printed if stdout_is_the_file else None
         assert program(*command, stdout=stdout, stderr=printed).returncode == 0
+
     *prompts, message = Path("printed").read_text("utf-8").splitlines()
     test_rows, repeats = 96, 2
+
     assert [json.loads(prompt)["dataset"] for prompt in prompts] == ["mini"] * (test_rows * repeats)
     assert message == f"the prompts are in {output}"
 
 
 def test_writing_to_stdout_keeps_the_order_of_what_is_printed_before_and_after(program: Any) -> None:
     code = "import StaICC.files.output as s; print(1); s.write_output('/dev/stdout', [b'2']); print(3)"
+
     assert program(code, start=("-c",)).stdout == "1\n23\n"
 
 

@@ -48,12 +48,14 @@ def averages(name: str) -> Any:
 
 def test_a_comparison_names_the_benchmark_the_runs_and_the_metric(staicc: Cli) -> None:
     status, out, err = staicc("compare", "a.json", "b.json")
+
     assert (status, err) == (0, "")
     assert out.startswith("Normal: first a, second b\nmetric: accuracy (higher is better)\n")
 
 
 def test_a_comparison_with_a_margin_says_whether_the_second_is_not_worse(staicc: Cli) -> None:
     _, out, _ = staicc("compare", "a.json", "b.json", "--margin", "0.01")
+
     assert "b not worse than a by more than 0.01: " in out
 
 
@@ -61,6 +63,7 @@ def test_a_comparison_as_csv_has_the_averages_of_both_runs(staicc: Cli) -> None:
     options = ["--margin", "0.01", "--metric", "macro_F1", "--format", "csv"]
     _, out, _ = staicc("compare", "a.json", "b.json", *options)
     (row,) = csv.DictReader(io.StringIO(out))
+
     assert float(row["first"]) == averages("a.json")["macro_F1"]
     assert float(row["second"]) == averages("b.json")["macro_F1"]
 
@@ -70,11 +73,13 @@ def test_runs_whose_files_have_one_name_are_named_by_their_paths(staicc: Cli) ->
         Path(name).mkdir()
         Path(f"{name}.json").rename(f"{name}/result.json")
     _, out, _ = staicc("compare", "a/result.json", "b/result.json")
+
     assert "first a/result.json, second b/result.json" in out
 
 
 def test_a_file_that_cannot_be_read_is_named_once(staicc: Cli) -> None:
     _, _, err = staicc("verify", "a.json", "bad.json")
+
     assert err.count("bad.json") == 1
 
 
@@ -92,6 +97,7 @@ def predictions(staicc: Cli) -> list[str]:
 def test_predictions_of_another_program_have_the_scores_of_a_run(staicc: Cli, anonymous: Any) -> None:
     """Prompts to a file, predictions by a program that knows only the file, and the scores of the run itself."""
     status, _, _ = staicc("score", "normal", "p.jsonl", *LIMITS, "--json", "scored.json", "--records", "r.jsonl")
+
     assert status == 0
     assert anonymous(StaICC.load("scored.json")) == anonymous(StaICC.load("a.json"))
     assert len(Path("r.jsonl").read_text("utf-8").splitlines()) == 20
@@ -103,7 +109,9 @@ def test_a_file_of_predictions_may_follow_the_data_sets(staicc: Cli) -> None:
     """``--datasets`` takes several names, and the file is none of them."""
     _, expected, _ = staicc("score", "normal", "p.jsonl", *LIMITS, "--json", "scored.json")
     status, out, _ = staicc("score", "normal", "--limit", "10", "--datasets", "mini", "p.jsonl")
+
     assert (status, out) == (0, expected)
+
     (saved,) = Path("staicc-results").iterdir()
     assert load(saved) == load("scored.json")
 
@@ -111,8 +119,10 @@ def test_a_file_of_predictions_may_follow_the_data_sets(staicc: Cli) -> None:
 def test_missing_predictions_are_refused_unless_partial(staicc: Cli, predictions: list[str]) -> None:
     Path("p.jsonl").write_text(predictions[0], "utf-8")
     status, _, err = staicc("score", "normal", "p.jsonl", *LIMITS)
+
     assert status == 2
     assert "19 of 20 queries have no prediction" in err
+
     status, out, _ = staicc("score", "normal", "p.jsonl", *LIMITS, "--partial")
     assert status == 1
     assert "PARTIAL: 19 of 20" in out
@@ -143,6 +153,7 @@ def test_a_model_card_has_the_scores_in_the_format_of_the_hub() -> None:
 def test_a_model_card_has_the_name_of_the_model() -> None:
     hub = pytest.importorskip("huggingface_hub.repocard_data")
     model, _ = hub.model_index_to_eval_results(model_card_metadata("a.json")["model-index"])
+
     assert model == StaICC.load("a.json").provenance.names
 
 
@@ -153,18 +164,22 @@ def test_a_model_name_with_marks_of_yaml_is_read_as_it_is() -> None:
     result = StaICC.Normal(datasets=["mini"], limit=10)(lambda prompt, label_space: 0, model_name=name)
     result.save("named.json")
     model, _ = hub.model_index_to_eval_results(model_card_metadata("named.json")["model-index"])
+
     assert model == " ".join(name.split())
 
 
 def test_a_model_card_of_a_suite_has_each_benchmark_as_a_task(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "model-card", "suite.json", "--json"]) == 0
+
     (model,) = json.loads(capsys.readouterr().out)
     tasks = {evaluation["task"]["name"] for evaluation in model["results"]}
+
     assert len(tasks) == len(StaICC.load("suite.json"))
 
 
 def test_two_models_are_refused_before_the_run(staicc: Cli) -> None:
     status, out, err = staicc("run", "normal", *LIMITS, "--model", "mine:f", "--model", "ppm")
+
     assert (status, out) == (2, "")
     assert "mine:f and ppm" in err
 
@@ -237,9 +252,12 @@ def test_a_saved_race_is_verified_compared_and_exported(staicc: Cli, race_comman
 
 def test_a_race_is_repeated_from_its_store(staicc: Cli, race_command: list[str]) -> None:
     staicc(*race_command, "--json", "race.json")
+
     assert staicc(*race_command, "--json", "again.json", "--chunk-size", "3")[0] == 0
+
     first: Any = load("race.json")
     again: Any = load("again.json")
+
     assert list(again.results()) == list(first.results())
     for result in again.results():
         assert result.provenance.predictors[0].computed == 0, "a prediction was not taken from the store"
@@ -250,6 +268,7 @@ SEVERAL = ["--metric", "accuracy", "--metric", "macro_F1"]
 
 def test_a_comparison_by_label_has_a_row_of_all_labels_too(staicc: Cli) -> None:
     status, out, err = staicc("compare", "a.json", "b.json", "--by", "label")
+
     assert (status, err) == (0, "")
     assert out.startswith("Normal by label: first a, second b\nmetric: accuracy (higher is better)\n")
     assert "mini (all rows)" in out
@@ -257,6 +276,7 @@ def test_a_comparison_by_label_has_a_row_of_all_labels_too(staicc: Cli) -> None:
 
 def test_a_comparison_by_two_metrics_counts_two_tests(staicc: Cli) -> None:
     status, out, err = staicc("compare", "a.json", "b.json", *SEVERAL, "--format", "json")
+
     assert (status, err) == (0, "")
     assert json.loads(out)[0]["tests"] == 2
 
@@ -313,6 +333,7 @@ def test_options_of_compare_that_contradict_each_other_are_refused(
     staicc: Cli, options: list[str], message: str
 ) -> None:
     status, _, err = staicc("compare", "a.json", "b.json", *options)
+
     assert status == 2
     assert message in err
 
@@ -320,6 +341,7 @@ def test_options_of_compare_that_contradict_each_other_are_refused(
 def test_what_a_table_says_is_left_out_is_not_repeated_on_stderr(staicc: Cli) -> None:
     reason = "mini: 12 of 20 queries of a are not compared"
     _, out, err = staicc("compare", "a.json", "suite.json")
+
     assert out.count(reason) == 1
     assert reason not in err
     assert "GLER (not in a)" in err

@@ -151,7 +151,9 @@ def test_a_mistake_in_a_run_file_is_one_sentence(staicc: Run, text: str, message
     if "benchmark" not in text:
         text = f'benchmark = "normal"\n{text}'
     Path("run.toml").write_text(text, "utf-8")
+
     status, stdout, stderr = staicc("run", "--config", "run.toml")
+
     assert (status, stdout) == (2, "")
     assert message in stderr
     assert "sk-secret" not in stderr
@@ -175,6 +177,7 @@ def test_a_file_that_is_no_run_file_is_refused_in_one_line(
 ) -> None:
     Path(name).write_bytes(content)
     status, _, stderr = staicc("run", "--config", name)
+
     assert (status, stderr.count("\n")) == (2, 1), stderr
     assert message in stderr
 
@@ -192,6 +195,7 @@ def test_a_run_file_that_is_missing_or_a_folder_is_refused_in_one_line(staicc: R
 
 def test_a_run_file_of_a_windows_editor_is_read(staicc: Run) -> None:
     Path("run.toml").write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
+
     assert len(run_and_load(staicc, "r.json", "--config", "run.toml").queries()) == 4
 
 
@@ -199,6 +203,7 @@ def test_on_python_3_10_a_run_file_is_read_by_tomli(staicc: Run, monkeypatch: py
     Path("run.toml").write_text(SMALL, "utf-8")
     monkeypatch.setitem(sys.modules, "tomllib", None)  # as in Python 3.10
     monkeypatch.setitem(sys.modules, "tomli", tomllib)
+
     assert staicc("run", "--config", "run.toml", "--no-save", "--quiet")[0] == 0
 
 
@@ -206,7 +211,9 @@ def test_without_a_reader_of_toml_the_error_says_what_to_install(staicc: Run, mo
     Path("run.toml").write_text(SMALL, "utf-8")
     monkeypatch.setitem(sys.modules, "tomllib", None)
     monkeypatch.setitem(sys.modules, "tomli", None)
+
     status, _, stderr = staicc("run", "--config", "run.toml")
+
     assert status == 3
     assert "a run file on Python 3.10 needs the package 'tomli'" in stderr
     assert "[toml]" in stderr
@@ -220,12 +227,14 @@ def test_the_command_line_replaces_values_of_the_file(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + 'k = 2\n[model_option]\norder = 5\nescape = "D"\n', "utf-8")
     of_both = run_and_load(staicc, "both.json", "--k", "1", "--config", "run.toml", "--model-option", "order=3")
     words = "normal --datasets mini --limit 2 --k 1 --model-option order=3 --model-option escape=D"
+
     assert of_both == run_and_load(staicc, "words.json", *words.split())
 
 
 def test_each_value_that_the_command_line_replaces_is_named(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + 'k = 2\n[model_option]\norder = 5\nescape = "D"\n', "utf-8")
     _, _, stderr = staicc("run", "suite", "--config=run.toml", "--k", "1", "--model-option", "order=3", "--dry-run")
+
     for replaced in ("benchmark", "k", "model_option.order"):
         assert f"run.toml: {replaced} is replaced by the command line\n" in stderr
     for unchanged in ("escape", "limit"):
@@ -237,8 +246,11 @@ def test_each_value_that_the_command_line_replaces_is_named(staicc: Run) -> None
 def test_an_option_of_a_method_is_replaced_in_each_spelling(staicc: Run, in_file: str, given: str) -> None:
     Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n[method_option]\n{in_file} = 3\n', "utf-8")
     words = ["--method-option", f"{given}=5"]
+
     result = run_and_load(staicc, "r.json", "--config", "run.toml", *words)
+
     assert "batch_size=5" in result.method
+
     status, _, stderr = staicc("run", "--config", "run.toml", *words, "--dry-run")
     assert status == 0
     assert "run.toml: method_option.batch_size is replaced by the command line\n" in stderr
@@ -255,6 +267,7 @@ def test_an_option_of_a_method_is_replaced_in_each_spelling(staicc: Run, in_file
 def test_an_option_in_two_spellings_is_refused(staicc: Run, text: str) -> None:
     Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n{text}', "utf-8")
     status, stdout, stderr = staicc("run", "--config", "run.toml")
+
     assert (status, stdout) == (2, "")
     assert "run.toml: method_option.batch_size is given twice, in two spellings" in stderr
 
@@ -262,18 +275,22 @@ def test_an_option_in_two_spellings_is_refused(staicc: Run, text: str) -> None:
 def test_options_of_a_model_are_left_out_if_another_model_is_given(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + "[model_option]\norder = 5\n", "utf-8")
     _, _, stderr = staicc("run", "--config", "run.toml", "--model", "ppm", "--dry-run")
+
     assert "run.toml: model_option is left out, since --model is given\n" in stderr
 
 
 def test_another_model_or_method_of_the_command_line_replaces_its_options_too(staicc: Run) -> None:
     options = 'method = "batch_calibration"\n[method_option]\nbatch_size = 4\n[model_option]\norder = 5\n'
     Path("run.toml").write_text(SMALL + options, "utf-8")
+
     result = run_and_load(staicc, "r.json", "--config", "run.toml", "--model", "ppm", "--method", "vanilla")
+
     assert result == run_and_load(staicc, "words.json", "normal", "--datasets", "mini", "--limit", "2")
 
 
 def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL.replace('["mini"]', '["TREC", "SST2"]'), "utf-8")
+
     assert list(run_and_load(staicc, "r.json", "--config", "run.toml", "--datasets", "mini").details) == ["mini"]
 
 
@@ -283,6 +300,7 @@ def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Run) ->
 def test_the_option_of_run_files_takes_one_file(staicc: Run, words: list[str]) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
     status, _, stderr = staicc("run", *words)
+
     assert status == 2
     assert "argument --config: got" in stderr
 
@@ -290,6 +308,7 @@ def test_the_option_of_run_files_takes_one_file(staicc: Run, words: list[str]) -
 def test_the_option_of_run_files_has_no_abbreviation(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
     status, _, stderr = staicc("run", "normal", "--conf", "run.toml")
+
     assert status == 2
     assert "no option '--conf'" in stderr
     assert "did you mean '--config'" in stderr
@@ -300,7 +319,9 @@ def test_every_option_of_run_is_a_key_of_run_files() -> None:
     parser = _parser("run").command("run")
     keys = run_file_keys(parser)
     options = {action.dest for action in parser.arguments()} - {"help", "config"}
+
     assert {key.action.dest for key in keys.values()} == options
+
     parser.add_argument("--new-option", type=int)
     assert run_file_keys(parser)["new_option"].expected == "an integer"
 
@@ -328,6 +349,7 @@ def test_every_option_that_changes_a_result_is_in_a_case_above() -> None:
         in_cases |= set(tomllib.loads(textwrap.dedent(text)))
     keys = set(run_file_keys(_parser("run").command("run")))
     not_in_cases = CHANGE_NO_RESULT | WITH_TESTS_OF_CARDS | WITH_OTHER_TESTS | NEED_OTHER_MODELS_OR_DATA | {"model"}
+
     assert keys - not_in_cases == in_cases
 
 
@@ -348,6 +370,7 @@ model_option = [{order = 3}, {order = 5}]
 def test_a_sweep_is_a_run_for_each_combination(staicc: Run) -> None:
     Path("run.toml").write_text(SWEEP, "utf-8")
     status, stdout, stderr = staicc("run", "--config", "run.toml", "--no-save")
+
     assert status == 0
     assert stdout.count("StaICC|benchmark:Normal") == 4
     assert "run 2 of 4: k = 0, datasets = mini, model_option = order=5\n" in stderr
@@ -355,25 +378,32 @@ def test_a_sweep_is_a_run_for_each_combination(staicc: Run) -> None:
 
 def test_files_of_a_sweep_have_the_settings_of_their_run_in_their_names(staicc: Run) -> None:
     Path("run.toml").write_text(SWEEP, "utf-8")
+
     assert staicc("run", "--config", "run.toml", "--json", "r.json", "--records", "r.jsonl")[0] == 0
+
     expected = {"run.toml"}
     for k in (0, 2):
         for order in (3, 5):
             name = f"r_k-{k}_datasets-mini_model_option-order-{order}"
             expected |= {f"{name}.json", f"{name}.jsonl"}
+
     assert {path.name for path in Path().iterdir()} == expected
 
 
 def test_a_run_of_a_sweep_is_that_of_its_command_line(staicc: Run) -> None:
     Path("run.toml").write_text(SWEEP, "utf-8")
+
     assert staicc("run", "--config", "run.toml", "--json", "r.json")[0] == 0
+
     words = "normal --datasets mini --limit 2 --k 2 --model ppm;order=5"
     of_command = run_and_load(staicc, "command.json", *words.split())
+
     assert load("r_k-2_datasets-mini_model_option-order-5.json") == of_command
 
 
 def test_results_of_a_sweep_in_a_folder_have_the_setting_in_their_names(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + 'output = "out"\n[sweep]\nk = [0, 1]\n', "utf-8")
+
     assert staicc("run", "--config", "run.toml")[0] == 0
     assert [path.name.rpartition("_")[0] for path in sorted(Path("out").iterdir())] == [
         "Normal_ppm_k-0",
@@ -383,6 +413,7 @@ def test_results_of_a_sweep_in_a_folder_have_the_setting_in_their_names(staicc: 
 
 def test_settings_whose_names_are_equal_have_results_of_their_own(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + '[sweep]\nmodel_name = ["a b", "a-b", "A b"]\n', "utf-8")
+
     assert staicc("run", "--config", "run.toml", "--json", "r.json")[0] == 0
     assert {load(path).model.partition(" [")[0] for path in Path().glob("r_*.json")} == {"a b", "a-b", "A b"}
 
@@ -418,12 +449,14 @@ def test_thousands_of_settings_with_equal_names_get_numbers() -> None:
 def test_a_sweep_is_checked_before_its_first_run(staicc: Run, sweep: str) -> None:
     Path("run.toml").write_text(f"{SMALL}[sweep]\n{sweep}\n", "utf-8")
     status, stdout, _ = staicc("run", "--config", "run.toml")
+
     assert (status, stdout) == (2, "")
 
 
 def test_a_sweep_is_not_printed_as_one_json(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + "[sweep]\nk = [0, 1]\n", "utf-8")
     status, stdout, stderr = staicc("run", "--config", "run.toml", "--json")
+
     assert (status, stdout) == (2, "")
     assert "each run has its own" in stderr
 
@@ -493,6 +526,7 @@ def check_that_last_run_is_refused(staicc: Run, sweep: str, *further_lines: str)
 def test_an_option_of_the_command_line_ends_the_sweep_over_it(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + "[sweep]\nk = [0, 1]\n", "utf-8")
     result = run_and_load(staicc, "r.json", "--config", "run.toml", "--k", "2")
+
     assert result.signature.fields["k"] == "2"
 
 
@@ -508,7 +542,9 @@ def test_a_result_from_python_is_repeated(staicc: Run) -> None:
     in_python = StaICC.GLER(2, datasets=["mini"], limit=2, interpolations=3)(load_kernel("ppm;order=4"))
     in_python.save("python.json")
     Path("run.toml").write_text(staicc("show", "run", "python.json")[1], "utf-8")
+
     repeated = run_and_load(staicc, "r.json", "--config", "run.toml")
+
     assert repeated.signature == in_python.signature
     assert repeated.divided == in_python.divided
     assert repeated.queries() == in_python.queries()
@@ -535,6 +571,7 @@ def test_the_run_file_of_a_function_repeats_its_result_when_it_is_filled_in(
     monkeypatch.syspath_prepend(".")
     shown = staicc("show", "run", "python.json")[1]
     Path("run.toml").write_text(shown.replace("FILL-IN", "lengths:length"), "utf-8")
+
     assert run_and_load(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
 
 
@@ -546,8 +583,11 @@ def test_a_model_in_a_folder_that_is_to_be_filled_in_keeps_its_options(
     make_tokenizer().save_pretrained("tiny_llama")
     words = "normal --datasets mini --limit 4 --model tiny_llama --dtype bfloat16 --label-scoring first"
     of_command = run_and_load(staicc, "command.json", *words.split())
+
     shown = staicc("show", "run", "command.json")[1]
+
     assert 'model = "FILL-IN"' in shown
+
     Path("run.toml").write_text(shown.replace("FILL-IN", "tiny_llama"), "utf-8")
     assert run_and_load(staicc, "file.json", "--config", "run.toml") == of_command
 
@@ -563,7 +603,9 @@ def test_the_run_file_of_a_result_with_failures_collects_them(staicc: Run) -> No
     """Without that option, the repeated run would end at the first failure."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=20)
     incomplete = benchmark(fails_at_some_lengths, on_error="collect")
+
     assert not incomplete.complete
+
     incomplete.save("incomplete.json")
     assert tomllib.loads(staicc("show", "run", "incomplete.json")[1])["on_error"] == "collect"
 
@@ -571,6 +613,7 @@ def test_the_run_file_of_a_result_with_failures_collects_them(staicc: Run) -> No
 def test_the_run_file_of_a_complete_result_leaves_the_collecting_out(staicc: Run) -> None:
     complete = StaICC.Normal(datasets=["mini"], limit=20)(length, on_error="collect")
     complete.save("complete.json")
+
     assert "on_error" not in tomllib.loads(staicc("show", "run", "complete.json")[1])
 
 
@@ -585,6 +628,7 @@ def remarks_of(staicc: Run, result: Any) -> str:
 def test_a_file_of_data_has_a_remark_about_its_path(staicc: Run) -> None:
     write_own_data()
     own = ["normal", "--data", "own.csv", "--text", "review", "--label", "mood", "--limit", "2"]
+
     assert "Write the path of own.csv" in remarks_of(staicc, run_and_load(staicc, "own.json", *own))
 
 
@@ -662,18 +706,21 @@ def test_a_result_over_other_data_is_no_card(staicc: Run) -> None:
 def test_a_method_that_changes_demonstrations_has_a_remark(staicc: Run) -> None:
     method = Method("topk", load_kernel("ppm"), encoder="bm25")
     remarks = remarks_of(staicc, method.run(StaICC.Normal(datasets=["mini"], limit=2)))
+
     assert "If you changed them by hand as well, that is not here" in remarks
 
 
 def test_metrics_of_the_user_have_a_remark(staicc: Run) -> None:
     metrics = {"first_label_rate": lambda truth, rows: 0.5}
     result = StaICC.Normal(datasets=["mini"], limit=2, metrics=metrics)(load_kernel("ppm"))
+
     assert "Fill in the metrics of your own as package.module:name: first_label_rate" in remarks_of(staicc, result)
 
 
 def test_a_model_that_may_be_a_file_has_a_remark(staicc: Run) -> None:
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     names = {"llama:m.gguf": "LlamaKernel 3", "hf:folder": "CausalLMKernel 3", "vllm:m": "VLLMKernel"}
+
     for name, kernel in names.items():
         predictor = dataclasses.replace(result.provenance.predictors[0], name=name, who={"kernel": kernel})
         result.provenance = dataclasses.replace(result.provenance, predictors=(predictor,))
@@ -684,6 +731,7 @@ def test_each_kind_of_models_is_known_by_what_its_kernels_record() -> None:
     """A new kind needs an entry, without which its results have FILL-IN as their model."""
     assert set(_RECORDED_KERNELS) == set(KERNELS)
     assert set(_KINDS_WITH_FILES) <= set(KERNELS)
+
     names_without_weights = {"ppm": "ppm", "openai": "openai:http://localhost:9/v1#m", "litellm": "litellm:a/b"}
     for kind, word in _RECORDED_KERNELS.items():
         if kind not in names_without_weights:
@@ -707,8 +755,11 @@ def test_an_option_of_a_method_that_looks_like_a_digest_is_repeated(
 ) -> None:
     options = ["--method", method, "--method-option", f"{option}={value}"]
     result = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options)
+
     shown = staicc("show", "run", "a.json")[1]
+
     assert tomllib.loads(shown)["method_option"] == {option: value}
+
     Path("run.toml").write_text(shown, "utf-8")
     assert run_and_load(staicc, "b.json", "--config", "run.toml").signature == result.signature
 
@@ -720,6 +771,7 @@ def first_letters(texts: list[str]) -> list[list[float]]:
 
 def test_an_option_of_which_there_is_a_digest_is_to_be_filled_in(staicc: Run) -> None:
     without_source = eval("lambda texts: [[float(len(text)), 1.0] for text in texts]")
+
     for encoder in (first_letters, without_source):
         method = Method("topk", load_kernel("ppm"), encoder=encoder)
         method.run(StaICC.Normal(datasets=["mini"], limit=2)).save("python.json")
@@ -743,6 +795,7 @@ def test_a_method_of_the_user_is_to_be_filled_in_with_its_options(staicc: Run) -
     method.run(StaICC.Normal(datasets=["mini"], limit=2)).save("python.json")
     shown = staicc("show", "run", "python.json")[1]
     values = tomllib.loads(shown)
+
     assert values["method"] == "FILL-IN"
     assert "# Fill in the method as package.module:name: vanilla" in shown
     assert values["method_option"] == {"n": 8, "k": 5}
@@ -762,7 +815,9 @@ def test_a_method_of_the_user_is_to_be_filled_in_with_its_options(staicc: Run) -
 def test_settings_of_a_method_that_contradict_its_text_are_refused(staicc: Run, field: str, value: Any) -> None:
     options = ["--method", "batch-calibration", "--method-option", "batch_size=4"]
     document = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options).to_dict()
+
     assert StaICC.Result.from_dict(document).to_dict() == document
+
     document["provenance"]["method_settings"][field] = value
     with pytest.raises(SchemaError, match="method_settings has"):
         StaICC.Result.from_dict(document)
@@ -780,22 +835,28 @@ class _OwnPPM(PPMKernel):
 def test_a_function_with_the_name_of_a_model_is_to_be_filled_in(staicc: Run, function: Any, name: str) -> None:
     StaICC.Normal(datasets=["mini"], limit=2)(function, model_name=name).save("python.json")
     status, shown, _ = staicc("show", "run", "python.json")
+
     assert status == 0
     assert 'model = "FILL-IN"' in shown
 
 
 def test_the_environment_has_openai_only_if_a_server_predicted(staicc: Run) -> None:
     result = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", "--order", "4")
+
     assert "openai" not in result.environment
+
     pytest.importorskip("openai")
     server = dataclasses.replace(result.provenance.predictors[0], who={"kernel": "endpoint 4"})
+
     assert "openai" in describe_environment([server])
 
 
 def test_the_name_of_another_model_does_not_replace_the_model(staicc: Run) -> None:
     named = ["--model", "ppm", "--model-name", "hf:gpt2"]
     result = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *named)
+
     Path("run.toml").write_text(staicc("show", "run", "a.json")[1], "utf-8")
+
     assert run_and_load(staicc, "b.json", "--config", "run.toml").queries() == result.queries()
 
 
@@ -810,23 +871,29 @@ def test_a_result_of_changed_demonstrations_has_no_run_file(staicc: Run) -> None
     benchmark = StaICC.Normal(datasets=["mini"], limit=2)
     for experimentor in benchmark:
         experimentor.set_in_domain_mode()
+
     benchmark(length).save("changed.json")
+
     assert "demonstrations (in-domain). Run has no option for it" in refusal_of(staicc, "changed.json")
 
 
 def test_a_race_has_no_run_file(staicc: Run) -> None:
     race = "race --model ppm --model ppm;order=3 --datasets mini --margin 0.3 --quiet --json race.json"
+
     assert staicc(*race.split())[0] == 0
     assert "python -m StaICC race" in refusal_of(staicc, "race.json")
 
 
 def test_a_result_of_given_predictions_and_their_prompts_have_no_run_file(staicc: Run) -> None:
     prompts = "prompts normal --datasets mini --limit 2 -o prompts.jsonl"
+
     assert staicc(*prompts.split())[0] == 0
+
     lines = Path("prompts.jsonl").read_text("utf-8").splitlines()
     predictions = [json.dumps({"id": json.loads(line)["id"], "index": 0}) for line in lines]
     Path("predictions.jsonl").write_text("\n".join(predictions), "utf-8")
     score = "score normal predictions.jsonl --datasets mini --limit 2 --json given.json"
+
     assert staicc(*score.split())[0] == 0
     assert "the predictions were given" in refusal_of(staicc, "given.json")
     assert "prompts.jsonl" in refusal_of(staicc, "prompts.jsonl")
@@ -855,9 +922,12 @@ def test_a_run_file_has_no_key_of_a_server(run_file_of_a_server: str) -> None:
 
 def test_a_run_file_has_the_address_and_the_options_of_a_server(run_file_of_a_server: str) -> None:
     values = tomllib.loads(run_file_of_a_server)
+
     assert values["model"] == SERVER
+
     options = ";".join(f"{name}={value}" for name, value in values["model_option"].items())
     repeated = load_kernel(f"{SERVER};{options}")
+
     assert identity_of(repeated) == identity_of(load_kernel(SERVER, scoring="text", temperature=0.5))
 
 
@@ -872,12 +942,14 @@ def test_the_other_lists_of_show_take_no_result(staicc: Run) -> None:
 def test_show_run_prints_the_values_as_json(staicc: Run) -> None:
     StaICC.Normal(datasets=["mini"], limit=2)(length).save("r.json")
     _, stdout, _ = staicc("show", "run", "r.json", "--json")
+
     assert json.loads(stdout)["limit"] == 2
 
 
 @given(text=st.text(), number=st.floats(allow_nan=False, allow_infinity=False), whole=st.integers(-(10**30), 10**30))
 def test_written_toml_is_read_as_the_same_values(text: str, number: float, whole: int) -> None:
     values: dict[str, Any] = {"a": text, "b": [text, text], "c": number, "d": whole, "e": True, "t": {text: text}}
+
     assert tomllib.loads(toml_text(values, [text])) == values
 
 
@@ -909,11 +981,13 @@ def test_the_command_that_the_page_calls_equal_is(staicc: Run) -> None:
     (command,) = blocks_of_page("console")
     Path("run.toml").write_text(blocks_of_page("toml")[0], "utf-8")
     words = command.removeprefix("python -m StaICC run ").split()
+
     assert run_and_load(staicc, "file.json", "--config", "run.toml") == run_and_load(staicc, "words.json", *words)
 
 
 def test_the_names_of_results_on_the_page_are_those_of_its_sweep(staicc: Run) -> None:
     Path("sweep.toml").write_text(blocks_of_page("toml")[-1], "utf-8")
+
     assert staicc("run", "--config", "sweep.toml", "--json", "sweep.json", "--quiet")[0] == 0
     assert {path.name for path in Path().glob("*.json")} == set(re.findall(r"`(sweep_\S+\.json)`", PAGE))
 
@@ -921,6 +995,7 @@ def test_the_names_of_results_on_the_page_are_those_of_its_sweep(staicc: Run) ->
 def test_the_keys_of_the_page_exist() -> None:
     keys = run_file_keys(_parser("run").command("run"))
     shown = re.findall(r"`(\w+) = [^`]+`", PAGE)
+
     assert len(shown) > 15
     assert set(shown) <= {*keys, "dtype", "knn_k", "key"}
 
@@ -937,9 +1012,12 @@ def test_an_adapter_is_to_be_filled_in(staicc: Run) -> None:
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     who = {"kernel": "CausalLMKernel", "adapter": "0c" * 32, "dtype": "bfloat16"}
     with_recorded_model("hf:gpt2", who, {}, result).save("r.json")
+
     shown = staicc("show", "run", "r.json")[1]
+
     assert tomllib.loads(shown)["model_option"] == {"dtype": "bfloat16", "adapter": "FILL-IN"}
     assert "# Fill in the option adapter of the model: results have the digest of its files only" in shown
+
     Path("run.toml").write_text(shown, "utf-8")
     assert "which is to be filled in" in staicc("run", "--config", "run.toml")[2]
 
@@ -947,6 +1025,7 @@ def test_an_adapter_is_to_be_filled_in(staicc: Run) -> None:
 def test_only_adapters_are_recorded_as_digests() -> None:
     """A new option whose record is no text of its value must declare it."""
     declared = {fact.name for facts in options_by_kind().values() for fact in facts if fact.recorded_as_digest}
+
     assert declared == {"adapter"}
 
 
@@ -965,6 +1044,7 @@ def test_texts_of_servers_are_repeated_as_they_were_given(
     identity = identity_of(load_kernel(model, **given))
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     with_recorded_model(model, identity.who, identity.settings, result).save("r.json")
+
     assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
 
 
@@ -975,6 +1055,7 @@ def test_texts_of_a_llama_model_are_repeated_as_they_were_given(staicc: Run, sys
     who = {"kernel": "LlamaKernel", "engine arguments": "{}"}
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     with_recorded_model("llama:m", who, KernelOptions(**given).settings(), result).save("r.json")
+
     assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
 
 
@@ -997,6 +1078,7 @@ def test_a_setting_that_requests_leave_out_is_repeated(staicc: Run, model: str, 
     with_recorded_model(model, identity.who, identity.settings, result).save("r.json")
     shown = tomllib.loads(staicc("show", "run", "r.json")[1])
     shown_options = ";".join(f"{name}={value}" for name, value in shown.get("model_option", {}).items())
+
     assert identity_of(load_kernel(f"{shown['model']};{shown_options}" if shown_options else model)) == identity
 
 
@@ -1007,5 +1089,6 @@ def test_arguments_of_an_engine_are_options_of_the_model(staicc: Run) -> None:
     with_recorded_model("llama:m", who, {}, result).save("r.json")
     shown = staicc("show", "run", "r.json")[1]
     expected = {"rope_freq_base": 10.5, "offload_kqv": False, "kv_overrides": "FILL-IN"}
+
     assert tomllib.loads(shown)["model_option"] == expected
     assert "# Fill in the option kv_overrides of the model" in shown

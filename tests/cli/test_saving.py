@@ -91,7 +91,9 @@ def test_a_run_prints_the_path_of_its_saved_result(staicc: Cli) -> None:
 
 def test_a_run_that_is_printed_as_json_is_saved_too(staicc: Cli) -> None:
     status, out, _ = staicc(*RUN, "--json")
+
     assert status == 0
+
     (result,) = results_in_default_folder()
     assert json.loads(out)["Averaged results"] == result["Averaged results"]
 
@@ -114,6 +116,7 @@ def test_a_result_of_every_kind_is_one_file_in_the_folder_of_output(line: str, s
 
 def test_a_forecast_says_that_the_folder_of_output_is_not_used(staicc: Cli) -> None:
     status, _, stderr = staicc(*RUN, "--dry-run", "--output", "mine")
+
     assert status == 0
     assert "--dry-run saves no result: --output mine is not used" in stderr.splitlines()
     assert not Path("mine").exists()
@@ -125,6 +128,7 @@ def test_a_forecast_without_a_folder_says_nothing_about_it(staicc: Cli) -> None:
 
 def test_nothing_is_saved_on_request(staicc: Cli) -> None:
     status, out, err = staicc(*RUN, "--no-save")
+
     assert (status, err) == (0, "")
     assert out.startswith("Normal\n")
     assert not FOLDER.exists()
@@ -148,6 +152,7 @@ def test_another_run_does_not_replace_a_result_and_is_saved_in_the_folder(
 ) -> None:
     """The saved one has k = 2 and the other settings of RUN."""
     status, out, err = staicc(*RUN, "--json", "r.json", *options)
+
     assert status == 4
     assert out.startswith("Normal\n")
     assert "--overwrite" in err
@@ -164,6 +169,7 @@ def test_another_run_replaces_a_result_on_request(staicc: Cli, bytes_of_result_w
 
 def test_the_same_run_is_replaced_with_a_message(staicc: Cli, bytes_of_result_with_k_2: bytes) -> None:
     status, _, err = staicc(*RUN, "--k", "2", "--json", "r.json")
+
     assert status == 0
     assert "r.json was replaced" in err
     assert results_in_default_folder() == []
@@ -225,6 +231,7 @@ def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
 def test_a_longer_series_replaces_its_beginning_and_leaves_no_other_file(staicc: Cli) -> None:
     """While it runs, the runs so far are saved in the folder of output."""
     line = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json", "--k")
+
     assert staicc(*line, "0,1,2")[0] == 0
     assert staicc(*line, "0,1,2,3", "--output", "so-far")[0] == 0
     assert len(StaICC.load("r.json")) == 4
@@ -249,6 +256,7 @@ def test_a_disk_that_fails_costs_the_file_only(
 ) -> None:
     let_disk_fail(monkeypatch, number)
     status, out, err = staicc(*RUN, *options.split())
+
     assert results_in_default_folder() == [], "a result was saved, although the disk fails"
     assert status == 4, err
     assert "accuracy" in out, "the table is lost with the file"
@@ -264,6 +272,7 @@ def test_a_disk_that_fails_costs_the_file_only(
 )
 def test_a_result_whose_file_cannot_be_written_is_saved_in_the_folder(outputs: str, staicc: Cli) -> None:
     status, out, err = staicc(*RUN, *outputs.split())
+
     assert status == 4
     assert out.startswith("Normal\n")
     assert "/dev/full" in err
@@ -292,6 +301,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
 def test_a_folder_that_is_not_needed_is_not_refused(staicc: Cli) -> None:
     """With ``--json``, the folder is for runs that may not replace the file."""
     Path("file").touch()
+
     assert staicc(*RUN, "--output", "file/below", "--json", "r.json")[0] == 0
 
 
@@ -309,6 +319,7 @@ def in_removed_folder(program: Any) -> Any:
 @pytest.mark.posix
 def test_a_removed_working_folder_costs_the_file_only(in_removed_folder: Any) -> None:
     done = in_removed_folder(*RUN)
+
     assert done.returncode == 4, done.stderr
     assert done.stdout.startswith("Normal\n")
     assert "not saved" in done.stderr
@@ -317,6 +328,7 @@ def test_a_removed_working_folder_costs_the_file_only(in_removed_folder: Any) ->
 @pytest.mark.posix
 def test_a_file_in_a_removed_working_folder_is_refused_before_the_run(in_removed_folder: Any) -> None:
     refused = in_removed_folder(*RUN, "--json", "r.json")
+
     assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
     assert "'r.json' cannot be written to" in refused.stderr
 
@@ -353,6 +365,7 @@ def test_a_sweep_continues_if_nothing_reads_its_tables(program: Any, closed_pipe
     Path("run.toml").write_text(
         'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n[sweep]\nk = [0, 1, 2]\n', "utf-8"
     )
+
     assert program("run", "--config", "run.toml", stdout=closed_pipe).returncode == 0
     assert len(results_in_default_folder()) == 3, "a result of each k"
 
@@ -385,6 +398,7 @@ def test_a_result_that_is_not_saved_has_its_status_if_nothing_reads_stdout(
     monkeypatch.setattr("sys.stdout", FailingStream(BrokenPipeError))
     first = constant_result(0)
     other = constant_result(1)
+
     assert ResultSaver(options).finish(first) == 0
     assert ResultSaver(options).finish(other) == 4, "the file has another run"
     assert StaICC.load(tmp_path / "kept.json") == first
@@ -396,6 +410,7 @@ def test_a_result_is_saved_before_it_is_printed(
 ) -> None:
     result = constant_result()
     monkeypatch.setattr("sys.stdout", FailingStream(error))
+
     with pytest.raises(error):
         ResultSaver(options_of_saving(json=tmp_path / "kept.json")).finish(result)
     assert StaICC.load(tmp_path / "kept.json") == result
@@ -406,6 +421,7 @@ def test_without_stdout_and_stderr_a_result_is_saved(options: list[str], monkeyp
     """As in a background process, where Python has no streams."""
     monkeypatch.setattr("sys.stdout", None)
     monkeypatch.setattr("sys.stderr", None)
+
     assert main([*RUN, *options]) == 0
     assert len(results_in_default_folder()) == 1
 
@@ -494,6 +510,7 @@ It prints how many calls there are. After each kill, it checks the file of an ea
 def test_a_kill_at_any_call_while_a_result_is_saved_leaves_whole_files(place: str, program: Any) -> None:
     """A file has the earlier result or the new one, whole; a new name has the whole result, or there is none."""
     done = program(place, start=("-c", KILLED_WHILE_SAVING))
+
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 10
 
@@ -507,6 +524,7 @@ def test_results_that_are_saved_in_the_same_second_have_different_names(monkeypa
         thread.start()
     for thread in threads:
         thread.join()
+
     assert len({saver.path for saver in savers}) == 8
     assert results_in_default_folder() == [result] * 8
 
@@ -546,7 +564,9 @@ def test_saving_in_python_replaces_a_result_and_its_records(tmp_path: Path) -> N
         result = benchmark(lambda prompt, label_space: 0, return_outputs=True)
         result.save(tmp_path / "r.json")
         save_records(result, tmp_path / "q.jsonl")
+
     assert StaICC.load(tmp_path / "r.json") == result
+
     rows_and_draws = 2 * 2
     assert len((tmp_path / "q.jsonl").read_text("utf-8").splitlines()) == rows_and_draws
 
@@ -569,6 +589,7 @@ def test_commands_read_folders(command: str, staicc: Cli, two_runs: list[Path]) 
 
 def test_a_folder_is_the_list_of_its_files(staicc: Cli, two_runs: list[Path]) -> None:
     paths = [str(path) for path in two_runs]
+
     assert staicc("verify", str(FOLDER))[1] == staicc("verify", *paths)[1]
     assert staicc("leaderboard", *paths, "-o", "of_files")[0] == 0
     assert staicc("leaderboard", str(FOLDER), "-o", "of_folder")[0] == 0
@@ -579,6 +600,7 @@ def test_an_empty_folder_and_a_file_that_is_given_twice_are_refused(staicc: Cli,
     first = str(two_runs[0])
     second = str(two_runs[1])
     Path("empty").mkdir()
+
     assert staicc("compare", "empty", first, second)[0] == 2
     assert staicc("compare", str(FOLDER), first)[0] == 2, "the folder has the file, too"
 
@@ -595,6 +617,7 @@ def printed_on_the_folder(staicc: Cli) -> dict[str, str]:
 @pytest.mark.usefixtures("two_runs")
 def test_the_copies_of_a_site_in_a_folder_are_no_further_runs(staicc: Cli) -> None:
     before = printed_on_the_folder(staicc)
+
     assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
     assert printed_on_the_folder(staicc) == before
     for command in ON_THE_FOLDER:
@@ -610,6 +633,7 @@ def test_hidden_folders_and_folders_with_the_name_of_a_file_are_no_runs(staicc: 
     earlier_version = two_runs[0].read_text("utf-8").replace("accuracy", "old")
     (checkpoints / "first-checkpoint.json").write_text(earlier_version, "utf-8")
     (FOLDER / "folder.json").mkdir()
+
     assert printed_on_the_folder(staicc) == before
     assert staicc("verify", str(FOLDER))[0] == 0
 
@@ -650,27 +674,32 @@ def runs_of_two_benchmarks(staicc: Cli) -> list[str]:
 
 def test_a_ranking_has_each_benchmark_with_two_runs(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     _, out, _ = staicc("rank", *runs_of_two_benchmarks)
+
     assert out.count("2 runs") == 2
 
 
 def test_a_ranking_names_a_benchmark_that_some_runs_lack(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     status, out, err = staicc("rank", *runs_of_two_benchmarks[:3], "--metric", "macro_F1")
+
     assert (status, out.count("2 runs")) == (0, 1)
     assert "Template_sens (not in " in err
 
 
 def test_a_ranking_names_a_benchmark_without_the_metric(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     status, out, err = staicc("rank", *runs_of_two_benchmarks, "--metric", "macro_F1")
+
     assert (status, out.count("2 runs")) == (0, 1)
     assert "Template_sens (there is no" in err
 
 
 def test_a_ranking_without_any_benchmark_is_refused(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     of_template = runs_of_two_benchmarks[2:]
+
     assert staicc("rank", *of_template, "--metric", "macro_F1")[0] == 2
 
 
 def test_a_file_of_another_format_is_refused_before_the_run(staicc: Cli) -> None:
     status, out, err = staicc(*RUN, "--json", "r.csv")
+
     assert (status, out, results_in_default_folder()) == (2, "", [])
     assert "expected a name such as 'result.json'" in err

@@ -94,6 +94,7 @@ COMMANDS_THAT_PRINT_JSON = [words for words in COMMANDS if words[-1] == "--json"
 def test_json_with_escaped_characters_can_be_parsed(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     """The command ``export`` prints JSON Lines, the others print one document."""
     assert main(arguments) in (0, 3), "3: the data of these results cannot be verified"
+
     out = capsys.readouterr().out
     documents = out.splitlines() if arguments[0] == "export" else [out]
     for document in documents:
@@ -108,6 +109,7 @@ def test_a_traceback_is_escaped_too(program: Any) -> None:
         "StaICC.cli.main()\n"
     )
     done = program(code, start=("-c",))
+
     assert done.returncode == 1
     assert "reply \\x1b[2J\\u202e" in done.stderr.splitlines()[-1]
     assert "\x1b" not in done.stderr
@@ -131,4 +133,5 @@ def test_json_is_printed_in_any_encoding_of_stdout(encoding: str, monkeypatch: p
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_csv_is_printed_in_any_encoding_of_stdout(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written = bytes_on_stdout(["export", "scores", "r0.json"], encoding, monkeypatch)
+
     assert written.decode(encoding) != ""

@@ -24,6 +24,7 @@ from StaICC.kernels.server.transport import EndpointError
 def test_a_usage_mistake_prints_two_lines(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main([command, "--no-such-option"])
+
     usage, error = capsys.readouterr().err.splitlines()
     assert end.value.code == 2
     assert usage.startswith(f"usage: python -m StaICC {command}")
@@ -35,6 +36,7 @@ def test_a_usage_mistake_prints_two_lines(command: str, capsys: pytest.CaptureFi
 def test_the_usage_names_the_arguments_that_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run"])
+
     usage, error = capsys.readouterr().err.splitlines()
     assert usage == "usage: python -m StaICC run [options] BENCHMARK (all options: python -m StaICC run --help)"
     assert "are required: BENCHMARK" in error
@@ -77,6 +79,7 @@ def test_a_saved_reason_is_the_same_from_python_and_from_the_command_line(monkey
     model = StaICC.load_kernel("undecided:reply")
     StaICC.Normal(datasets=["mini"], limit=2)(model, on_error="collect").save("python.json")
     line = "run normal --datasets mini --limit 2 --model undecided:reply --no-save --on-error collect"
+
     assert main([*line.split(), "--json", "command.json"]) == 1
     assert saved_failures("python.json") == saved_failures("command.json")
     assert "unparsed='wrong' (--unparsed wrong) counts such replies as wrong" in str(saved_failures("python.json"))
@@ -86,6 +89,7 @@ def test_the_reasons_of_a_server_are_the_same_from_python_and_from_the_command_l
     in_python = reasons_of_a_server()
     with command_line_syntax():
         on_the_command_line = reasons_of_a_server()
+
     assert in_python == on_the_command_line
     assert in_python[0].startswith("use scoring='top-logprobs' (--scoring top-logprobs), or ")
 
@@ -108,6 +112,7 @@ def reasons_of_a_server() -> list[str]:
 def test_a_worker_process_writes_messages_as_its_parent_does() -> None:
     with command_line_syntax():
         command_pool = worker_processes(1)()
+
     assert message_of(command_pool) == "--limit 5"
     assert message_of(worker_processes(1)()) == "limit=5"
 
@@ -121,6 +126,7 @@ def message_of(pool: Executor) -> str:
 @pytest.mark.parametrize("kind", ["kernels", "methods", "datasets", "benchmarks", "metrics"])
 def test_listings_have_no_markup_of_references(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["show", kind])
+
     assert not re.search(r":\w+:[`~]", capsys.readouterr().out)
 
 
@@ -145,7 +151,7 @@ IGNORED = {
     "rank a.json b.json --range 0 100": "--range is about metrics of logs",
     "leaderboard a.json --range 0 100": "--range is about metrics of logs",
     "run normal --datasets mini --k 4 --k 8": "argument --k: given several times, expected once",
-    "run normal --datasets mini --num-fewshot 4 --k=8": "argument --k: given several times, expected once",
+    "run normal --datasets mini --num-fewshot 4 --k=8": "--num-fewshot and --k mean the same here",
     "run normal --subgroups a --subgroups b": "expected once. Name all values behind it, as in --subgroups COLUMN",
     "compare a.json b.json --by label --by domain": "argument --by: given several times, expected once",
     "plan --half-width 0.05 --power 0.9": "--power belongs to --difference. Add --difference X",
@@ -158,6 +164,7 @@ def test_rules_of_ignored_options_name_options_of_the_command(command: str, caps
     """An option that is renamed would end its rule silently."""
     with pytest.raises(SystemExit):
         main([command, "--help"])
+
     options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
     for option, needed in _NEEDED_OPTIONS.get(command, {}).items():
         needed_option = needed.split()[0]  # without the value, as FILE
@@ -188,6 +195,7 @@ def test_an_option_that_would_be_ignored_is_refused(
     line: str, saved_results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(saved_results)
+
     assert status_of(line) == 2
     assert IGNORED[line] in capsys.readouterr().err.splitlines()[-1]
 
@@ -195,11 +203,13 @@ def test_an_option_that_would_be_ignored_is_refused(
 def test_a_run_file_may_name_a_folder_that_the_command_line_does_not_use() -> None:
     """On the command line alone, --output and --no-save contradict each other."""
     Path("run.toml").write_text('benchmark = "normal"\ndatasets = ["mini"]\noutput = "runs"\nlimit = 2\n', "utf-8")
+
     assert main(["run", "--config", "run.toml", "--no-save"]) == 0
 
 
 def test_an_option_of_a_run_file_that_would_be_ignored_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("run.toml").write_text('benchmark = "normal"\nrecheck = true\n', "utf-8")
+
     assert main(["run", "--config", "run.toml"]) == 2
     assert "run.toml: --recheck belongs to --store" in capsys.readouterr().err
 
@@ -209,6 +219,7 @@ def test_an_unranked_result_is_named(saved_results: Path, capsys: pytest.Capture
     content = (saved_results / "a.json").read_text("utf-8")
     Path("runs/a.json").write_text(content, "utf-8")
     Path("runs/cut.json").write_text(content[:500], "utf-8")
+
     assert main(["leaderboard", "runs"]) == 1
     assert "not ranked: cut: UNREADABLE: runs" in capsys.readouterr().err
 
@@ -221,7 +232,9 @@ def test_a_partial_result_has_the_first_failure(
     )
     monkeypatch.syspath_prepend(Path.cwd())
     line = "run normal --datasets mini --limit 2 --model undefined_scores:scores --no-save --on-error collect"
+
     assert main(line.split()) == 1
+
     output = " ".join(capsys.readouterr().out.split())
     assert "PARTIAL: 4 of 4 queries" in output
     assert "The first: mini, query 0: " in output
@@ -236,6 +249,7 @@ def test_a_forecast_says_why_its_cost_is_unknown(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("settings", [{"store": "x.sqlite"}, {"recheck": True}])
 def test_given_predictions_have_no_store(settings: dict[str, Any]) -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=1)
+
     with pytest.raises(ArgumentError, match=r"predictions of a function: got preentered_prediction"):
         benchmark(preentered_prediction=[[0, 0]], **settings)
 
@@ -247,7 +261,7 @@ INCOMPLETE = {
     "plan --half-width 0.1 --difference 0.1": "got both, expected either --half-width or --difference",
     "plan --half-width 5": "--half-width: got 5.0",
     "verify a.json --rerun 0 --model ppm": "--rerun: got 0, expected a number of queries",
-    "cite nofile.json": "there is no file 'nofile.json'",
+    "cite nofile.json": "there is no file nofile.json. The .json files in this folder are:",
     "leaderboard a.json -o b.json": "--output: got the file b.json, expected a folder",
     "run normal --datasets mini --model openai:localhost:8000#m": "openai:http://localhost:8000/v1#NAME",
     "run normal --datasets mini --model math:nofunction": "math has no 'nofunction'; there are: ",
@@ -261,5 +275,6 @@ def test_a_message_says_what_is_missing(
 ) -> None:
     monkeypatch.chdir(saved_results)
     Path("rows.csv").write_text("It rains,wet\nIt shines,dry\n", "utf-8")
+
     assert status_of(line) == 2
     assert INCOMPLETE[line] in capsys.readouterr().err.splitlines()[-1]

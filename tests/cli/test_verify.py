@@ -42,7 +42,9 @@ def changed(*path: str, value: Any, digests: bool = False) -> str:
 
 def test_verifying_says_what_is_recomputed_and_what_is_not(staicc: Cli) -> None:
     status, out, _ = staicc("verify", "r.json")
+
     assert status == 0
+
     *recomputed, recorded = out.splitlines()
     assert recomputed == [
         "recomputed  Normal: the digests are the same",
@@ -55,6 +57,7 @@ def test_verifying_says_what_is_recomputed_and_what_is_not(staicc: Cli) -> None:
 def test_verifying_as_json_has_the_file_each_data_set_and_the_means(staicc: Cli) -> None:
     _, out, _ = staicc("verify", "r.json", "--json")
     file, mini, means = json.loads(out)
+
     assert file["dataset"] is None
     assert means["dataset"] is None
     assert mini == {
@@ -73,12 +76,15 @@ def test_verifying_as_json_has_the_file_each_data_set_and_the_means(staicc: Cli)
 def test_a_result_that_was_printed_as_json_is_verified_too(staicc: Cli) -> None:
     _, printed, _ = staicc("run", "normal", "--datasets", "mini", "--limit", "3", "--json", "-")
     Path("printed.json").write_text(printed)
+
     _, out, _ = staicc("verify", "printed.json")
+
     assert "the digests are the same" in out
 
 
 def test_a_contradicted_data_set_is_not_called_the_same(staicc: Cli) -> None:
     status, out, _ = staicc("verify", changed("Divided results", "mini", "accuracy", value=0.875))
+
     assert status == 1
     assert "CONTRADICTED  Normal, mini: saved values differ (the 6 prompts are the same)\n" in out
 
@@ -86,6 +92,7 @@ def test_a_contradicted_data_set_is_not_called_the_same(staicc: Cli) -> None:
 def test_what_differs_is_said_with_both_values(staicc: Cli) -> None:
     accuracy = changed("Averaged results", "accuracy", value=0.875)
     status, out, _ = staicc("verify", "r.json", accuracy)
+
     assert status == 1
     assert out.startswith("recomputed  r.json: Normal, 1 data set\n")
     assert "CONTRADICTED  Normal: the digests differ\n" in out
@@ -106,6 +113,7 @@ def test_the_status_of_several_files_is_the_worst(files: list[str], expected: in
     """One is contradicted (1), one is of another version of StaICC (3), and one does not exist (2)."""
     changed("Averaged results", "accuracy", value=0.875)
     changed("signature", "version", value="2.0.0", digests=True)
+
     assert staicc("verify", *files)[0] == expected
 
 
@@ -113,7 +121,9 @@ def test_each_good_result_of_several_is_one_line(staicc: Cli) -> None:
     names = [f"copy{number}.json" for number in range(16)]
     for name in names:
         shutil.copy("r.json", name)
+
     status, out, _ = staicc("verify", *names)
+
     assert status == 0
     assert out.splitlines() == [f"recomputed  {name}: Normal, 1 data set" for name in names]
 
@@ -123,7 +133,9 @@ def test_a_result_of_a_benchmark_that_is_not_known_is_status_3(staicc: Cli) -> N
     data["benchmark"] = data["signature"]["benchmark"] = "MyBench"
     data["Averaged results"]["accuracy"] = data["Divided results"]["mini"]["accuracy"] = 0.95
     Path("r.json").write_text(json.dumps(with_digests(data)))
+
     status, out, _ = staicc("verify", "r.json")
+
     assert status == 3
     assert "UNCHECKED  MyBench" in out
     assert "pass the benchmark" in out
@@ -137,6 +149,7 @@ AGAIN = ["verify", "r.json", "--model", "ppm", "--rerun"]
 
 def test_queries_of_an_honest_result_are_confirmed(staicc: Cli) -> None:
     status, out, _ = staicc(*AGAIN, "4", "--seed", "7")
+
     assert status == 0
     assert "4 of 6 queries predicted again (seed 7): 0 differ" in out
     assert "accuracy of the 4 queries" in out
@@ -152,18 +165,21 @@ def test_without_a_seed_each_draw_has_another(staicc: Cli) -> None:
     for _ in range(3):
         _, out, _ = staicc(*AGAIN, "4")
         seeds.add(re.findall(r"\(seed (\d+)\)", out)[0])
+
     assert len(seeds) == 3
 
 
 def test_a_confirmed_result_is_saved_with_what_was_predicted_again(staicc: Cli) -> None:
     assert staicc(*AGAIN, "6", "-o", "again.json")[0] == 0
     assert staicc("verify", "again.json")[0] == 0
+
     warnings = load("again.json").warnings
     assert any("6 of 6 on mini" in warning for warning in warnings), warnings
 
 
 def test_a_model_with_other_options_proves_nothing(staicc: Cli) -> None:
     status, out, _ = staicc(*AGAIN, "20", "--model-option", "order=2")
+
     assert status == 3
     assert "give the options of the run" in out
 
@@ -173,7 +189,9 @@ def test_a_model_of_another_kind_is_named_and_not_only_its_options(
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "other_model.py").write_text("def predict(prompt, label_space):\n    return 0\n", "utf-8")
+
     status, out, _ = staicc("verify", "r.json", "--rerun", "2", "--model", "other_model:predict")
+
     assert status == 3
     assert "another model: " in out
     assert "model was ppm" in out

@@ -34,6 +34,7 @@ def printed_blocks(table_on_terminal: bool, log_on_terminal: bool, monkeypatch: 
 
 def test_a_warning_of_the_table_is_left_out_if_the_log_is_on_the_same_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = printed_blocks(table_on_terminal=True, log_on_terminal=True, monkeypatch=monkeypatch)
+
     assert blocks == [Line("In brackets: 95 % intervals.")]
 
 

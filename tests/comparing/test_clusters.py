@@ -367,6 +367,7 @@ def test_clusters_that_one_run_records_are_those_of_the_difference(
 
 def test_plans_of_independent_rows_have_no_clusters() -> None:
     components = Components({"rows": 0.1, "draws": 0.002, "rest": 0.1}, 0.0, False, "an example")
+
     assert plan(components, half_width=0.06).designs[0].clusters is None
 
 

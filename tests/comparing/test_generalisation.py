@@ -267,6 +267,18 @@ def test_a_generalising_comparison_has_the_difference_of_that_over_rows(results:
     assert generalising.values == over_rows.values
 
 
+def test_the_command_components_names_the_runs_by_their_files(
+    results: dict[str, Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(tmp_path / f"{name}.json") for name in ("right", "guesses")]
+    for name, file in zip(("right", "guesses"), files, strict=True):
+        results[name].save(file)
+
+    assert main(["components", *files]) == 0
+
+    assert "Generalisation: first right, second guesses\n" in capsys.readouterr().out
+
+
 def test_a_generalising_comparison_has_a_wider_interval_and_a_larger_p_value(results: dict[str, Result]) -> None:
     generalising = compare_generalising(results["right"], results["guesses"]).overall
     over_rows = compare(results["right"], results["guesses"]).overall

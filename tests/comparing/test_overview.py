@@ -288,6 +288,7 @@ def test_the_correction_of_many_runs_is_bonferronis(of_many_runs: BenchmarkCompa
 
 def test_p_values_of_many_runs_are_corrected_for_all_pairs(of_many_runs: BenchmarkComparison) -> None:
     all_pairs = of_many_runs.correction.pairs
+
     for pair in of_many_runs.comparisons:
         assert "p (Bonferroni)" in pair.table()[0]
         outcome = pair.overall.outcome
@@ -305,4 +306,5 @@ def test_the_figure_names_the_correction(compared: BenchmarkComparison, of_many_
 def test_json_has_the_correction(of_many_runs: BenchmarkComparison) -> None:
     (saved,) = json.loads(format_comparisons([of_many_runs], "json"))
     corrections = [pair["correction"] for pair in saved["comparisons"]]
+
     assert corrections == [{"method": "Bonferroni", "pairs": of_many_runs.correction.pairs}] * len(corrections)

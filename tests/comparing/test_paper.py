@@ -38,6 +38,7 @@ def runs() -> dict[str, Result]:
 def test_the_paragraph_has_the_score_and_the_signature_of_each_run(runs: dict[str, Result], name: str) -> None:
     result, text = runs[name], paper_text(runs)
     interval = result.means.intervals["accuracy"]
+
     assert f"a mean accuracy of ${result.averaged['accuracy']:.3f}$" in text
     assert f"confidence interval ${interval.low:.3f}$ to ${interval.high:.3f}$" in text
     assert result.signature.fields["prompts"] in text
@@ -90,6 +91,7 @@ def test_the_baseline_of_a_single_run_is_stated_with_its_score(runs: dict[str, R
 
 def test_the_caption_has_no_digest(runs: dict[str, Result]) -> None:
     (caption,) = re.findall(r"\\caption\{.*\}", paper_text(runs))
+
     assert not re.search(r"[0-9a-f]{12}", caption)
 
 
@@ -187,6 +189,7 @@ def compile_latex(folder: Path, latex: str, program: str) -> subprocess.Complete
 
 def test_latex_compiles(tmp_path: Path, runs: dict[str, Result]) -> None:
     finished = compile_latex(tmp_path, paper_text(runs), "pdflatex")
+
     assert finished.returncode == 0, finished.stdout[-800:]
 
 
@@ -324,6 +327,7 @@ def test_queries_that_count_at_their_worst_are_compared(runs: dict[str, Result])
 
 def test_a_line_may_end_between_the_settings_of_a_model(runs: dict[str, Result]) -> None:
     text = paper_text({"one": runs["one"]})
+
     assert "escape=C;order=12" in str(runs["one"].signature)
     assert r"escape=C;\allowbreak order=12" in text
 

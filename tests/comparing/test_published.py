@@ -23,6 +23,7 @@ from StaICC.results.signature import Signature, digest
 def test_the_facts_are_those_that_were_checked_against_the_papers() -> None:
     """Table 8 has 862, Table 2 alone 24 more; Table 7 has 174; LongICLBench 297, and 4 for whole rows."""
     every = [[dataclasses.astuple(one) for one in facts] for facts in (published_figures(), published_models())]
+
     assert digest(every) == "cb9b0761c448c9637a59db84b0f04eff1c7dac27f3bc96f3a269ff8a1bf986ce"
 
 
@@ -49,6 +50,7 @@ def reasons(result: Result) -> dict[str, str | None]:
 
 def test_a_run_of_the_published_prompts_is_compared_with_vanilla(normal: Result) -> None:
     comparisons = compare_with_published(normal)
+
     assert [compared.metric for compared in comparisons] == list(normal.averaged)
     for compared in comparisons:
         assert compared.reason is None
@@ -57,6 +59,7 @@ def test_a_run_of_the_published_prompts_is_compared_with_vanilla(normal: Result)
 
 def test_the_calibration_error_alone_is_better_if_it_is_lower(normal: Result) -> None:
     lower_is_better = [compared.metric for compared in compare_with_published(normal) if compared.lower_is_better]
+
     assert lower_is_better == ["expected_calibration_error_1"]
 
 
@@ -113,6 +116,7 @@ def test_a_figure_that_is_doubtful_in_the_paper_is_left_out(normal: Result) -> N
     """The paper's accuracy of NEO 2.7B with contextual calibration."""
     accuracy, *_ = compare_with_published(normal, "contextual calibration")
     models = {figure.model for figure in accuracy.figures}
+
     assert len(models) == 28
     assert "NEO 2.7B" not in models
 
@@ -231,6 +235,7 @@ def test_scores_of_the_release_of_logits_are_comparable(make_model: Any) -> None
 
 def test_bias_scores_of_the_release_are_never_comparable(make_model: Any) -> None:
     group = StaICC.TripletBias(datasets=["mini"], limit=6, metrics="0.1.1")(make_model)
+
     for result in group.results():
         options = "domain_query_length=128" if result.benchmark == "Domain_bias" else None
         (reason,) = reasons(as_if_of_all_datasets(result, options=options)).values()

@@ -405,7 +405,16 @@ def test_the_table_of_gler_by_subgroups_calls_the_metric_a_slope() -> None:
 def test_the_title_has_the_name_of_the_class() -> None:
     runs = {"a": run(TemplateSensitivity, limit=8), "b": run(TemplateSensitivity, seed=2, limit=8)}
     (found,) = compare_subgroups(runs)
+
     assert str(found).startswith("TemplateSensitivity by label: first a, second b\n")
+
+
+def test_runs_without_names_are_the_first_and_the_second_in_titles(runs: dict[str, Result]) -> None:
+    first, second = runs.values()
+    (by_label,) = compare_subgroups({"first": first, "second": second})
+
+    assert str(by_label).startswith("Normal by label: first and second\n")
+    assert str(compare(first, second)).startswith("Normal: first and second\n")
 
 
 # -- the forest plot

@@ -77,6 +77,27 @@ def test_a_batched_kernel_gets_its_own_blocks_without_stored_queries() -> None:
     assert pending.take(1) is None
 
 
+def test_a_chunk_ends_before_the_prompt_that_would_exceed_its_characters() -> None:
+    """The prompts have 8 characters: three have 24, which is the maximum."""
+    pending = PendingQueries([queries(range(5))], fixed=False, most_characters=24)
+    assert numbers_of(pending.take(100)) == [0, 1, 2]
+    assert numbers_of(pending.take(100)) == [3, 4]
+
+    pending = PendingQueries([queries(range(5))], fixed=False, most_characters=23)
+    assert numbers_of(pending.take(100)) == [0, 1]
+
+
+def test_a_prompt_with_more_characters_than_a_chunk_may_have_is_a_chunk_alone() -> None:
+    pending = PendingQueries([queries(range(2))], fixed=False, most_characters=7)
+    assert numbers_of(pending.take(100)) == [0]
+    assert numbers_of(pending.take(100)) == [1]
+
+
+def test_the_maximum_of_characters_holds_for_chunks_that_are_not_fixed_only() -> None:
+    pending = PendingQueries([queries(range(5))], fixed=True, most_characters=7)
+    assert numbers_of(pending.take(100)) == [0, 1, 2, 3, 4]
+
+
 def test_what_a_worker_did_not_evaluate_in_its_time_comes_next() -> None:
     pending = PendingQueries([queries(range(8))], fixed=False)
     chunk = pending.take(4)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal, load_kernel
-from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.errors import ArgumentError, StaICCError, UnknownNameError
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.registry import KERNELS, declared_options
@@ -406,3 +406,19 @@ def test_a_folder_whose_code_is_in_another_repository_is_not_complete(folder_wit
     """The files of the folder alone do not identify the model."""
     name_model_class(folder_with_code, "someone/else--mine.Mine")
     assert not load_kernel(f"hf:{folder_with_code};trust_remote_code=true")._source.is_complete()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("fp16", "float16"), ("half", "float16"), ("bf16", "bfloat16"), ("double", "float64")]
+)
+def test_a_number_type_by_its_name_in_another_tool_is_refused_with_the_name_here(name: str, meant: str) -> None:
+    with pytest.raises(StaICCError, match=f"there is no dtype '{name}'; did you mean '{meant}'"):
+        ModelSource("smollm2", dtype=name)
+
+
+def test_a_device_that_is_missing_is_refused_before_the_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    with pytest.raises(StaICCError, match=r"finds no cuda device here\. Use device='cpu', or leave it out"):
+        ModelSource("hf:no/model", device="cuda").load()

@@ -330,13 +330,13 @@ def test_a_task_of_one_document_has_no_interval(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("epoch_of_other_target", [1, 2, 3])
 def test_another_target_in_one_repeat_of_a_row_is_refused(tmp_path: Path, epoch_of_other_target: int) -> None:
-    """Whichever epoch has another target, it is not known which row the id (1) means."""
-    epochs = [1, 2, 3]
-    samples_of_first = [sample(1, "C", epoch) for epoch in epochs]
-    samples_of_second = [sample(1, "C", epoch) for epoch in epochs]
-    samples_of_second[epochs.index(epoch_of_other_target)]["target"] = "another city"
-    first = write_json(tmp_path / "0.json", samples_of_first, inspect_header(MODELS[0], 1, epochs=3))
-    second = write_json(tmp_path / "1.json", samples_of_second, inspect_header(MODELS[1], 1, epochs=3))
+    """Row 1 of three rows; whichever epoch has another target, it is not known which row the id means."""
+    rows_and_epochs = [(row, epoch) for row in range(3) for epoch in (1, 2, 3)]
+    samples_of_first = [sample(row, "C", epoch) for row, epoch in rows_and_epochs]
+    samples_of_second = [sample(row, "C", epoch) for row, epoch in rows_and_epochs]
+    samples_of_second[rows_and_epochs.index((1, epoch_of_other_target))]["target"] = "another city"
+    first = write_json(tmp_path / "0.json", samples_of_first, inspect_header(MODELS[0], 3, epochs=3))
+    second = write_json(tmp_path / "1.json", samples_of_second, inspect_header(MODELS[1], 3, epochs=3))
 
     with pytest.raises(SchemaError, match="the document 1 of capitals has different texts or targets in its repeats"):
         read_logs(first, second)

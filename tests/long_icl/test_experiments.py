@@ -248,6 +248,7 @@ def test_blocks_of_labels_differ_by_one_label_at_most(data_folder: Path, parts: 
 
     block_of_label = blocks_of(experimentor.card.labels, parts, seed)
 
+    assert set(block_of_label) == set(experimentor.card.labels)
     block_sizes = Counter(block_of_label.values())
     assert len(block_sizes) == parts
     assert max(block_sizes.values()) - min(block_sizes.values()) <= 1

@@ -384,6 +384,7 @@ def test_the_share_of_the_effective_length_is_an_option(data_folder: Path, share
 
     assert result.divided["goemotions"]["experiment"]["effective_length"]["share"] == share
     assert signed_options in str(result.signature)
+    assert ("share" in str(result.signature)) is (share != 0.85)
 
 
 @pytest.mark.parametrize("share", [0, 1.5, "x", True])

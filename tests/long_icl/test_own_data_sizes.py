@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 import unicodedata
 from collections import Counter
@@ -111,8 +112,15 @@ def test_a_demonstration_set_of_the_user_s_size_is_not_enlarged() -> None:
     assert "split=" in reason
 
 
+EXTRA_ROWS = itertools.count()
+
+
 def prompt_with_all_rows(rows_per_label: int) -> str:
-    """Return the first prompt of a context that needs all rows."""
+    """Return the first prompt of a context that needs all rows.
+
+    Each call has one row more of each label, so that nothing is reused that an earlier call has computed.
+    """
+    rows_per_label += next(EXTRA_ROWS)
     data = short_data(20, rows_per_label)
     experiment = Experiment("context", levels=(rows_per_label * 32,))
     return str(LongICL(datasets=[data], limit=5, experiment=experiment)["many"].prompt_set()[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import random
 import struct
@@ -120,18 +119,19 @@ def test_a_metric_is_between_0_and_1_and_does_not_change_its_input(metric, data)
 def test_confidence_bins_equal_exact_sums(data, bin_count):
     """A confidence is in the first bin whose upper edge, as a float, is above it; the last bin is closed."""
     truth, rows = data
-    counts, confidences, correct = [0] * bin_count, [Fraction(0)] * bin_count, [0] * bin_count
+    queries, confidences, correct = [0] * bin_count, [Fraction(0)] * bin_count, [0] * bin_count
     for label, row in zip(truth, rows, strict=True):
         confidence = max(row)
         edges_reached = [number for number in range(1, bin_count) if confidence >= number / bin_count]
         bin_number = len(edges_reached)
-        counts[bin_number] += 1
+        queries[bin_number] += 1
         confidences[bin_number] += Fraction(confidence)
-        correct[bin_number] += row.index(confidence) == label
+        if row.index(confidence) == label:
+            correct[bin_number] += 1
 
-    found = [tuple(one_bin) for one_bin in confidence_bins(truth, rows, bin_count)]
+    bins = [tuple(sums) for sums in confidence_bins(truth, rows, bin_count)]
 
-    assert found == list(zip(counts, map(float, confidences), correct, strict=True))
+    assert bins == list(zip(queries, map(float, confidences), correct, strict=True))
 
 
 def random_labels_and_distributions():
@@ -326,7 +326,7 @@ def test_the_divergence_is_at_least_half_the_square_of_the_distance(pair):
         ([0.5, 0.25, 0.25], [0.5, 0.5, 0.0], math.inf),
     ],
 )
-def test_divergence_with_zeros(p, q, expected):
+def test_the_divergence_of_probabilities_near_zero(p, q, expected):
     assert kl_divergence(p, q) == pytest.approx(expected)
 
 
@@ -439,8 +439,10 @@ def test_distributions_are_returned_bit_for_bit(matrix):
 
     result = normalise(matrix)
 
-    assert (result.kind, result.reason) == ("probabilities", None)
-    assert [list(row) for row in result.probabilities] == matrix == before
+    assert result.kind == "probabilities"
+    assert result.reason is None
+    assert [list(row) for row in result.probabilities] == before
+    assert matrix == before
 
 
 @settings(deadline=None)
@@ -473,10 +475,13 @@ def test_probabilities_in_low_precision_are_probabilities(rounded, width):
 @settings(deadline=None)
 @given(distributions, st.floats(1 - 0.0078, 1 + 0.0078))
 def test_sums_within_the_tolerance_are_divided_out(matrix, factor):
-    result = normalise([[value * factor for value in row] for row in matrix])
+    scaled_rows = [[value * factor for value in row] for row in matrix]
+
+    result = normalise(scaled_rows)
+
     assert result.kind == "probabilities"
-    for expected, row in zip(matrix, result.probabilities, strict=True):
-        assert row == pytest.approx(expected, rel=1e-14)
+    for row, normalised in zip(matrix, result.probabilities, strict=True):
+        assert normalised == pytest.approx(row, rel=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -489,7 +494,7 @@ def test_sums_within_the_tolerance_are_divided_out(matrix, factor):
         ([1.0 + 1.01 * SUM_TOLERANCE, -0.01], "logits"),
     ],
 )
-def test_the_edge_of_the_tolerance(row, kind):
+def test_a_row_may_sum_to_1_plus_the_tolerance(row, kind):
     assert normalise([row]).kind == kind
 
 
@@ -505,9 +510,10 @@ def test_the_edge_of_the_tolerance(row, kind):
 def test_the_reason_why_a_matrix_is_ambiguous_names_rows_and_remedies(matrix, reasons):
     result = normalise(matrix)
 
-    assert (result.kind, result.probabilities) == ("ambiguous", None)
-    for part in (*reasons, "outputs='probabilities'", "outputs='logits'"):
-        assert part in result.reason
+    assert result.kind == "ambiguous"
+    assert result.probabilities is None
+    for words in (*reasons, "outputs='probabilities'", "outputs='logits'"):
+        assert words in result.reason
 
 
 # -- ambiguous matrices
@@ -531,7 +537,7 @@ CUT_DISTRIBUTION = [0.02, 0.01]
     ],
 )
 def test_a_few_rows_that_look_like_probabilities_are_logits(rows, kind):
-    """Up to one in a hundred, one in ten if their sums are rounded, and half if their sums are small."""
+    """Up to one row in a hundred may sum to 1, one in ten to nearly 1, and half of them to much less, as 0.03."""
     assert normalise(rows).kind == kind
 
 
@@ -554,21 +560,26 @@ COUNTS = [
 
 
 @pytest.mark.parametrize("matrix", COUNTS)
-def test_what_may_be_counts_is_ambiguous(matrix):
+def test_numbers_that_may_be_counts_are_ambiguous(matrix):
     as_floats = [[float(value) for value in row] for row in matrix]
+    in_reverse_order = matrix[::-1]
 
     assert normalise(matrix).kind == "ambiguous"
     assert normalise(as_floats).kind == "ambiguous"
-    assert normalise(matrix[::-1]).kind == "ambiguous"
+    assert normalise(in_reverse_order).kind == "ambiguous"
 
 
 @pytest.mark.parametrize("matrix", COUNTS)
-def test_what_may_be_counts_can_be_read_as_logits(matrix):
-    assert normalise(matrix, "logits").probabilities[0] == tuple(softmax(matrix[0]))
+def test_numbers_that_may_be_counts_are_logits_if_the_user_says_so(matrix):
+    result = normalise(matrix, kind="logits")
+
+    assert result.probabilities[0] == tuple(softmax(matrix[0]))
 
 
-def test_what_may_be_counts_can_be_read_as_probabilities():
-    assert normalise([[3, 1], [2, 2]], "probabilities").probabilities == ((0.75, 0.25), (0.5, 0.5))
+def test_numbers_that_may_be_counts_are_shares_if_the_user_says_so():
+    result = normalise([[3, 1], [2, 2]], kind="probabilities")
+
+    assert result.probabilities == ((0.75, 0.25), (0.5, 0.5))
 
 
 def percentages(row_count, labels, spread, draw):
@@ -590,12 +601,14 @@ def cut(value, decimals):
 @pytest.mark.parametrize("decimals", range(5))
 def test_rounded_percentages_are_ambiguous(labels, decimals, rounded):
     draw = random.Random(f"{labels} {decimals}")
-    for row_count, spread in itertools.product((1, 2, 6, 40), (0.5, 1.0, 3.0)):
-        exact = percentages(row_count, labels, spread, draw)
-        rows = [[rounded(value, decimals) for value in row] for row in exact]
-        in_single_precision = [[to_float32(value) for value in row] for row in rows]
-        assert normalise(rows).kind == "ambiguous", rows
-        assert normalise(in_single_precision).kind == "ambiguous", rows
+    for row_count in (1, 2, 6, 40):
+        for spread in (0.5, 1.0, 3.0):
+            exact_rows = percentages(row_count, labels, spread, draw)
+            rows = [[rounded(value, decimals) for value in row] for row in exact_rows]
+            in_single_precision = [[to_float32(value) for value in row] for row in rows]
+
+            assert normalise(rows).kind == "ambiguous", rows
+            assert normalise(in_single_precision).kind == "ambiguous", rows
 
 
 def raw_logits_above_zero(draw, labels):
@@ -622,10 +635,11 @@ def weights(draw, labels):
 @pytest.mark.parametrize("labels", [2, 3, 6, 20])
 def test_rows_without_a_negative_value_that_are_no_probabilities_are_ambiguous(row_of, labels):
     draw = random.Random(labels)
-    for rows in (10, 100, 1000):
-        matrix = [row_of(draw, labels) for _ in range(rows)]
-        assert normalise(matrix).kind == "ambiguous"
-        assert normalise(matrix, "logits").probabilities[0] == tuple(softmax(matrix[0]))
+    for row_count in (10, 100, 1000):
+        rows = [row_of(draw, labels) for _ in range(row_count)]
+
+        assert normalise(rows).kind == "ambiguous"
+        assert normalise(rows, kind="logits").probabilities[0] == tuple(softmax(rows[0]))
 
 
 @pytest.mark.parametrize("error", [-1e-17, -9e-7])
@@ -637,8 +651,12 @@ def test_a_rounding_error_below_zero_is_a_probability_of_zero(error):
 
 
 @pytest.mark.parametrize("error", [-1e-17, -9e-7])
-def test_a_rounding_error_below_zero_is_a_share_and_a_likelihood_of_zero(error):
+def test_a_rounding_error_below_zero_is_a_share_of_zero(error):
     assert normalise([[3.0, error]], kind="probabilities").probabilities == ((1.0, 0.0),)
+
+
+@pytest.mark.parametrize("error", [-1e-17, -9e-7])
+def test_a_rounding_error_below_zero_is_a_likelihood_of_zero(error):
     assert check_probabilities([[1.0, error]]) == [[1.0, 0.0]]
     assert averaged_truelabel_likelihood([1], [[1.0, error]]) == 0.0
 
@@ -662,12 +680,12 @@ def test_a_probability_further_below_zero_is_refused():
 def test_random_logits_are_logits(width, spread, rounded):
     draw = random.Random(7)
     for _ in range(5):
-        logits = [[rounded(draw.gauss(0, spread)) for _ in range(width)] for _ in range(1024)]
+        rows = [[rounded(draw.gauss(0, spread)) for _ in range(width)] for _ in range(1024)]
 
-        result = normalise(logits)
+        result = normalise(rows)
 
         assert result.kind == "logits"
-        assert result.probabilities[5] == tuple(softmax(logits[5]))
+        assert result.probabilities[5] == tuple(softmax(rows[5]))
 
 
 def test_log_probabilities_are_logits():

@@ -390,6 +390,7 @@ def test_runs_with_the_same_matthews_correlation_are_rarely_called_different() -
     invented_rate = 2 / 29  # both have the correlation 0.758
     rejected_count = 0
     covered_count = 0
+
     for _ in range(200):
         truth = (generator.random(128) < 0.1).astype(int)
         missing = np.where(generator.random(128) < 0.4, 0, truth)

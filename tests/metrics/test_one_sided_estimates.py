@@ -296,25 +296,36 @@ def test_the_interval_lacks_zero_if_the_difference_is_significant(key: str, seed
 @pytest.mark.parametrize("key", ["expected_calibration_error_1", "entropy", "DL div."])
 def test_a_run_does_not_differ_from_itself(key: str) -> None:
     sample, (run, _) = drawn(1, 3)
-    found = difference_of_runs(STATISTICS[key], sample, run, run)
-    assert found.difference == 0.0
-    assert paired.p_value(found) == 1.0
-    assert paired.too_few_rows(found) is None
+
+    difference = difference_of_runs(STATISTICS[key], sample, run, run)
+
+    assert difference.difference == 0.0
+    assert paired.p_value(difference) == 1.0
+    assert paired.too_few_rows(difference) is None
 
 
 def test_each_claim_is_tested_with_its_own_steps() -> None:
-    plain = paired.PairedDifference(0.3, 0.0, [0.003] * 100, -0.01, 0.01)
-    cautious = replace(plain, lower_steps=[0.001] * 100)
-    assert paired.upper_p_value(cautious) > paired.upper_p_value(plain)
-    assert paired.upper_p_value(cautious.negated) == paired.upper_p_value(plain.negated)
-    assert paired.p_value(cautious) == pytest.approx(2 * paired.upper_p_value(cautious))
+    """Only the claim that the first run has the larger value is tested with the lower steps."""
+    without_lower_steps = paired.PairedDifference(0.3, 0.0, [0.003] * 100, -0.01, 0.01)
+    with_lower_steps = replace(without_lower_steps, lower_steps=[0.001] * 100)
+
+    p_first_larger = paired.upper_p_value(with_lower_steps)
+    p_second_larger = paired.upper_p_value(with_lower_steps.negated)
+
+    assert p_first_larger > paired.upper_p_value(without_lower_steps)
+    assert p_second_larger == paired.upper_p_value(without_lower_steps.negated)
+    assert paired.p_value(with_lower_steps) == pytest.approx(2 * p_first_larger)
 
 
-def test_what_one_more_run_could_do_with_an_unseen_label_is_finite() -> None:
-    """A label that no query predicts has half a row in the means of the other rows."""
+def test_the_code_length_of_a_label_that_no_other_row_predicts_is_finite() -> None:
+    """Each of two labels has half a row more in the mean of the three other rows, all of which predict label 0."""
     sample = Sample([0, 1, 0, 1], range(4), 4, 2)
-    lengths = ENTROPY.of_run(sample, [[1.0, 0.0]] * 4).upper_rows
-    assert lengths == pytest.approx([-math.log(3.5 / 4) / 4] * 4)
+    always_label_0 = [[1.0, 0.0]] * 4
+
+    code_lengths = ENTROPY.of_run(sample, always_label_0).upper_rows
+
+    mean_of_others = (3 + 0.5) / (3 + 0.5 + 0.5)
+    assert code_lengths == pytest.approx([-math.log(mean_of_others) / 4] * 4)
 
 
 def test_equal_calibration_errors_of_noise_are_called_different_in_at_most_one_of_twenty_samples() -> None:

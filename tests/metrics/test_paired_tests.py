@@ -280,6 +280,7 @@ def test_the_p_value_is_twice_the_smaller_tail_also_if_the_other_run_is_better()
 def test_an_upward_bias_is_taken_off_the_difference() -> None:
     unbiased = difference_of_means([0.3, 0.1] * 40)
     raised = replace(unbiased, upward_bias=0.04)
+
     assert paired.p_value(raised) > paired.p_value(unbiased)
     assert paired.upper_p_value(raised) == pytest.approx(paired.upper_p_value(unbiased, 0.04))
 
@@ -287,6 +288,7 @@ def test_an_upward_bias_is_taken_off_the_difference() -> None:
 def test_a_downward_bias_is_not_added_to_the_difference() -> None:
     unbiased = difference_of_means([0.3, 0.1] * 40)
     lowered = replace(unbiased, downward_bias=0.04)
+
     assert paired.p_value(lowered) == paired.p_value(unbiased)
 
 
@@ -335,12 +337,14 @@ def test_six_rows_with_other_predictions_are_a_test_of_accuracy(differences: lis
 
 def test_the_reason_says_that_rows_are_too_few() -> None:
     reason = paired.too_few_rows(difference_of_means([1.0] * 5 + [0.0] * 55))
+
     assert reason == "too few rows differ: p would be above 0.05 even if all their differences had one direction"
 
 
 def test_the_reason_says_that_differences_are_too_small() -> None:
     """Forty rows that differ are not too few, but one more row could outweigh them: 1 / 60 is 0.017."""
     reason = paired.too_few_rows(difference_of_means([0.01] * 40 + [0.0] * 20))
+
     assert reason == (
         "one more row could change the difference by about 0.017, and each of the 40 rows that contribute to it "
         "changes it by 0.00017 at most: p would be above 0.05 even if all their differences had one direction"
@@ -965,6 +969,7 @@ def test_the_detectable_difference_solves_its_equation(
     shift_variance = sum(1 / size for size in sizes) / len(sizes) ** 2  # what rows that all are 1 add to the variance
     favourable = expected_weight(min(sizes) * len(sizes))
     expected = optimize.brentq(excess_of_detectable, 0.0, 1.0, args=(bias, mean.variance, shift_variance, favourable))
+
     assert paired.detectable_difference(found) == pytest.approx(expected, rel=1e-9)
 
 

@@ -65,17 +65,29 @@ def test_a_metric_can_be_deleted_from_the_table_of_a_benchmark(name):
 
 
 @pytest.mark.parametrize("name", METRICS_OF_LIBRARY)
-def test_every_metric_of_the_library_is_found_by_its_name_with_its_facts(name):
+def test_every_metric_of_the_library_is_found_by_its_name(name):
     (metric,) = metric_set(name).metrics
+
+    assert metric.of_library
     assert metric.function is SCORES[name].metric
     assert metric.higher_is_better is SCORES[name].higher_is_better
     assert metric.statistic is SCORES[name].statistic
-    assert metric.of_library
-    assert name in [one.name for one in metric_set(f"standard+{name}").metrics]
+
+
+@pytest.mark.parametrize("name", METRICS_OF_LIBRARY)
+def test_every_metric_of_the_library_can_be_added_to_the_standard_set(name):
+    names = [metric.name for metric in metric_set(f"standard+{name}").metrics]
+
+    assert name in names
 
 
 def test_ambiguous_predictions_have_accuracy_but_no_likelihood():
-    scores = metric_set().score(TRUTH, [[0.3, 0.1], [0.1, 0.2], [0.75, 0.25]])
+    """The first row may be logits, or weights that are to be divided by their sum, 0.4."""
+    true_labels = [0, 1, 1]
+    ambiguous_rows = [[0.3, 0.1], [0.1, 0.2], [0.75, 0.25]]
+
+    scores = metric_set().score(true_labels, ambiguous_rows)
+
     assert scores["accuracy"].value == 2 / 3
     for name in ("averaged_truelabel_likelihood", "expected_calibration_error_1"):
         assert scores[name].value is None
@@ -84,10 +96,12 @@ def test_ambiguous_predictions_have_accuracy_but_no_likelihood():
 
 @pytest.mark.parametrize("name", ["standard", "0.1.1"])
 @pytest.mark.parametrize("hard", [False, True])
-def test_nothing_to_score_gives_reasons(name, hard):
+def test_without_predictions_each_score_is_undefined(name, hard):
     scores = metric_set(name).score([], [], hard=hard)
+
     assert list(scores) == PUBLISHED
-    assert {score.value for score in scores.values()} == {None}
+    for score in scores.values():
+        assert score.value is None
     assert "a metric of nothing is undefined" in scores["accuracy"].reason
 
 
@@ -126,13 +140,16 @@ def test_a_value_outside_the_range_of_its_metric_ends_the_run(value):
 
 
 def test_hard_predictions_must_have_one_label_in_each_row():
+    one_label = [0.0, 1.0]
     two_labels = [1.0, 1.0]  # it would count as the first of its labels
+
     with pytest.raises(ArgumentError, match="row 1 of the predictions"):
-        metric_set("standard").score([0, 1], [[0.0, 1.0], two_labels], hard=True)
+        metric_set("standard").score([0, 1], [one_label, two_labels], hard=True)
 
 
 def test_every_score_of_a_benchmark_has_a_record():
     suite = StaICC.Suite(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2])
+
     for result in suite.results():
         for key in result.averaged.keys() - {"distribution"}:  # a list, which is no score
             assert score_record(result.benchmark, key).statistic is not None, f"{result.benchmark}, {key}"
@@ -143,9 +160,15 @@ def test_a_function_under_the_name_of_a_score_is_not_compared_as_this_score():
     first = benchmark(lambda prompt, label_space: 0)
     second = benchmark(lambda prompt, label_space: 1)
 
-    assert score_record("Normal", "accuracy", first.higher_is_better).higher_is_better is None
     with pytest.raises(ArgumentError, match="accuracy cannot be recomputed"):
         compare(first, second, "accuracy")
+
+
+def test_a_function_under_the_name_of_a_score_has_no_direction():
+    benchmark = StaICC.Normal(datasets=["mini"], limit=3, metrics={"accuracy": lambda truth, rows: 0.5})
+    result = benchmark(lambda prompt, label_space: 0)
+
+    assert score_record("Normal", "accuracy", result.higher_is_better).higher_is_better is None
 
 
 EVEN = [[0.5, 0.5]] * 4
@@ -211,15 +234,15 @@ def extreme_values_of(key: str) -> ExtremeValues:
 
 
 @pytest.mark.parametrize("key", SCORES)
-def test_the_best_value_of_a_score_is_above_the_worst_if_higher_is_better_and_below_it_if_lower_is(key: str) -> None:
+def test_good_models_have_the_better_values_of_a_score(key: str) -> None:
     better, worse = extreme_values_of(key)
     all_values = [*better, *worse]
 
-    assert isinstance(SCORES[key].higher_is_better, bool)
-    if SCORES[key].higher_is_better:
+    if SCORES[key].higher_is_better is True:
         assert max(better) == max(all_values)
         assert max(better) > min(worse)
     else:
+        assert SCORES[key].higher_is_better is False
         assert min(better) == min(all_values)
         assert min(better) < max(worse)
 
@@ -253,14 +276,17 @@ def test_a_metric_of_nothing_is_undefined(name: str) -> None:
 def test_the_statistic_of_every_metric_has_the_value_of_its_function(name: str) -> None:
     statistic = SCORES[name].statistic
     rows = [[0.75, 0.25], [0.25, 0.75]] * 6
-    truth = EXTREME_TRUTH * 3
+    truth = [0, 0, 1, 1] * 3
     predictions = rows if statistic.reads == "probabilities" else classification.predicted_labels(rows)
     sample = Sample(truth, range(12), 12, 2)
-    expected = SCORES[name].metric(truth, rows)
-    has_interval = math.isfinite(statistic.range(2)[1]) and not isinstance(statistic, ValueOnly)
+
+    value_of_function = SCORES[name].metric(truth, rows)
+
+    assert statistic.of_run(sample, predictions).value == pytest.approx(value_of_function)
+    _, highest = statistic.range(2)
+    has_interval = math.isfinite(highest) and not isinstance(statistic, ValueOnly)
     if has_interval:
-        assert statistic.part(sample, predictions, 0.95).value == pytest.approx(expected)
-    assert statistic.of_run(sample, predictions).value == pytest.approx(expected)
+        assert statistic.part(sample, predictions, 0.95).value == pytest.approx(value_of_function)
 
 
 # --- what is missing is said where a metric is defined
@@ -352,14 +378,15 @@ def test_a_metric_of_the_library_has_a_column_and_an_interval_by_its_record(
 def test_a_metric_of_the_library_is_compared_by_its_record(
     benchmark: Any, higher_is_better: bool, metrics_with_half_brier: metric_sets.MetricSet
 ) -> None:
-    """The slope is over the share of correct labels: that of an error is negative, and better if it is higher."""
+    """A low error is good. A slope of GLER, over the share of correct labels, is good if the error hardly falls."""
     prepared = benchmark(datasets=["mini"], limit=20, metrics=metrics_with_half_brier)
     first, second = prepared(noisy), prepared(always_unsure)
 
-    compared = compare(first, second, "half_brier")
+    comparison = compare(first, second, "half_brier")
 
-    assert compared.overall.values == pytest.approx((first.averaged["half_brier"], second.averaged["half_brier"]))
-    assert compared.higher_is_better is higher_is_better
+    values_of_tables = (first.averaged["half_brier"], second.averaged["half_brier"])
+    assert comparison.overall.values == pytest.approx(values_of_tables)
+    assert comparison.higher_is_better is higher_is_better
 
 
 class LowHalfBrier(HalfBrier):
@@ -377,6 +404,7 @@ class LowHalfBrier(HalfBrier):
 
 
 def test_a_slope_has_the_same_interval_wherever_the_range_of_its_metric_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A metric from 0 to 1, and the same metric minus 1."""
     from_zero = ScoreRecord("from_zero", "from zero", False, HalfBrier(), metric=half_brier)
     from_minus_one = ScoreRecord(
         "from_minus_one", "from -1", False, LowHalfBrier(), metric=lambda truth, rows: half_brier(truth, rows) - 1
@@ -387,10 +415,14 @@ def test_a_slope_has_the_same_interval_wherever_the_range_of_its_metric_begins(m
         monkeypatch.setitem(scores.STATISTICS, record.key, record.statistic)
         monkeypatch.setattr(metric_sets, "_BUILT_IN", metric_sets._built_in_metrics())
         metrics = metrics.adding(metric_sets._BUILT_IN[-1])
-    details = StaICC.GLER(datasets=["mini"], limit=20, metrics=metrics)(noisy).details["mini"]
-    first = details.intervals["sensitivity.from_zero"]
-    second = details.intervals["sensitivity.from_minus_one"]
-    assert (first.low, first.high) == pytest.approx((second.low, second.high))
+
+    result = StaICC.GLER(datasets=["mini"], limit=20, metrics=metrics)(noisy)
+
+    intervals_of_slopes = result.details["mini"].intervals
+    of_from_zero = intervals_of_slopes["sensitivity.from_zero"]
+    of_from_minus_one = intervals_of_slopes["sensitivity.from_minus_one"]
+    assert of_from_zero.low == pytest.approx(of_from_minus_one.low)
+    assert of_from_zero.high == pytest.approx(of_from_minus_one.high)
 
 
 class MatthewsInterval(NamedTuple):
@@ -443,7 +475,7 @@ def test_a_mean_over_data_sets_has_the_range_that_its_score_states() -> None:
     assert (mean.low, mean.high) == pytest.approx((-opposite_mean.high, -opposite_mean.low))
 
 
-def test_only_the_range_of_entropies_and_divergences_depends_on_the_number_of_labels() -> None:
+def test_only_the_range_of_entropies_depends_on_the_number_of_labels() -> None:
     depends = {key for key, statistic in scores.STATISTICS.items() if statistic.range(2) != statistic.range(3)}
 
     assert depends == {"contextual_bias", "domain_bias", "entropy"}
@@ -470,10 +502,12 @@ def brier_runs() -> list[StaICC.Result]:
 
 def test_a_mean_of_query_scores_has_an_interval_around_its_value(brier_runs: list[StaICC.Result]) -> None:
     for result in brier_runs:
-        value, interval = result["Averaged results"]["brier"], result.details["mini"].intervals["brier"]
-        assert 0.0 <= interval.low < value < interval.high <= 2.0
-        assert [key for key in result.details["mini"].missing if "brier" in key] == []
+        interval = result.details["mini"].intervals["brier"]
+
+        assert 0.0 <= interval.low < result.averaged["brier"] < interval.high <= 2.0
         assert result.means.intervals["brier"].low == pytest.approx(interval.low)
+        reasons_for_missing_values = [key for key in result.details["mini"].missing if "brier" in key]
+        assert reasons_for_missing_values == []
 
 
 def brier_contributions(run: StaICC.Result) -> Contributions:
@@ -571,18 +605,24 @@ def test_an_empty_range_of_query_scores_is_refused():
 
 
 def test_the_signature_distinguishes_means_of_different_scores():
-    def share(label: int, row: list[float]) -> float:
+    def half_of_true_label(label: int, row: list[float]) -> float:
         return row[label] / 2
 
-    fields = {
-        StaICC.Normal(datasets=["mini"], limit=2, metrics={"mine": metric}).signature().fields["metrics"]
-        for metric in (MeanOf(brier), MeanOf(share), MeanOf(share, high=2.0))
-    }
-    assert len(fields) == 3
+    def metrics_of_signature(metric: MeanOf) -> str | None:
+        return StaICC.Normal(datasets=["mini"], limit=2, metrics={"mine": metric}).signature().fields["metrics"]
+
+    of_brier = metrics_of_signature(MeanOf(brier))
+    of_other_function = metrics_of_signature(MeanOf(half_of_true_label))
+    of_other_range = metrics_of_signature(MeanOf(half_of_true_label, high=2.0))
+
+    assert of_brier != of_other_function
+    assert of_brier != of_other_range
+    assert of_other_function != of_other_range
 
 
 def test_a_metric_without_a_direction_is_not_compared():
     benchmark = StaICC.Normal(datasets=["mini"], limit=5, metrics={"brier": MeanOf(brier, 0.0, 2.0)})
+
     with pytest.raises(ArgumentError, match="higher_is_better"):
         compare(benchmark(noisy), benchmark(noisy), "brier")
 
@@ -615,64 +655,89 @@ def mean_interval_of(metric: MeanOf) -> tuple[float, float]:
 
 @pytest.mark.parametrize(("low", "width"), [(0.0, 100.0), (-5.0, 1.0), (0.0, 0.01)])
 def test_intervals_of_means_over_data_sets_do_not_depend_on_the_unit(low: float, width: float) -> None:
-    def share(label: int, row: list[float]) -> float:
-        return row[label]
+    """A score from 0 to 1, and the same score as a number from ``low`` to ``low + width``."""
+    low_of_share, high_of_share = mean_interval_of(MeanOf(lambda label, row: row[label]))
 
-    scaled = mean_interval_of(MeanOf(lambda label, row: low + width * row[label], low, low + width))
-    assert scaled == pytest.approx([low + width * end for end in mean_interval_of(MeanOf(share))])
+    low_of_scaled, high_of_scaled = mean_interval_of(
+        MeanOf(lambda label, row: low + width * row[label], low, low + width)
+    )
+
+    assert low_of_scaled == pytest.approx(low + width * low_of_share)
+    assert high_of_scaled == pytest.approx(low + width * high_of_share)
 
 
-def test_an_undefined_query_score_ends_neither_the_run_nor_the_intervals_of_other_metrics():
+def test_an_undefined_query_score_is_missing_with_its_reason():
     def undefined(label: int, row: list[float]) -> float:
         raise UndefinedMetricError("there is none")
 
     accuracy = metric_set("standard").metrics[0]
+
     result = StaICC.Normal(datasets=["mini"], limit=20, metrics={"a": accuracy, "mine": MeanOf(undefined)})(noisy)
+
     assert result.details["mini"].missing["mine"] == "there is none"
     assert result.details["mini"].missing.keys() == {"mine", "interval of a"}
     assert result.query_scores["mine"].values == {"mini": {"normal": None}}
 
 
 def test_a_subclass_that_changes_the_mean_has_no_interval_and_no_query_scores():
-    class Root(MeanOf):
+    class RootOfMean(MeanOf):
         def __call__(self, ground_truth, rows):
             return super().__call__(ground_truth, rows) ** 0.5
 
-    result = StaICC.Normal(datasets=["mini"], limit=20, metrics={"mine": Root(brier, 0.0, 2.0)})(noisy)
+    root_of_brier = RootOfMean(brier, 0.0, 2.0)
+
+    result = StaICC.Normal(datasets=["mini"], limit=20, metrics={"mine": root_of_brier})(noisy)
+
     assert "mine" not in result.details["mini"].intervals
     assert not result.query_scores
 
 
-def test_query_scores_are_not_saved_where_the_metric_set_of_the_release_passes_other_rows():
-    metrics = metric_set("0.1.1").adding(Metric("mine", MeanOf(lambda label, row: row[label], -10.0, 10.0), None, True))
-    result = StaICC.Normal(datasets=["mini"], limit=5, metrics=metrics)(lambda prompt, label_space: [3.0, 1.0, 2.0])
-    assert result["Averaged results"]["mine"] > 1.0
+def test_query_scores_are_not_saved_where_the_metric_set_of_the_release_passes_logits():
+    score_of_true_label = Metric("mine", MeanOf(lambda label, row: row[label], -10.0, 10.0), None, True)
+    benchmark = StaICC.Normal(datasets=["mini"], limit=5, metrics=metric_set("0.1.1").adding(score_of_true_label))
+
+    result = benchmark(lambda prompt, label_space: [3.0, 1.0, 2.0])
+
+    assert result.averaged["mine"] > 1.0, "the mean of logits, and not of probabilities"
     assert not result.query_scores
 
 
-@pytest.mark.parametrize("added", ["", "+balanced_accuracy", "+balanced_accuracy+matthews"])
-@pytest.mark.parametrize("base", ["standard", "0.1.1"])
-def test_added_metrics_get_the_rows_of_the_set_that_they_extend_however_many_there_are(base: str, added: str) -> None:
-    rows_of_metric: list[list[list[float]]] = []
+class RowsOfMetric:
+    """A metric that is always 0 and records the rows that it gets."""
 
-    def read(truth: list[int], rows: list[list[float]]) -> float:
-        rows_of_metric.append(rows)
+    def __init__(self) -> None:
+        self.rows: list[list[list[float]]] = []
+
+    def __call__(self, truth: list[int], rows: list[list[float]]) -> float:
+        self.rows.append(rows)
         return 0.0
 
-    metrics = metric_set(f"{base}{added}")
-    for name in ("first", "second"):
-        metrics = metrics.adding(Metric(name, read, requires_probabilities=True))
-    logits = [[2.0, 1.0], [-1.0, 3.0]]
-    metrics.score([0, 1], logits)
-    expected = logits
-    if base == "standard":
-        expected = [
-            [1 / (1 + math.exp(-1.0)), 1 / (1 + math.exp(1.0))],
-            [1 / (1 + math.exp(4.0)), 1 / (1 + math.exp(-4.0))],
-        ]
-    assert len(rows_of_metric) == 2
-    for rows in rows_of_metric:
-        assert rows == [pytest.approx(row) for row in expected]
+
+LOGITS = [[2.0, 1.0], [-1.0, 3.0]]
+
+
+@pytest.mark.parametrize("name", ["0.1.1", "0.1.1+balanced_accuracy", "0.1.1+balanced_accuracy+matthews"])
+def test_metrics_that_are_added_to_the_released_set_get_logits(name: str) -> None:
+    metric = RowsOfMetric()
+    metrics = metric_set(name).adding(Metric("first", metric, requires_probabilities=True))
+    metrics = metrics.adding(Metric("second", metric, requires_probabilities=True))
+
+    metrics.score([0, 1], LOGITS)
+
+    assert metric.rows == [LOGITS, LOGITS]
+
+
+@pytest.mark.parametrize("name", ["standard", "standard+balanced_accuracy", "standard+balanced_accuracy+matthews"])
+def test_metrics_that_are_added_to_the_standard_set_get_probabilities(name: str) -> None:
+    metric = RowsOfMetric()
+    metrics = metric_set(name).adding(Metric("first", metric, requires_probabilities=True))
+    metrics = metrics.adding(Metric("second", metric, requires_probabilities=True))
+
+    metrics.score([0, 1], LOGITS)
+
+    first_row = pytest.approx([1 / (1 + math.exp(-1.0)), 1 / (1 + math.exp(1.0))])  # the softmax of 2 and 1
+    second_row = pytest.approx([1 / (1 + math.exp(4.0)), 1 / (1 + math.exp(-4.0))])  # of -1 and 3
+    assert metric.rows == [[first_row, second_row], [first_row, second_row]]
 
 
 def run_with_accuracy_metric(metric: Metric) -> StaICC.Result:

@@ -59,8 +59,10 @@ def share_of(hits: int, rows: int, level: float = 0.95) -> Any:
 @pytest.mark.parametrize("rows", [2, 3, 4, 5, 10, 20, 128, 512, 10_001, 20_000])
 def test_student_quantiles_equal_scipy(rows: int) -> None:
     for level in (0.5, 0.8, 0.95, 0.99, 0.999, 0.9999):
-        rel = 1e-10 if rows <= 10_001 and level <= 0.999 else 1e-8
-        assert student_quantile(level, rows) == pytest.approx(stats.t.ppf((1 + level) / 2, rows - 1), rel=rel)
+        is_extreme = rows > 10_001 or level > 0.999
+        tolerance = 1e-8 if is_extreme else 1e-10
+        of_scipy = stats.t.ppf((1 + level) / 2, rows - 1)
+        assert student_quantile(level, rows) == pytest.approx(of_scipy, rel=tolerance), level
 
 
 def wilson_by_statsmodels(hits: int, rows: int, quantile: float) -> tuple[float, float]:
@@ -240,6 +242,7 @@ def test_limits_are_those_that_were_frozen_with_this_version_of_the_intervals(
 ) -> None:
     """Other limits need another ``INTERVAL_VERSION``. A second implementation, in NumPy, had the frozen ones too."""
     golden = json.loads(GOLDEN.read_text("utf-8"))
+
     assert golden["version"] == INTERVAL_VERSION
     for name, limits in compute_limits().items():
         assert limits == pytest.approx(golden["limits"][name], abs=1e-8), name
@@ -247,6 +250,7 @@ def test_limits_are_those_that_were_frozen_with_this_version_of_the_intervals(
 
 def test_all_frozen_limits_are_compared() -> None:
     golden = json.loads(GOLDEN.read_text("utf-8"))
+
     assert golden["limits"].keys() == {*limits_of_scores(), *limits_of_means(), *limits_of_slopes()}
 
 
@@ -260,6 +264,7 @@ def test_an_interval_holds_its_score_and_is_within_the_range_of_the_score(seed: 
     n_labels = len(run.sums.truths_by_label)
     largest = {"entropy of mean": math.log(n_labels), "posterior bias": math.inf}
     rounding = 1e-12
+
     for score, (value, interval) in run.scores.items():
         assert interval.low >= -rounding, score
         assert interval.low - rounding <= value <= interval.high + rounding, score
@@ -272,6 +277,7 @@ def test_no_interval_is_a_point(seed: int) -> None:
     """Scores between 0 and 1 have at least 2 % of the width of the accuracy."""
     scores = simulate_run(seed).scores
     width_of_accuracy = scores["accuracy"].interval.high - scores["accuracy"].interval.low
+
     for score, (_, interval) in scores.items():
         width = interval.high - interval.low
         if score in ("entropy of mean", "posterior bias"):
@@ -284,6 +290,7 @@ def test_no_interval_is_a_point(seed: int) -> None:
 @given(seed=st.integers(0, 10**6))
 def test_the_influences_of_the_rows_sum_to_zero(seed: int) -> None:
     run = simulate_run(seed)
+
     for score, part in coverage.parts_of(run.sums, sample=0).items():
         assert math.fsum(part.influence) == pytest.approx(0.0, abs=1e-9), score
 
@@ -325,17 +332,20 @@ def test_the_calibration_error_of_a_certain_and_perfect_model_is_as_uncertain_as
 
 
 def test_one_row_with_ten_correct_queries_has_the_mean_of_the_design_effects_one_and_two() -> None:
-    """One row of ten correct queries and 100 rows of one wrong query: a share of 10 / 110 = 1 / 11.
-
-    Its estimated variance is 1.5 times that of Wilson's interval here: a design effect of (2 + 1) / 2 for one event.
-    """
+    """One row of ten correct queries and 100 rows of one wrong query: a share of 10 / 110 = 1 / 11."""
     hits = [10.0] + [0.0] * 100
     queries = [10.0] + [1.0] * 100
 
     part = ratio_part(hits, queries, 0.95)
 
-    variance = 1.5 * 10 / 121 * 200 / 110**2
-    assert (part.below, part.above) == pytest.approx(wilson_distances(1 / 11, variance, student_quantile(0.95, 101)))
+    share = 1 / 11
+    design_effect = (1 + 2) / 2
+    variance_of_queries = share * (1 - share)
+    sum_of_squared_sizes = 10**2 + 100 * 1**2
+    variance = design_effect * variance_of_queries * sum_of_squared_sizes / 110**2
+    below, above = wilson_distances(share, variance, student_quantile(0.95, 101))
+    assert part.below == pytest.approx(below)
+    assert part.above == pytest.approx(above)
 
 
 @pytest.mark.parametrize(("rows", "rare_share"), [(10, 0.1), (20, 0.05), (128, 0.01)])
@@ -351,27 +361,27 @@ def test_the_likelihood_allows_for_rare_rows_that_the_sample_lacks(rows: int, ra
 
 
 def test_the_mean_allows_for_no_bias_and_for_twice_the_estimated_one() -> None:
-    """Calibration errors of ten data sets are 0.15, and 0.09 without their bias; the limits of each are 0 and 0.34.
-
-    Upwards, each has 0.34 - 0.09 = 0.25, so the mean of ten has 0.25 / sqrt(10), and the bias of 0.06 is added by its
-    square. Downwards, the interval ends at the end of the range. Before, the upper limit was 0.169, the coverage 0.89.
-    """
+    """Calibration errors of ten data sets are 0.15, and 0.09 without their bias; the limits of each are 0 and 0.34."""
     of_dataset = Interval(0.0, 0.34, 0.95, "any", centre=0.09)
 
     mean = mean_interval([0.15] * 10, [of_dataset] * 10)
 
-    assert mean.high == pytest.approx(0.09 + math.hypot(0.25 / 10**0.5, 0.06), abs=1e-12)
-    assert mean.low == 0.0
+    distance_of_mean = (0.34 - 0.09) / 10**0.5
+    bias = 0.15 - 0.09
+    assert mean.high == pytest.approx(0.09 + math.hypot(distance_of_mean, bias), abs=1e-12)
+    assert mean.low == 0.0, "the end of the range"
 
 
 def test_the_mean_allows_for_the_opposite_bias_in_the_same_way() -> None:
-    """The scores are 1 minus those of the test before."""
+    """The scores, centres and limits are 1 minus those of the test before."""
     of_dataset = Interval(0.66, 1.0, 0.95, "any", centre=0.91)
 
     mean = mean_interval([0.85] * 10, [of_dataset] * 10)
 
-    assert mean.low == pytest.approx(0.91 - math.hypot(0.25 / 10**0.5, 0.06), abs=1e-12)
-    assert mean.high == 1.0
+    distance_of_mean = (0.91 - 0.66) / 10**0.5
+    bias = 0.91 - 0.85
+    assert mean.low == pytest.approx(0.91 - math.hypot(distance_of_mean, bias), abs=1e-12)
+    assert mean.high == 1.0, "the end of the range"
 
 
 def entropy_of_mean(distributions: np.ndarray, largest: float) -> coverage.ScoreInterval:
@@ -395,16 +405,19 @@ def test_means_of_opposite_scores_have_opposite_intervals(thousandths: list[list
     any_at_its_upper_limit = any(low < value == high for low, value, high in thousandths)
     # Then the data sets are divided by the side of their skewness. One without skewness belongs to neither side.
     assume(not (any_at_its_lower_limit and any_at_its_upper_limit))
-    values = [value / 1000 for _, value, _ in thousandths]
-    intervals = [Interval(low / 1000, high / 1000, 0.95, "any") for low, _, high in thousandths]
-    opposite_values = [-value for value in values]
-    opposite_intervals = [Interval(-interval.high, -interval.low, 0.95, "any") for interval in intervals]
+    values, opposite_values, intervals, opposite_intervals = [], [], [], []
+    for low, value, high in thousandths:
+        values.append(value / 1000)
+        opposite_values.append(-value / 1000)
+        intervals.append(Interval(low / 1000, high / 1000, 0.95, "any"))
+        opposite_intervals.append(Interval(-high / 1000, -low / 1000, 0.95, "any"))
     ranges = [(-1.0, 1.0)] * len(values)
 
     mean = mean_interval(values, intervals, ranges)
     opposite_mean = mean_interval(opposite_values, opposite_intervals, ranges)
 
-    assert (opposite_mean.low, opposite_mean.high) == pytest.approx((-mean.high, -mean.low), abs=1e-9)
+    assert opposite_mean.low == pytest.approx(-mean.high, abs=1e-9)
+    assert opposite_mean.high == pytest.approx(-mean.low, abs=1e-9)
 
 
 def test_scores_that_cannot_vary_have_a_mean_that_cannot_vary() -> None:
@@ -590,9 +603,13 @@ def test_the_share_of_orders_whose_interval_ever_excludes_the_mean_is_at_most_on
     population: Population, gap: float, level: float
 ) -> None:
     """Exact, without simulation."""
-    truth = mean_of_means(population)
-    excluded = [ever_excludes(sequence_of(population, level), order, truth, gap) for order in all_orders(population)]
-    assert sum(excluded) <= (1 - level) * len(excluded)
+    true_mean = mean_of_means(population)
+
+    excludes_mean = []
+    for order in all_orders(population):
+        excludes_mean.append(ever_excludes(sequence_of(population, level), order, true_mean, gap))
+
+    assert sum(excludes_mean) / len(excludes_mean) <= (1 - level) + 1e-12
 
 
 def means_of_datasets_with_rows_left(population: Population, n_rounds: int) -> list[float]:
@@ -637,16 +654,18 @@ def test_limits_of_sequences_are_those_that_were_frozen(gap: float, limits: dict
     """A second implementation, the direct product over draws, had these limits, too; one data set ends at 120."""
     draw = random.Random("limits")
     population = []
-    for rows, chance in ((200, 0.9), (120, 0.5), (300, 0.7)):
-        population.append([float(draw.random() < chance) for _ in range(rows)])
+    for rows, accuracy in ((200, 0.9), (120, 0.5), (300, 0.7)):
+        population.append([float(draw.random() < accuracy) for _ in range(rows)])
     sequence = sequence_of(population)
+
     interval_after = {}
     for number in range(140):
         sequence.update(values_of_round(population, number), gap)
         interval_after[sequence.rounds] = sequence.interval
-    for rounds, expected in limits.items():
-        assert interval_after[rounds] == pytest.approx(expected), f"after {rounds} rounds"
-    assert sequence.standard_error == pytest.approx(0.011259121)
+
+    for rounds, frozen_limits in limits.items():
+        assert interval_after[rounds] == pytest.approx(frozen_limits), f"after {rounds} rounds"
+    assert sequence.standard_error == pytest.approx(0.011259121), "frozen, too"
 
 
 VALUES_OF_DATASETS = st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=12), min_size=1, max_size=4)
@@ -658,15 +677,17 @@ BOUNDS_CROSS = [[0.0] * 5 + [1.0] * 3] * 3
 @example(BOUNDS_CROSS, 0.25)
 @given(VALUES_OF_DATASETS, st.floats(0.001, 0.4))
 def test_each_interval_is_within_the_one_before(population: list[list[float]], gap: float) -> None:
-    """Until the bounds cross, which a few may."""
+    """Until the bounds cross, which a few may; then the interval is a point."""
     sequence = sequence_of(population)
     low_before, high_before = 0.0, 1.0
-    for place in range(sequence.all_rounds - 1):
-        sequence.update(values_of_round(population, place), gap, gap / 2)
+    for number in range(sequence.all_rounds - 1):
+        sequence.update(values_of_round(population, number), gap, gap / 2)
+
         low, high = sequence.interval
         assert 0 <= low <= high <= 1
         if low < high:
-            assert low_before <= low <= high <= high_before
+            assert low_before <= low
+            assert high <= high_before
             low_before, high_before = low, high
 
 
@@ -675,10 +696,12 @@ def test_each_interval_is_within_the_one_before(population: list[list[float]], g
 @given(VALUES_OF_DATASETS, st.floats(0.001, 0.4))
 def test_the_sequence_ends_with_the_exact_mean(population: list[list[float]], gap: float) -> None:
     sequence = sequence_of(population)
-    for place in range(sequence.all_rounds):
-        sequence.update(values_of_round(population, place), gap, gap / 2)
-    assert sequence.interval == (sequence.estimate, sequence.estimate)
+
+    for number in range(sequence.all_rounds):
+        sequence.update(values_of_round(population, number), gap, gap / 2)
+
     assert sequence.estimate == pytest.approx(mean_of_means(population), abs=1e-12)
+    assert sequence.interval == (sequence.estimate, sequence.estimate)
 
 
 @settings(max_examples=50, deadline=None)
@@ -687,17 +710,21 @@ def test_the_sequence_ends_with_the_exact_mean(population: list[list[float]], ga
 def test_the_sequence_of_scaled_values_is_scaled(population: list[list[float]], gap: float) -> None:
     """Each value x as 2 - 5 x, from -3 to 2: all distances are five times as large, and the limits are exchanged."""
     scaled_population = [[2 - 5 * value for value in values] for values in population]
-    sequence, scaled = sequence_of(population), sequence_of(scaled_population, low=-3.0, high=2.0)
-    for place in range(sequence.all_rounds):
-        assert (2 - scaled.estimate) / 5 == pytest.approx(sequence.estimate)
-        assert scaled.standard_error / 5 == pytest.approx(sequence.standard_error)
-        sequence.update(values_of_round(population, place), gap, gap / 2)
-        scaled.update(values_of_round(scaled_population, place), 5 * gap / 2, 5 * gap)
+    sequence = sequence_of(population)
+    scaled = sequence_of(scaled_population, low=-3.0, high=2.0)
+    for number in range(sequence.all_rounds):
+        assert scaled.estimate == pytest.approx(2 - 5 * sequence.estimate)
+        assert scaled.standard_error == pytest.approx(5 * sequence.standard_error)
+
+        sequence.update(values_of_round(population, number), gap, gap / 2)
+        scaled.update(values_of_round(scaled_population, number), 5 * gap / 2, 5 * gap)
+
         low, high = sequence.interval
         assert scaled.interval == pytest.approx((2 - 5 * high, 2 - 5 * low), abs=1e-9)
 
 
 def test_a_value_out_of_the_range_is_refused() -> None:
     sequence = sequence_of([[2.0]], low=-3.0, high=2.0)
+
     with pytest.raises(ArgumentError, match=r"wrong value: got 2\.1, expected -3 to 2"):
         sequence.update([2.1], 0.1)

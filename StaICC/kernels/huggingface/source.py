@@ -30,6 +30,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
+from StaICC.argument_syntax import argument
 from StaICC.datasets.pack import data_home, fetch_wheel
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, StaICCError, unknown_name
 from StaICC.files.output import file_digest, temporary_folder_in
@@ -54,6 +55,18 @@ WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 Quantization = Literal["8bit", "4bit"]
 DEVICES = re.compile(r"(cpu|cuda|mps|xpu|npu|hpu|xla)(:\d+)?")
 NUMBER_TYPES = ("auto", "float32", "bfloat16", "float16", "float64")
+SYNONYMS_OF_NUMBER_TYPES = {
+    "half": "float16",
+    "fp16": "float16",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "float": "float32",
+    "fp32": "float32",
+    "f32": "float32",
+    "double": "float64",
+    "fp64": "float64",
+}
+"""Number types by the names that other tools have for them, for messages."""
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 _LEGAL_VALUES = {"dtype": NUMBER_TYPES, "quantization": get_args(Quantization), "attn_implementation": _ATTENTION}
 """Values of options. Attention functions of a repository have a name with a slash."""
@@ -270,7 +283,8 @@ class ModelSource:
         for name, legal in _LEGAL_VALUES.items():
             value = getattr(self, name)
             if value is not None and value not in legal and "/" not in str(value):
-                raise unknown_name(name, value, legal)
+                synonyms = SYNONYMS_OF_NUMBER_TYPES if name == "dtype" else None
+                raise unknown_name(name, value, legal, synonyms=synonyms)
         if self.device is not None and self.device_map is not None:
             raise ArgumentError(f"got device={self.device!r} and device_map={self.device_map!r}. Give one of the two")
         kind = self.location().kind
@@ -471,6 +485,7 @@ class ModelSource:
             MissingDependencyError: ``torch`` or ``transformers`` is not installed.
             StaICCError: It cannot be loaded, or its files change meanwhile; the message contains the reason.
         """
+        _refuse_missing_device(self)
         content = self.content()
         key = json.dumps([content, self.resolved_device(), self.resolved_dtype()], sort_keys=True)
         with _load_lock:
@@ -558,10 +573,10 @@ def number_type(name: str) -> Any:
     """Return the number type of torch with this name.
 
     Raises:
-        ArgumentError: There is none.
+        UnknownNameError: There is none.
     """
     if name not in NUMBER_TYPES[1:]:
-        raise ArgumentError(f"there is no number type {name!r}; give one of {', '.join(NUMBER_TYPES[1:])}")
+        raise unknown_name("number type", name, NUMBER_TYPES[1:], synonyms=SYNONYMS_OF_NUMBER_TYPES)
     return getattr(torch, name)
 
 
@@ -592,6 +607,19 @@ def _read(source: ModelSource) -> TokenizerAndModel:
         with torch.inference_mode():
             model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
     return TokenizerAndModel(tokenizer, model)
+
+
+def _refuse_missing_device(source: ModelSource) -> None:
+    """Raise an error if PyTorch says that it has no device of the type that was chosen, before anything is loaded."""
+    device = source.resolved_device()
+    device_type = device.partition(":")[0]
+    backend = torch.backends.mps if device_type == "mps" else getattr(torch, device_type, None)
+    is_available = getattr(backend, "is_available", None)
+    if source.device_map is None and is_available is not None and not is_available():
+        raise ArgumentError(
+            f"the model {source.spec!r} could not be loaded on the device {device!r}: PyTorch "
+            f"finds no {device_type} device here. Use {argument('device', 'cpu')}, or leave it out"
+        )
 
 
 def _refuse_adapter_alone(source: ModelSource) -> None:

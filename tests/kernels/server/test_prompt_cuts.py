@@ -233,6 +233,22 @@ def test_a_text_has_several_short_chunks(text):
     assert max(len(chunk) for chunk in chunks_of_text) <= LONGEST_CHUNK
 
 
+@pytest.mark.parametrize(
+    ("blank", "length"),
+    [(499, 500), (500, 500), (501, 501), (749, 749), (750, 500)],
+    ids=["before 500", "first place", "second place", "last place", "behind the last place"],
+)
+def test_a_chunk_ends_at_the_first_blank_from_500_to_749_characters_or_has_500(blank, length):
+    """The text has two blanks, one after the other."""
+    first_chunk, *_ = chunks("x" * blank + "  " + "x" * 1000)
+    assert len(first_chunk) == length
+
+
+def test_a_chunk_may_end_before_the_last_character_of_the_text():
+    """The second chunk is from 500 to 1099, where the only blank is."""
+    assert [len(chunk) for chunk in chunks("x" * 1099 + " ")] == [500, 599, 1]
+
+
 def test_a_measured_prompt_has_about_the_tokens_of_its_halves():
     tokens = measure(text_of(5_000), TokenCounter(template=30))
     assert abs(tokens.read - tokens.expected) <= 3
