@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,8 +22,8 @@ from StaICC.cli.saving import ResultSaver
 from StaICC.methods.run import Method
 from StaICC.results.query_records import save_records
 from StaICC.results.result import Result, ResultGroup
+from tests.cli.conftest import Cli
 
-Cli = Callable[..., tuple[int, str, str]]
 RUN = ("run", "normal", "--datasets", "mini", "--limit", "3")
 FOLDER = Path("staicc-results")
 FAILS_AT_SECOND_CALL = """
@@ -49,7 +49,7 @@ def results_in_default_folder() -> list[Result | ResultGroup]:
 @pytest.fixture
 def bytes_of_result_with_k_2(staicc: Cli) -> bytes:
     """The content of the file r.json, which has a result with k = 2."""
-    assert staicc(*RUN, "--k", "2", "--json", "r.json")[0] == 0
+    assert staicc(*RUN, "--k", "2", "--json", "r.json").status == 0
     return Path("r.json").read_bytes()
 
 
@@ -74,7 +74,7 @@ def write_model(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> No
 
 def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
     for saved_runs in (1, 2, 3):
-        assert staicc(*RUN)[0] == 0
+        assert staicc(*RUN).status == 0
         assert len(results_in_default_folder()) == saved_runs
 
 
@@ -109,7 +109,7 @@ def test_a_run_that_is_printed_as_json_is_saved_too(staicc: Cli) -> None:
     ids=["race", "diagnosis", "series over k", "run until a precision"],
 )
 def test_a_result_of_every_kind_is_one_file_in_the_folder_of_output(line: str, staicc: Cli) -> None:
-    assert staicc(*line.split(), "--output", "mine/here")[0] == 0
+    assert staicc(*line.split(), "--output", "mine/here").status == 0
     assert [path.suffix for path in Path("mine/here").iterdir()] == [".json"]
     assert not FOLDER.exists()
 
@@ -123,7 +123,7 @@ def test_a_forecast_says_that_the_folder_of_output_is_not_used(staicc: Cli) -> N
 
 
 def test_a_forecast_without_a_folder_says_nothing_about_it(staicc: Cli) -> None:
-    assert "--output" not in staicc(*RUN, "--dry-run")[2]
+    assert "--output" not in staicc(*RUN, "--dry-run").stderr
 
 
 def test_nothing_is_saved_on_request(staicc: Cli) -> None:
@@ -161,9 +161,9 @@ def test_another_run_does_not_replace_a_result_and_is_saved_in_the_folder(
 
 
 def test_another_run_replaces_a_result_on_request(staicc: Cli, bytes_of_result_with_k_2: bytes) -> None:
-    assert staicc(*RUN, "--json", "r.json", "--overwrite")[0] == 0
+    assert staicc(*RUN, "--json", "r.json", "--overwrite").status == 0
     assert Path("r.json").read_bytes() != bytes_of_result_with_k_2
-    assert staicc(*RUN)[0] == 0
+    assert staicc(*RUN).status == 0
     assert results_in_default_folder() == [StaICC.load("r.json")]
 
 
@@ -188,8 +188,8 @@ def test_other_predictions_of_the_same_function_are_not_replaced(
         f"answer = {before!r}\n\ndef constant(prompt, label_space):\n    return answer\n",
     )
     command = (*RUN, "--model", "mine_constant:constant", "--unparsed", "wrong", "--json", "r.json")
-    assert staicc(*command)[0] == 0
-    assert staicc(*command)[0] == 0, "equal predictions are replaced"
+    assert staicc(*command).status == 0
+    assert staicc(*command).status == 0, "equal predictions are replaced"
     result_before = Path("r.json").read_bytes()
 
     sys.modules["mine_constant"].answer = after  # type: ignore[attr-defined]
@@ -199,18 +199,18 @@ def test_other_predictions_of_the_same_function_are_not_replaced(
     assert "has other predictions" in err
     assert Path("r.json").read_bytes() == result_before
     assert len(results_in_default_folder()) == 1
-    assert staicc(*command, "--overwrite")[0] == 0
+    assert staicc(*command, "--overwrite").status == 0
 
 
 def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     write_model(monkeypatch, "mine_once", FAILS_AT_SECOND_CALL)
     line = (*RUN, "--model", "mine_once:fails_once", "--on-error", "collect", "--json", "r.json")
-    assert staicc(*line)[0] == 1, "the first run is partial"
-    assert staicc(*line)[0] == 0, "a complete run replaces a partial one"
+    assert staicc(*line).status == 1, "the first run is partial"
+    assert staicc(*line).status == 0, "a complete run replaces a partial one"
     complete = Path("r.json").read_bytes()
 
     sys.modules["mine_once"].calls = 0  # type: ignore[attr-defined]  # so that it fails again
-    assert staicc(*line)[0] == 4
+    assert staicc(*line).status == 4
     assert Path("r.json").read_bytes() == complete
     (partial,) = results_in_default_folder()
     assert not partial.complete
@@ -218,10 +218,10 @@ def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch:
 
 def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
     command = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json")
-    assert staicc(*command, "--k", "0,1,2")[0] == 0
+    assert staicc(*command, "--k", "0,1,2").status == 0
     longer_series = Path("r.json").read_bytes()
 
-    assert staicc(*command, "--k", "0,1")[0] == 4
+    assert staicc(*command, "--k", "0,1").status == 4
 
     assert Path("r.json").read_bytes() == longer_series
     (shorter_series,) = results_in_default_folder()
@@ -232,8 +232,8 @@ def test_a_longer_series_replaces_its_beginning_and_leaves_no_other_file(staicc:
     """While it runs, the runs so far are saved in the folder of output."""
     line = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json", "--k")
 
-    assert staicc(*line, "0,1,2")[0] == 0
-    assert staicc(*line, "0,1,2,3", "--output", "so-far")[0] == 0
+    assert staicc(*line, "0,1,2").status == 0
+    assert staicc(*line, "0,1,2,3", "--output", "so-far").status == 0
     assert len(StaICC.load("r.json")) == 4
     assert not Path("so-far").exists()
     assert results_in_default_folder() == []
@@ -302,7 +302,7 @@ def test_a_folder_that_is_not_needed_is_not_refused(staicc: Cli) -> None:
     """With ``--json``, the folder is for runs that may not replace the file."""
     Path("file").touch()
 
-    assert staicc(*RUN, "--output", "file/below", "--json", "r.json")[0] == 0
+    assert staicc(*RUN, "--output", "file/below", "--json", "r.json").status == 0
 
 
 @pytest.fixture
@@ -578,21 +578,21 @@ def test_saving_in_python_replaces_a_result_and_its_records(tmp_path: Path) -> N
 def two_runs(staicc: Cli) -> list[Path]:
     """The files of two runs of different models, in the folder where runs are saved by default."""
     for order in ("2", "3"):
-        assert staicc(*RUN, "--model", f"ppm;order={order}")[0] == 0
+        assert staicc(*RUN, "--model", f"ppm;order={order}").status == 0
     return sorted(FOLDER.iterdir())
 
 
 @pytest.mark.parametrize("command", ["compare", "report -o r.html", "export scores", "verify"])
 def test_commands_read_folders(command: str, staicc: Cli, two_runs: list[Path]) -> None:
-    assert staicc(*command.split(), str(FOLDER))[0] == 0
+    assert staicc(*command.split(), str(FOLDER)).status == 0
 
 
 def test_a_folder_is_the_list_of_its_files(staicc: Cli, two_runs: list[Path]) -> None:
     paths = [str(path) for path in two_runs]
 
-    assert staicc("verify", str(FOLDER))[1] == staicc("verify", *paths)[1]
-    assert staicc("leaderboard", *paths, "-o", "of_files")[0] == 0
-    assert staicc("leaderboard", str(FOLDER), "-o", "of_folder")[0] == 0
+    assert staicc("verify", str(FOLDER)).stdout == staicc("verify", *paths).stdout
+    assert staicc("leaderboard", *paths, "-o", "of_files").status == 0
+    assert staicc("leaderboard", str(FOLDER), "-o", "of_folder").status == 0
     assert Path("of_files/index.html").read_bytes() == Path("of_folder/index.html").read_bytes()
 
 
@@ -601,8 +601,8 @@ def test_an_empty_folder_and_a_file_that_is_given_twice_are_refused(staicc: Cli,
     second = str(two_runs[1])
     Path("empty").mkdir()
 
-    assert staicc("compare", "empty", first, second)[0] == 2
-    assert staicc("compare", str(FOLDER), first)[0] == 2, "the folder has the file, too"
+    assert staicc("compare", "empty", first, second).status == 2
+    assert staicc("compare", str(FOLDER), first).status == 2, "the folder has the file, too"
 
 
 ON_THE_FOLDER = ("rank", "compare", "export scores")
@@ -611,14 +611,14 @@ ON_THE_FOLDER = ("rank", "compare", "export scores")
 
 def printed_on_the_folder(staicc: Cli) -> dict[str, str]:
     """Return what each of these commands prints."""
-    return {command: staicc(*command.split(), str(FOLDER))[1] for command in ON_THE_FOLDER}
+    return {command: staicc(*command.split(), str(FOLDER)).stdout for command in ON_THE_FOLDER}
 
 
 @pytest.mark.usefixtures("two_runs")
 def test_the_copies_of_a_site_in_a_folder_are_no_further_runs(staicc: Cli) -> None:
     before = printed_on_the_folder(staicc)
 
-    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
+    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site")).status == 0
     assert printed_on_the_folder(staicc) == before
     for command in ON_THE_FOLDER:
         _, _, err = staicc(*command.split(), str(FOLDER))
@@ -635,7 +635,7 @@ def test_hidden_folders_and_folders_with_the_name_of_a_file_are_no_runs(staicc: 
     (FOLDER / "folder.json").mkdir()
 
     assert printed_on_the_folder(staicc) == before
-    assert staicc("verify", str(FOLDER))[0] == 0
+    assert staicc("verify", str(FOLDER)).status == 0
 
 
 @pytest.mark.parametrize("arguments", ["FOLDER other", "other FOLDER/site", "FIRST SECOND other"])
@@ -645,7 +645,7 @@ def test_a_copy_in_another_folder_is_no_further_run_and_other_files_are_named(
     """The folder ``other`` has a copy of the first run with other line ends, and two files that are no results."""
     first = str(two_runs[0])
     second = str(two_runs[1])
-    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
+    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site")).status == 0
     Path("other").mkdir()
     Path("other/crlf.json").write_bytes(two_runs[0].read_bytes().replace(b"\n", b"\r\n"))
     Path("other/notes.json").write_text("{}", "utf-8")
@@ -668,7 +668,7 @@ def runs_of_two_benchmarks(staicc: Cli) -> list[str]:
         for order in (2, 3):
             names.append(f"{benchmark}{order}.json")
             words = ["--datasets", "mini", "--limit", "4", "--model", f"ppm;order={order}", "--json", names[-1]]
-            assert staicc("run", benchmark, *words)[0] == 0
+            assert staicc("run", benchmark, *words).status == 0
     return names
 
 
@@ -695,7 +695,7 @@ def test_a_ranking_names_a_benchmark_without_the_metric(staicc: Cli, runs_of_two
 def test_a_ranking_without_any_benchmark_is_refused(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     of_template = runs_of_two_benchmarks[2:]
 
-    assert staicc("rank", *of_template, "--metric", "macro_F1")[0] == 2
+    assert staicc("rank", *of_template, "--metric", "macro_F1").status == 2
 
 
 def test_a_file_of_another_format_is_refused_before_the_run(staicc: Cli) -> None:
