@@ -963,12 +963,32 @@ def blocks_of_page(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_sessions_of_the_page_are_as_shown(staicc: Cli) -> None:
-    """A file that begins with its name is written first. A session whose output goes to a file shows the errors."""
+def run_files_of_page() -> dict[str, str]:
+    """Return the run files of the page by their names, with which they begin: ``# run.toml``."""
+    names_and_files = {}
     for block in blocks_of_page("toml"):
         name = re.match(r"# (\S+\.toml)\n", block)
-        assert name is not None, block
-        Path(name[1]).write_text(block, "utf-8")
+        if name is not None:
+            names_and_files[name[1]] = block
+    return names_and_files
+
+
+def test_excerpts_of_run_files_on_the_page_have_keys_of_run_files() -> None:
+    """Of a run file that the page does not show as a whole, it shows lines without a name."""
+    keys = run_file_keys(_parser("run").command("run"))
+
+    excerpts = [block for block in blocks_of_page("toml") if block not in run_files_of_page().values()]
+
+    assert len(excerpts) == 1
+    for excerpt in excerpts:
+        assert set(tomllib.loads(excerpt)) <= set(keys), excerpt
+
+
+def test_the_sessions_of_the_page_are_as_shown(staicc: Cli) -> None:
+    """A session whose output goes to a file shows the errors."""
+    for name, content in run_files_of_page().items():
+        Path(name).write_text(content, "utf-8")
+
     for session in blocks_of_page("text"):
         line, _, shown = session.partition("\n")
         command, to_file, _ = line.removeprefix("$ python -m StaICC ").partition(" > ")
@@ -979,17 +999,23 @@ def test_the_sessions_of_the_page_are_as_shown(staicc: Cli) -> None:
 
 def test_the_command_that_the_page_calls_equal_is(staicc: Cli) -> None:
     (command,) = blocks_of_page("console")
-    Path("run.toml").write_text(blocks_of_page("toml")[0], "utf-8")
-    words = command.removeprefix("python -m StaICC run ").split()
+    first_run_file, *_ = run_files_of_page().values()
+    Path("run.toml").write_text(first_run_file, "utf-8")
 
-    assert run_and_load(staicc, "file.json", "--config", "run.toml") == run_and_load(staicc, "words.json", *words)
+    of_file = run_and_load(staicc, "file.json", "--config", "run.toml")
+    words = command.removeprefix("python -m StaICC run ").split()
+    of_command = run_and_load(staicc, "words.json", *words)
+
+    assert of_file == of_command
 
 
 def test_the_names_of_results_on_the_page_are_those_of_its_sweep(staicc: Cli) -> None:
-    Path("sweep.toml").write_text(blocks_of_page("toml")[-1], "utf-8")
+    Path("sweep.toml").write_text(run_files_of_page()["sweep.toml"], "utf-8")
 
     assert staicc("run", "--config", "sweep.toml", "--json", "sweep.json", "--quiet").status == 0
-    assert {path.name for path in Path().glob("*.json")} == set(re.findall(r"`(sweep_\S+\.json)`", PAGE))
+
+    names_on_page = set(re.findall(r"`(sweep_\S+\.json)`", PAGE))
+    assert {path.name for path in Path().glob("*.json")} == names_on_page
 
 
 def test_the_keys_of_the_page_exist() -> None:
