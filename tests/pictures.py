@@ -29,9 +29,10 @@ QUERY = "#run=gemma-3-270m&other=smollm2-135m&set=Normal%2FAGNews&show=differs&q
 def picture(browser: Any, name: str, start: str, height: int) -> None:
     """Save the part of a page that begins at an element."""
     top = browser.execute_script(f"return document.querySelector({start!r}).getBoundingClientRect().top + scrollY")
-    clip = {"x": 0, "y": max(0, top - 12), "width": WIDTH, "height": height, "scale": 1}
-    made = browser.execute_cdp_cmd("Page.captureScreenshot", {**FORMAT, "clip": clip})
-    (ASSETS / name).write_bytes(base64.b64decode(made["data"]))
+    margin = 12
+    clip = {"x": 0, "y": max(0, top - margin), "width": WIDTH, "height": height, "scale": 1}
+    screenshot = browser.execute_cdp_cmd("Page.captureScreenshot", {**FORMAT, "clip": clip})
+    (ASSETS / name).write_bytes(base64.b64decode(screenshot["data"]))
 
 
 def skip_without_chromium() -> None:
@@ -56,31 +57,52 @@ def chromium(*flags: str) -> Any:
     return webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
 
 
+def commands_of_the_gallery() -> list[str]:
+    """Return the commands of the page of pictures, in their order; those of the leaderboard are the last ones."""
+    page = (ROOT / "docs" / "gallery.md").read_text("utf-8")
+    commands = []
+    for block in re.findall("```console\n(.*?)```", page, re.DOTALL):
+        commands += block.splitlines()
+    commands += re.findall("`(python -m StaICC leaderboard .*?)`", page)
+    return commands
+
+
+def run_commands(commands: list[str], folder: str) -> None:
+    """Run commands in a folder. A command ``cd`` copies its folder there, whose files the next commands read."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        if program == "cd":
+            shutil.copytree(ROOT / arguments[0], folder, dirs_exist_ok=True)
+        else:
+            python_command = [sys.executable, *arguments]
+            subprocess.run(python_command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def make_pictures(folder: str) -> None:
+    """Open the pages that the commands have written, and save the pictures of their parts."""
+    browser = chromium("--hide-scrollbars")
+    browser.set_window_size(WIDTH, 900)
+
+    browser.get(Path(folder, "report.html").as_uri() + QUERY)
+    picture(browser, "report.webp", "h1", 1040)
+    picture(browser, "accuracies.webp", "#accurate", 330)
+    picture(browser, "queries.webp", "#queries", 850)
+
+    browser.get(Path(folder, "suite.html").as_uri())
+    picture(browser, "diagnosis.webp", "#biased", 660)
+
+    browser.get(Path(folder, "site", "index.html").as_uri())
+    picture(browser, "leaderboard.webp", "#files", 332)
+
+    browser.quit()
+
+
 def main() -> None:
     """Run the commands, and make the pictures."""
-    page = (ROOT / "docs" / "gallery.md").read_text("utf-8")
-    commands = [line for block in re.findall("```console\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
-    commands += re.findall("`(python -m StaICC leaderboard .*?)`", page)
     with tempfile.TemporaryDirectory() as folder:
-        for command in commands:
-            program, *arguments = shlex.split(command)
-            if program == "cd":  # the other commands read the files of this folder
-                shutil.copytree(ROOT / arguments[0], folder, dirs_exist_ok=True)
-                continue
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-            words = [sys.executable, *arguments]
-            subprocess.run(words, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-        browser = chromium("--hide-scrollbars")
-        browser.set_window_size(WIDTH, 900)
-        browser.get(Path(folder, "report.html").as_uri() + QUERY)
-        picture(browser, "report.webp", "h1", 1040)
-        picture(browser, "accuracies.webp", "#accurate", 330)
-        picture(browser, "queries.webp", "#queries", 850)
-        browser.get(Path(folder, "suite.html").as_uri())
-        picture(browser, "diagnosis.webp", "#biased", 660)
-        browser.get(Path(folder, "site", "index.html").as_uri())
-        picture(browser, "leaderboard.webp", "#files", 332)
-        browser.quit()
+        run_commands(commands_of_the_gallery(), folder)
+        make_pictures(folder)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from StaICC import load_kernel
+from StaICC.comparing.setting_differences import field_in_words
+from StaICC.kernels.registry import options_by_kind
 from StaICC.metrics.paired_tests import holm
+from StaICC.results.signature import FIELDS
 from tests.test_docs_blocks import BLOCKS, FENCE
 
 PAGE = (Path(__file__).parents[1] / "docs" / "comparing.md").read_text("utf-8")
+CONCEPTS = (Path(__file__).parents[1] / "docs" / "concepts.md").read_text("utf-8")
+NAMES = PAGE.split("### The names of settings and facts")[1].split("\n### ")[0]
 SECTION = PAGE.split("## One comparison, line by line")[1].split("\n## ")[0]
 ROUNDING = 0.00011  # of differences of two numbers with four decimals
 
@@ -93,3 +99,26 @@ def test_numbers_in_the_text_are_numbers_of_the_output() -> None:
     for number in numbers_in_text:
         digits = len(number.removeprefix("0."))
         assert float(number) in [round(printed_number, digits) for printed_number in printed]
+
+
+def facts_and_settings_of(kernel: Any) -> set[str]:
+    """Return the names of the facts about a kernel that comparisons print, as users read them, and of its settings."""
+    identity = kernel.identity()
+    return {field_in_words(name) for name in identity.who} | set(identity.settings)
+
+
+@pytest.mark.parametrize("name", [*FIELDS, "model_name", "source", "function"])
+def test_a_setting_or_fact_that_comparisons_print_is_explained(name: str) -> None:
+    """Settings are explained with the parts of the signature, unless they have another name in comparisons."""
+    shown_name = field_in_words(name)
+    pages = CONCEPTS + PAGE if shown_name == name else PAGE
+    assert f"| `{shown_name}`" in pages or f"| {shown_name} |" in pages or f"`{shown_name}` is the part" in pages
+
+
+def test_the_settings_and_facts_of_kernels_are_explained() -> None:
+    pytest.importorskip("transformers")
+    listed_by_command = {option.name for kind in ("ppm", "hf") for option in options_by_kind()[kind]}
+    for name in ("ppm", "smollm2"):
+        for word in facts_and_settings_of(load_kernel(name)):
+            is_explained = f"`{word}`" in NAMES or f"| {word} |" in NAMES or word in listed_by_command
+            assert is_explained, f"{name}: {word} is not explained in docs/comparing.md"

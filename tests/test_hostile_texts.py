@@ -73,7 +73,9 @@ def with_hostile_names(result: Any) -> Any:
     saved["signature"]["datasets"] = HOSTILE
     saved["signature"]["scoring"] = HOSTILE
     saved["warnings"] = [HOSTILE]
-    saved["provenance"] = json.loads(json.dumps(saved["provenance"]).replace('"ppm"', json.dumps(HOSTILE)))
+    provenance = json.dumps(saved["provenance"])
+    with_hostile_model = provenance.replace('"ppm"', json.dumps(HOSTILE))
+    saved["provenance"] = json.loads(with_hostile_model)
     return Result.from_dict(saved)
 
 
@@ -391,13 +393,14 @@ def test_every_value_in_the_message_of_a_warning_is_escaped() -> None:
 
 
 def test_loggers_are_made_by_the_function_that_escapes_their_records() -> None:
-    redacts_records_of_other_packages = "getLogger(name).addFilter"
-    files = []
+    """But a filter may be added to the loggers of other packages."""
+    files_that_make_loggers = []
     for path, source in SOURCES.items():
-        if "getLogger(" in source.replace(redacts_records_of_other_packages, ""):
-            files.append(path)
+        without_filters = source.replace("getLogger(name).addFilter", "")
+        if "getLogger(" in without_filters:
+            files_that_make_loggers.append(path)
 
-    assert files == ["safe_text.py"]
+    assert files_that_make_loggers == ["safe_text.py"]
 
 
 # -- sanitisers: nothing that a terminal obeys or hides, nothing that a spreadsheet runs, and nothing else changed
@@ -435,8 +438,10 @@ FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
 def has_no_glyph(character: str) -> bool:
     """Whether a character is a filler, or in a block that Unicode reserves for characters without a glyph."""
     code = ord(character)
-    is_reserved = 0x2060 <= code < 0x2070 or 0xFFF0 <= code < 0xFFFC or 0xE0000 <= code < 0xE1000
-    return is_reserved or character in FILLERS
+    is_invisible_operator = 0x2060 <= code < 0x2070
+    is_special = 0xFFF0 <= code < 0xFFFC
+    is_tag_or_variation_selector = 0xE0000 <= code < 0xE1000
+    return is_invisible_operator or is_special or is_tag_or_variation_selector or character in FILLERS
 
 
 @given(NASTY)
@@ -576,23 +581,49 @@ def test_the_text_of_a_number_is_its_own_cell(number: float) -> None:
     assert csv_cell(f"{number:+}") == f"{number:+}"
 
 
-@given(st.lists(st.tuples(NASTY, NUMBERS, st.lists(NASTY)), min_size=1))
-@example([("a\rb", 1, []), ("\n", -0.5, ["\r"])])
-def test_csv_files_hold_no_formula(drawn: list[tuple[str, float, list[str]]]) -> None:
-    """A cell that begins as a formula is a number, which stays as it is; the numbers of the records are kept."""
-    records = [{"=key": key, "value": value, "list": texts} for key, value, texts in drawn]
+def record_with(text: str, number: float, texts: list[str]) -> dict[str, Any]:
+    """Return a record, whose first column has a name that would be a formula, too."""
+    return {"=key": text, "value": number, "list": texts}
 
-    text = "".join(csv_lines(iter(records)))
 
-    assert text == visible(text)
-    headings, *rows = csv.reader(io.StringIO(text, newline=""))
+RECORDS = st.lists(st.builds(record_with, NASTY, NUMBERS, st.lists(NASTY)), min_size=1)
+RECORDS_WITH_LINE_ENDS = [record_with("a\rb", 1, []), record_with("\n", -0.5, ["\r"])]
+
+
+def csv_rows(text: str) -> list[list[str]]:
+    """Return the rows of a CSV file, with that of the headings."""
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+@given(RECORDS)
+@example(RECORDS_WITH_LINE_ENDS)
+def test_csv_files_hold_no_formula(records: list[dict[str, Any]]) -> None:
+    """A cell that begins as a formula does is a number, which stays as it is."""
+    headings, *rows = csv_rows("".join(csv_lines(iter(records))))
+
     assert headings == ["'=key", "value", "list"]
     for row, record in zip(rows, records, strict=True):
-        key_cell, value_cell, _ = row
-        type_of_value = type(record["value"])
-        assert type_of_value(value_cell) == record["value"]
-        if key_cell.startswith(FORMULA):
-            assert key_cell == record["=key"]
+        cell_of_text = row[0]
+        if cell_of_text.startswith(FORMULA):
+            assert cell_of_text == record["=key"]
+
+
+@given(RECORDS)
+@example(RECORDS_WITH_LINE_ENDS)
+def test_csv_files_keep_the_numbers_of_the_records(records: list[dict[str, Any]]) -> None:
+    _headings, *rows = csv_rows("".join(csv_lines(iter(records))))
+
+    for row, record in zip(rows, records, strict=True):
+        number = record["value"]
+        cell_of_number = row[1]
+        assert type(number)(cell_of_number) == number
+
+
+@given(RECORDS)
+@example(RECORDS_WITH_LINE_ENDS)
+def test_csv_files_are_escaped(records: list[dict[str, Any]]) -> None:
+    text = "".join(csv_lines(iter(records)))
+    assert visible(text) == text
 
 
 def test_csv_files_hold_no_control_characters() -> None:

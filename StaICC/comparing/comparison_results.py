@@ -11,7 +11,7 @@ from StaICC.benchmark_names import class_name
 from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
-from StaICC.comparing.setting_differences import Difference, field_in_words, shown_value
+from StaICC.comparing.setting_differences import Difference, field_in_words, note_on_prompts, shown_value
 from StaICC.comparing.verdicts import Correction, Tested, TestOutcome, Untested, p_text
 from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable
@@ -485,6 +485,9 @@ class Comparison(Displayed):
             lines.append(_line_of_one_run("only the first has", only_first))
         if only_second:
             lines.append(_line_of_one_run("only the second has", only_second))
+        note = note_on_prompts(self.differences)
+        if note is not None:
+            lines.append(Line(f"note: {note}", caption=""))
         return lines
 
     def conclusion(self) -> list[str]:

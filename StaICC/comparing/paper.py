@@ -6,6 +6,7 @@ entries of the works that it cites (:func:`works_of`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -22,6 +23,7 @@ from StaICC.comparing.verdicts import Correction, Tested, Untested, p_text
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics.scores import score_record
 from StaICC.results.interval_scope import demonstration_notes, scope_notes
+from StaICC.results.remarks import label_mass_of_datasets
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 from StaICC.results.score_names import name_of_mean
@@ -119,6 +121,49 @@ def _known_works(names: Iterable[str], more_works: Sequence[Work]) -> Iterator[W
             yield find_work(name, more_works)
         except UnknownNameError:
             continue
+
+
+_LABEL_SCORING = {
+    "last": "by the last token of each label",
+    "first": "by the first token of each label",
+    "full": "by all tokens of each label",
+}
+"""The rules of the option ``label_scoring`` in words."""
+
+
+def _scoring_in_words(name: str, result: Result) -> Iterator[str]:
+    """Yield a sentence about how the model of a run scores labels, and one about their total probability, if known.
+
+    Args:
+        name: The name of the run.
+        result: Its result.
+    """
+    facts = result.provenance.facts()
+    parts = []
+    rule = facts.get("label_scoring")
+    if rule in _LABEL_SCORING:
+        parts.append(f"scores labels {_LABEL_SCORING[rule]}")
+    if "dtype" in facts:
+        parts.append(f"is computed in {latex_cell(facts['dtype'])}")
+    if parts:
+        yield f"{latex_cell(name)} {_listed(parts)}."
+    masses = label_mass_of_datasets(result)
+    if masses:
+        mean_mass = math.fsum(masses.values()) / len(masses)
+        yield f"After its prompts, the labels together have a mean probability of ${_small_number(mean_mass)}$."
+
+
+def _small_number(number: float) -> str:
+    r"""Return a number with two digits for LaTeX's mathematics, a very small one with a power of ten.
+
+    Example:
+        >>> _small_number(0.0012), _small_number(1.9e-7)
+        ('0.0012', '1.9 \\times 10^{-7}')
+    """
+    mantissa, _, exponent = f"{number:.2g}".partition("e")
+    if not exponent:
+        return mantissa
+    return rf"{mantissa} \times 10^{{{int(exponent)}}}"
 
 
 class _Section:
@@ -234,7 +279,11 @@ class _Section:
         for name, result in self._runs.items():
             mean = self._records[name].get(None)
             model = latex_cell(result.provenance.label_without_digests)
-            sentence = f"{latex_cell(name)} ({model}{self._own_settings(result)}) has {self._value_in_words(mean)}"
+            model_and_settings = f"{model}{self._own_settings(result)}"
+            if model == latex_cell(name):  # the run has the name of its model
+                model_and_settings = self._own_settings(result).removeprefix(", ")
+            in_brackets = f" ({model_and_settings})" if model_and_settings else ""
+            sentence = f"{latex_cell(name)}{in_brackets} has {self._value_in_words(mean)}"
             if not baselines_are_shared and self._baselines_in_words(mean):
                 sentence += f", where {self._baselines_in_words(mean)}"
             if mean is not None and mean["left_out"]:
@@ -243,6 +292,7 @@ class _Section:
             if result.stopping is not None:
                 sentence += "; the run stopped early"
             yield f"{sentence}."
+            yield from _scoring_in_words(name, result)
         if baselines_are_shared:
             has_one_dataset = all(len(result.divided) == 1 for result in self._runs.values())
             for words in filter(None, baselines):  # one, or none if no run has baselines

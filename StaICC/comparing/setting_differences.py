@@ -21,8 +21,34 @@ _FIELDS_IN_WORDS = {
     "model_name": "name of the model",
     "files": "digest of the model's files",
     "source": "digest of the function's code",
+    "prompts": "texts of the prompts (digest)",
+    "algorithm": "version of the kernel's computation",
 }
-"""What fields hold whose names do not say it."""
+"""What fields hold whose names do not say it. docs/comparing.md explains the others."""
+
+_SETTINGS_OF_PROMPTS = frozenset(
+    {
+        "benchmark",
+        "datasets",
+        "data",
+        "split",
+        "sampler",
+        "k",
+        "repeats",
+        "demonstrations",
+        "template",
+        "channel",
+        "options",
+        "limit",
+        "stopping",
+    }
+)
+"""Fields of signatures that say why two runs have different prompts."""
+
+_ABOUT_UNNAMED_PROMPTS = (
+    "the texts of the prompts differ, and no setting, such as k, says why: the templates of own data may differ. To "
+    "see the texts, write them with the command prompts, or use result.queries(written_prompts) in Python"
+)
 
 
 def field_in_words(field: str) -> str:
@@ -136,6 +162,18 @@ def _difference(field: str, first: str | None, second: str | None) -> Difference
             if value is not None and (_DIGEST.search(value) or _SHORT_DIGEST.search(value)):
                 has_digest = True
     return Difference(field=field, first=first, second=second, has_digest=has_digest)
+
+
+def note_on_prompts(differences: Iterable[Difference]) -> str | None:
+    """Return where to look if only a digest says that two runs have different prompts; otherwise ``None``.
+
+    Args:
+        differences: The settings and facts in which the runs differ.
+    """
+    fields = {difference.field for difference in differences}
+    if "prompts" not in fields or fields & _SETTINGS_OF_PROMPTS:
+        return None
+    return _ABOUT_UNNAMED_PROMPTS
 
 
 def label_differences(first: Result, second: Result, datasets: Iterable[str]) -> Iterator[Difference]:

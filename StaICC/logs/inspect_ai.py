@@ -23,7 +23,7 @@ from typing import Any
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.files.zip_reading import MAX_MEMBERS, open_archive, read_member
-from StaICC.logs.reported_means import SampleGroup, can_be_mean, mean_of_scored
+from StaICC.logs.reported_means import SampleGroup, can_be_mean, is_mean_of_groups_only, mean_of_scored
 from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
 from StaICC.logs.shown_settings import shortened_setting, shown_setting, shown_value
 
@@ -207,6 +207,9 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
     if not any(sample.values for sample in kept_samples):
         raise SchemaError(f"{where}: no sample has a score{_why_no_scores(header, spec, scores)}")
     kept_bounded = [metric for metric in bounded if metric not in scores.not_scores]
+    unseen_samples = scores.invalidated | missing.keys()
+    notes = _notes(header, spec, n_logged=len(logged.scores), n_expected=len(samples))
+    notes += _notes_on_epochs(samples, unseen_samples, reported, scores.not_scores)
     return LoggedRun(
         path=where,
         harness=HARNESS,
@@ -224,7 +227,7 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
         reported=reported,
         not_scores=scores.not_scores,
         prompts=_prompts_digest(logged.prompts),
-        notes=tuple(_notes(header, spec, n_logged=len(logged.scores), n_expected=len(samples))),
+        notes=tuple(notes),
     )
 
 
@@ -572,6 +575,35 @@ def _drop_other_means(
                 f"inspect_ai reports {reported_mean:.6g}, which is not the mean of the samples "
                 f"({mean_of_scored(groups):.6g})"
             )
+
+
+def _notes_on_epochs(
+    samples: Mapping[_Key, SampleScore],
+    unseen: Collection[_Key],
+    reported: Mapping[str, float],
+    left_out: Collection[str],
+) -> list[str]:
+    """Return a note for each metric whose reported mean has another weight for each sample than the mean here.
+
+    inspect_ai takes the mean over the epochs of a row first. If some epochs have no score, the others of this row then
+    count more than those of other rows.
+
+    Args:
+        samples: The samples by document and repeat.
+        unseen: The samples whose values the log does not show.
+        reported: The reported means by metric.
+        left_out: Metrics that are no scores.
+    """
+    notes = []
+    for metric, reported_mean in reported.items():
+        groups = _epochs_of_documents(samples, unseen, metric)
+        if metric in left_out or not is_mean_of_groups_only(reported_mean, groups):
+            continue
+        notes.append(
+            f"{metric}: inspect_ai reports {reported_mean:.4g}, the mean over rows after the mean of their epochs; "
+            f"here it is {mean_of_scored(groups):.4g}, the mean over all scored samples, as some epochs have no score"
+        )
+    return notes
 
 
 def _epochs_of_documents(

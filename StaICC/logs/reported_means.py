@@ -60,6 +60,21 @@ def mean_of_scored(groups: Collection[SampleGroup]) -> float:
     return math.fsum(values) / len(values)
 
 
+def is_mean_of_groups_only(reported: float, groups: Collection[SampleGroup]) -> bool:
+    """Return whether a reported value is the mean over the groups, and not that over the scored samples.
+
+    Both means differ if some samples of a group have no score, such as an epoch that failed. Where the log lacks
+    samples, the answer is not known, and this is false.
+    """
+    scored_groups = [group for group in groups if group.values]
+    if not scored_groups or any(group.unseen_count for group in groups):
+        return False
+    tolerance = MEAN_TOLERANCE * max(1.0, abs(reported))
+    is_mean_of_samples = abs(reported - mean_of_scored(groups)) <= tolerance
+    is_mean_of_groups = abs(reported - _mean_of_groups(scored_groups, unseen_value=0.0)) <= tolerance
+    return is_mean_of_groups and not is_mean_of_samples
+
+
 def _are_in_range(groups: Collection[SampleGroup], value_range: Range) -> bool:
     """Return whether all values are in the range of their metric."""
     low, high = value_range

@@ -202,12 +202,18 @@ def _conditions_in_words(conditions: Sequence[str], all_conditions: Sequence[str
     return f"conditions {', '.join(conditions)}; "
 
 
-def _label_mass(result: ResultLike) -> list[str]:
-    """Return a remark about the total probability of the labels, where the predictions record it."""
+def label_mass_of_datasets(result: ResultLike) -> dict[str, float]:
+    """Return the mean total probability of the labels, by data set. Data sets without a recorded one are left out."""
     masses = {}
     for dataset, details in result.details.items():
         if details.label_mass:
             masses[dataset] = math.fsum(details.label_mass.values()) / len(details.label_mass)
+    return masses
+
+
+def _label_mass(result: ResultLike) -> list[str]:
+    """Return a remark about the total probability of the labels, where the predictions record it."""
+    masses = label_mass_of_datasets(result)
     if not masses:
         return []
     mean_mass = math.fsum(masses.values()) / len(masses)

@@ -173,21 +173,35 @@ def test_a_failed_query_ends_the_run_by_default(benchmark_on_three: Benchmark) -
         benchmark_on_three(failing)
 
 
-def test_a_partial_result_says_which_queries_failed_and_why(benchmark_on_three: Benchmark) -> None:
+def test_a_partial_result_counts_its_failed_queries(benchmark_on_three: Benchmark) -> None:
     failed = failed_count(benchmark_on_three)
 
     result = benchmark_on_three(failing, on_error="collect")
 
-    assert not result.complete
     failed_by_dataset = {name: details.failed for name, details in result.details.items()}
     assert failed_by_dataset == {"one": 0, "two": failed, "mini": 0}
-    details = result.details["two"]
-    assert details.scored == QUERIES_OF_TWO - failed
-    assert len(details.failures) == failed
-    assert "got None" in details.failures[0].reason
-    assert result.signature.fields["failed"] == str(failed)
+    assert result.details["two"].scored == QUERIES_OF_TWO - failed
+    assert not result.complete
+
+
+def test_a_partial_result_has_the_reason_of_each_failure(benchmark_on_three: Benchmark) -> None:
+    result = benchmark_on_three(failing, on_error="collect")
+
+    failures = result.details["two"].failures
+    assert len(failures) == failed_count(benchmark_on_three)
+    assert "got None" in failures[0].reason
+
+
+def test_the_table_and_the_signature_of_a_partial_result_say_how_many_queries_failed(
+    benchmark_on_three: Benchmark,
+) -> None:
+    failed = failed_count(benchmark_on_three)
     query_count = sum(len(experimentor) for experimentor in benchmark_on_three)
+
+    result = benchmark_on_three(failing, on_error="collect")
+
     assert f"PARTIAL: {failed} of {query_count} queries" in str(result)
+    assert result.signature.fields["failed"] == str(failed)
 
 
 def test_a_run_after_a_partial_one_is_complete(benchmark_on_three: Benchmark) -> None:
@@ -577,16 +591,22 @@ def test_a_template_that_is_reset_leaves_no_trace_in_the_signature() -> None:
 # -- arguments
 
 
-def test_given_predictions_in_another_order_are_refused() -> None:
-    """A data frame has names of columns, and a reversed series an index: their order may not be that of the queries."""
+def test_a_given_data_frame_is_refused() -> None:
+    """Its columns have names, whose order may not be that of the labels."""
     pandas = pytest.importorskip("pandas")
     experimentor = Normal(datasets=["mini"], limit=4)[0]
-    query_count = len(experimentor.prompt_set())
-    frame = pandas.DataFrame([[0.7, 0.2, 0.1]] * query_count, columns=experimentor.get_label_space())
-    reversed_series = pandas.Series([0, 1] * (query_count // 2)).iloc[::-1]
+    frame = pandas.DataFrame([[0.7, 0.2, 0.1]] * len(experimentor), columns=experimentor.get_label_space())
 
     with pytest.raises(ArgumentError, match="preentered_prediction: got a DataFrame"):
         experimentor.auto_run(preentered_prediction=frame)
+
+
+def test_a_given_series_in_another_order_is_refused() -> None:
+    """Its index may not be that of the queries."""
+    pandas = pytest.importorskip("pandas")
+    experimentor = Normal(datasets=["mini"], limit=4)[0]
+    reversed_series = pandas.Series([0, 1] * (len(experimentor) // 2)).iloc[::-1]
+
     with pytest.raises(ArgumentError, match=r"got a Series with the index .*, expected the def"):
         experimentor.auto_run(preentered_prediction=reversed_series)
 
@@ -667,8 +687,11 @@ ALIASES = {
 
 @pytest.mark.parametrize(("old", "new"), ALIASES.items())
 def test_old_names_are_the_new_classes(old: str, new: str) -> None:
-    assert getattr(StaICC, old) is getattr(StaICC, new) is getattr(compat, old)
-    assert getattr(compat, old).__module__.startswith("StaICC.benchmarks")
+    new_class = getattr(StaICC, new)
+
+    assert getattr(StaICC, old) is new_class
+    assert getattr(compat, old) is new_class
+    assert new_class.__module__.startswith("StaICC.benchmarks")
 
 
 README = """

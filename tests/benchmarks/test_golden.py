@@ -63,32 +63,58 @@ def test_prompts_and_scores_are_those_of_the_release(
     """``hash_model`` is the model that predicted for the golden file."""
     expected = golden["runs"][run][name]
     benchmark_type, settings = RUNS[run]
-    result = benchmark_type(datasets=[name], metrics="0.1.1", **settings)(hash_model)
-    details = result.details[name]
 
-    assert details.asked == details.scored == expected["prompts"]
+    result = benchmark_type(datasets=[name], metrics="0.1.1", **settings)(hash_model)
+
+    details = result.details[name]
+    assert details.asked == expected["prompts"]
+    assert details.scored == expected["prompts"]
     assert details.prompts == expected["prompts_sha256"]
-    assert_close(result["Divided results"][name], expected["results_0_1_1"], f"{run}, {name}")
+    assert_close(result.divided[name], expected["results_0_1_1"], f"{run}, {name}")
+
+
+def texts_of_prompts(run: str, name: str) -> list[Any]:
+    """Return the prompts of a run: each is a text, or in the noisy channel a list of texts."""
+    benchmark_type, settings = RUNS[run]
+    queries = benchmark_type(datasets=[name], metrics="0.1.1", **settings)[0].all_queries()
+    return [query.prompt if isinstance(query.prompt, str) else list(query.prompt) for query in queries]
 
 
 @pytest.mark.parametrize("name", ["TREC", "AGNews"])
 @pytest.mark.parametrize("run", RUNS)
-def test_texts_of_prompts_and_label_spaces_are_those_of_the_release(
+def test_texts_of_prompts_are_those_of_the_release(
     run: str, name: str, golden: dict[str, Any], sha256_of_json: Callable[[Any], str]
 ) -> None:
-    """A prompt is a text, or in the noisy channel a list of texts."""
     expected = golden["runs"][run][name]
-    benchmark_type, settings = RUNS[run]
-    queries = benchmark_type(datasets=[name], metrics="0.1.1", **settings)[0].all_queries()
-    prompts = [query.prompt if isinstance(query.prompt, str) else list(query.prompt) for query in queries]
+
+    prompts = texts_of_prompts(run, name)
 
     assert len(prompts) == expected["prompts"]
     assert sha256_of_json(prompts) == expected["prompts_sha256"]
     assert sha256_of_json(prompts[0]) == expected["first_prompt_sha256"]
 
-    characters = sum(len(prompt) if isinstance(prompt, str) else sum(map(len, prompt)) for prompt in prompts)
-    assert characters == expected["chars"]
-    assert sha256_of_json([list(query.label_space) for query in queries]) == expected["label_spaces_sha256"]
+
+@pytest.mark.parametrize("name", ["TREC", "AGNews"])
+@pytest.mark.parametrize("run", RUNS)
+def test_prompts_have_as_many_characters_as_those_of_the_release(run: str, name: str, golden: dict[str, Any]) -> None:
+    characters = 0
+    for prompt in texts_of_prompts(run, name):
+        characters += len(prompt) if isinstance(prompt, str) else sum(len(text) for text in prompt)
+
+    assert characters == golden["runs"][run][name]["chars"]
+
+
+@pytest.mark.parametrize("name", ["TREC", "AGNews"])
+@pytest.mark.parametrize("run", RUNS)
+def test_label_spaces_of_queries_are_those_of_the_release(
+    run: str, name: str, golden: dict[str, Any], sha256_of_json: Callable[[Any], str]
+) -> None:
+    benchmark_type, settings = RUNS[run]
+    queries = benchmark_type(datasets=[name], metrics="0.1.1", **settings)[0].all_queries()
+
+    label_spaces = [list(query.label_space) for query in queries]
+
+    assert sha256_of_json(label_spaces) == golden["runs"][run][name]["label_spaces_sha256"]
 
 
 @EVERY
@@ -97,15 +123,14 @@ def test_splits_are_those_of_the_release(
 ) -> None:
     expected = golden["datasets"][name]
     experimentor = StaICC.Normal(datasets=[name])[0]
-    splits = [experimentor.calibration_set(), experimentor.demonstration_set(), experimentor.test_set()]
-    indexes = [list(split.indexes) for split in splits]
 
-    assert [len(split) for split in splits] == expected["split_sizes"]
-    assert [split_indexes[:10] for split_indexes in indexes] == expected["split_indexes_first_10"]
-    assert (
-        sha256_of_json([index for split_indexes in indexes for index in split_indexes])
-        == expected["split_indexes_sha256"]
-    )
+    calibration = list(experimentor.calibration_set().indexes)
+    demonstration = list(experimentor.demonstration_set().indexes)
+    test = list(experimentor.test_set().indexes)
+
+    assert [len(calibration), len(demonstration), len(test)] == expected["split_sizes"]
+    assert [calibration[:10], demonstration[:10], test[:10]] == expected["split_indexes_first_10"]
+    assert sha256_of_json([*calibration, *demonstration, *test]) == expected["split_indexes_sha256"]
 
 
 @EVERY

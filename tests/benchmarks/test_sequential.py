@@ -20,7 +20,6 @@ from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.metrics.confidence_sequences import ConfidenceSequence
-from StaICC.results.files import DIVIDED
 from StaICC.results.result import Result, ResultGroup
 
 
@@ -95,18 +94,21 @@ def test_the_order_has_each_row_once(three_datasets: list[Dataset]) -> None:
 
 
 def test_the_order_does_not_depend_on_the_prompts(three_datasets: list[Dataset]) -> None:
-    with_demonstrations = [row_order(experimentor) for experimentor in normal_on(three_datasets)]
-    noisy_channel = [
-        row_order(experimentor) for experimentor in Normal(k=0, datasets=three_datasets, noisy_channel=True)
-    ]
+    two_demonstrations = Normal(k=2, datasets=three_datasets)
+    noisy_channel = Normal(k=0, datasets=three_datasets, noisy_channel=True)
 
-    assert noisy_channel == with_demonstrations
+    orders = [row_order(experimentor) for experimentor in two_demonstrations]
+    orders_of_noisy_channel = [row_order(experimentor) for experimentor in noisy_channel]
+
+    assert orders_of_noisy_channel == orders
 
 
 def test_data_sets_have_different_orders(three_datasets: list[Dataset]) -> None:
+    """The rows 0 to 19 are all rows of one data set, and the first ones of the other."""
     large, _, small = [row_order(experimentor) for experimentor in normal_on(three_datasets)]
 
-    assert [row for row in large if row < 20] != small
+    first_20_rows_of_large = [row for row in large if row < 20]
+    assert first_20_rows_of_large != small
 
 
 def test_the_order_of_the_first_rows_is_that_of_all_without_the_others(three_datasets: list[Dataset]) -> None:
@@ -166,17 +168,23 @@ def test_data_sets_with_equal_rows_have_independent_orders(orders_of_equal_datas
     assert wrong_intervals <= 6
 
 
-def test_a_run_stops_when_the_interval_is_as_narrow_as_the_precision(stopped_run: Result, full_run: Result) -> None:
-    """Which is looked at after every ``LOOK`` rows."""
+def test_a_run_stops_when_the_interval_is_as_narrow_as_the_precision(stopped_run: Result) -> None:
+    """The run stopped at the precision of 0.08."""
     stopping = stopped_run.stopping
 
     assert stopping is not None
-    assert stopping.rounds < stopping.all_rounds == 160
-    assert stopping.rounds % LOOK == 0
+    half_width = (stopping.interval.high - stopping.interval.low) / 2
+    assert half_width <= 0.08
+    assert stopping.rounds < stopping.all_rounds
+    assert stopping.all_rounds == 160
+    assert stopping.rounds % LOOK == 0, "the interval is looked at after every LOOK rows"
 
-    low, high = stopping.interval.low, stopping.interval.high
-    assert (high - low) / 2 <= 0.08
-    assert low <= full_run.averaged["accuracy"] <= high  # type: ignore[operator]
+
+def test_the_interval_of_a_stopped_run_holds_the_accuracy_over_all_rows(stopped_run: Result, full_run: Result) -> None:
+    stopping = stopped_run.stopping
+
+    assert stopping is not None
+    assert stopping.interval.low <= full_run.averaged["accuracy"] <= stopping.interval.high  # type: ignore[operator]
     assert stopping.estimate == pytest.approx(stopped_run.averaged["accuracy"])
 
 
@@ -207,27 +215,50 @@ def test_a_partial_run_has_the_predictions_of_the_full_run(stopped_run: Result, 
         assert prediction == predictions_of_full[query], f"row and repeat {query}"
 
 
-def test_a_partial_run_counts_its_queries_and_those_of_the_full_run(stopped_run: Result, full_run: Result) -> None:
-    """All rows are 160 + 100 + 20, with two queries each."""
+def test_a_partial_run_counts_its_queries(stopped_run: Result) -> None:
     assert stopped_run.stopping is not None
     assert stopped_run.outputs is not None
-    assert stopped_run.stopping.queries == sum(details.asked for details in stopped_run.details.values())
-    assert stopped_run.stopping.queries == sum(len(records) for records in stopped_run.outputs.values())
-    assert stopped_run.stopping.all_queries == sum(details.asked for details in full_run.details.values()) == 560
+
+    queries_of_details = sum(details.asked for details in stopped_run.details.values())
+    queries_of_outputs = sum(len(records) for records in stopped_run.outputs.values())
+    assert stopped_run.stopping.queries == queries_of_details
+    assert stopped_run.stopping.queries == queries_of_outputs
+
+
+def test_a_partial_run_counts_the_queries_of_the_full_run(stopped_run: Result, full_run: Result) -> None:
+    assert stopped_run.stopping is not None
+
+    two_queries_of_each_row = 2 * (160 + 100 + 20)
+    assert stopped_run.stopping.all_queries == two_queries_of_each_row
+    assert sum(details.asked for details in full_run.details.values()) == two_queries_of_each_row
 
 
 @pytest.mark.parametrize("score", ["accuracy", "likelihood"])
 def test_when_all_rows_are_evaluated_the_interval_is_the_score(
     three_datasets: list[Dataset], full_run: Result, score: str
 ) -> None:
-    result = normal_on(three_datasets, outputs="probabilities")(model_with_skill(0.7), precision=1e-6, score=score)
-    stopping = result.stopping
+    """No interval is as narrow as 1e-6 before the last row."""
+    benchmark = normal_on(three_datasets, outputs="probabilities")
 
+    result = benchmark(model_with_skill(0.7), precision=1e-6, score=score)
+
+    stopping = result.stopping
     assert stopping is not None
-    assert (stopping.reason, stopping.saved) == ("all rows are evaluated", 0)
-    assert stopping.interval.low == stopping.interval.high == stopping.estimate
+    assert stopping.reason == "all rows are evaluated"
+    assert stopping.saved == 0
     assert stopping.estimate == pytest.approx(full_run.averaged[stopping.score], abs=1e-12)
-    assert result[DIVIDED] == full_run[DIVIDED]
+    assert stopping.interval.low == stopping.estimate
+    assert stopping.interval.high == stopping.estimate
+
+
+def test_a_run_that_stopped_at_the_last_row_has_the_scores_of_the_full_run(
+    three_datasets: list[Dataset], full_run: Result
+) -> None:
+    benchmark = normal_on(three_datasets, outputs="probabilities")
+
+    result = benchmark(model_with_skill(0.7), precision=1e-6)
+
+    assert result.divided == full_run.divided
     assert "stopping" in result.signature.fields
 
 
@@ -384,16 +415,19 @@ def test_each_run_of_a_race_has_the_same_rows(finished_race: FinishedRace, name:
     assert queries == [2 * min(rounds, 160), 2 * min(rounds, 100), 2 * min(rounds, 20)]
 
 
-def test_the_interval_of_a_race_has_the_difference_of_its_rows_and_that_of_all_rows(
-    finished_race: FinishedRace,
-) -> None:
+def test_the_interval_of_a_race_holds_the_difference_of_its_rows(finished_race: FinishedRace) -> None:
     stopping = finished_race.first.stopping
-    difference = finished_race.first.averaged["accuracy"] - finished_race.second.averaged["accuracy"]
-    difference_of_all_rows = finished_race.first_full_accuracy - finished_race.second_full_accuracy
 
+    difference = finished_race.first.averaged["accuracy"] - finished_race.second.averaged["accuracy"]
     assert stopping.estimate == pytest.approx(difference)
     assert stopping.interval.low <= difference <= stopping.interval.high
-    assert stopping.interval.low <= difference_of_all_rows <= stopping.interval.high
+
+
+def test_the_interval_of_a_race_holds_the_difference_of_all_rows(finished_race: FinishedRace) -> None:
+    interval = finished_race.first.stopping.interval
+
+    difference_of_all_rows = finished_race.first_full_accuracy - finished_race.second_full_accuracy
+    assert interval.low <= difference_of_all_rows <= interval.high
 
 
 def test_a_race_is_verified(finished_race: FinishedRace, three_datasets: list[Dataset]) -> None:
@@ -401,14 +435,20 @@ def test_a_race_is_verified(finished_race: FinishedRace, three_datasets: list[Da
 
 
 def test_a_race_of_nearly_equal_models_ends_with_the_exact_difference(three_datasets: list[Dataset]) -> None:
+    """The margin of 0.001 is smaller than what one of 20 rows can change."""
     benchmark = normal_on(three_datasets, limit=20)
-    stopping = race(benchmark, model_with_skill(0.7, "a"), model_with_skill(0.7, "b"), margin=0.001)["first"].stopping
-    first: Any = benchmark(model_with_skill(0.7, "a")).averaged["accuracy"]
-    second: Any = benchmark(model_with_skill(0.7, "b")).averaged["accuracy"]
-    better = "first" if first > second else "second"
+    first_model, second_model = model_with_skill(0.7, "a"), model_with_skill(0.7, "b")
+    first_accuracy: Any = benchmark(first_model).averaged["accuracy"]
+    second_accuracy: Any = benchmark(second_model).averaged["accuracy"]
 
-    assert stopping.rounds == stopping.all_rounds == 20
-    assert stopping.interval.low == stopping.interval.high == pytest.approx(first - second, abs=1e-12)
+    stopping = race(benchmark, first_model, second_model, margin=0.001)["first"].stopping
+
+    assert stopping is not None
+    assert stopping.rounds == 20
+    assert stopping.all_rounds == 20
+    assert stopping.interval.low == pytest.approx(first_accuracy - second_accuracy, abs=1e-12)
+    assert stopping.interval.high == stopping.interval.low
+    better = "first" if first_accuracy > second_accuracy else "second"
     assert stopping.reason == f"the {better} model is better"
 
 

@@ -137,8 +137,8 @@ def test_a_result_without_one_of_its_unparsed_replies_is_not_recomputed(policy: 
 def test_a_changed_bound_of_excluded_replies_is_contradicted(metric: str, end: int) -> None:
     """A file cannot say that its score hardly depends on the replies that it leaves out."""
     result = result_of_writer("excluded")
-    saved = json.loads(json.dumps(result.to_dict()))
     score = result.averaged[metric]
+    saved = json.loads(json.dumps(result.to_dict()))
     saved["details"]["mini"]["bounds"][metric][end] = score
 
     status = status_of(verify(Result.from_dict(saved)))
@@ -199,15 +199,15 @@ def test_by_default_the_first_unparsed_reply_ends_the_run() -> None:
 def test_replies_of_a_run_that_ended_are_kept_in_the_store(tmp_path: Path) -> None:
     """A run with another policy then has no prompt left to send."""
     writer, store = Writer(), tmp_path / "s.sqlite"
-
     with pytest.raises(OutputError):
         Normal(datasets=["mini"], limit=40)(text_inference(writer), store=store)
+    prompts_of_first_run = writer.prompts
 
-    prompts_sent = writer.prompts
-    benchmark = Normal(datasets=["mini"], limit=40, unparsed="excluded")
-    result = benchmark(text_inference(writer), store=store, recheck=False)
+    with_other_policy = Normal(datasets=["mini"], limit=40, unparsed="excluded")
+    result = with_other_policy(text_inference(writer), store=store, recheck=False)
 
-    assert writer.prompts == prompts_sent == result.details["mini"].distinct
+    assert writer.prompts == prompts_of_first_run, "no prompt was sent again"
+    assert prompts_of_first_run == result.details["mini"].distinct
 
 
 def test_unparsed_replies_that_are_collected_are_failures(tmp_path: Path) -> None:
@@ -302,13 +302,23 @@ def test_the_likelihood_of_an_excluded_reply_is_between_0_and_1(
     model: Any, model_probabilities: Any, unparsed: int
 ) -> None:
     run = RunOfNumbers(model, model_probabilities, unparsed, "excluded")
+
     likelihood = run.result.divided["mini"]["averaged_truelabel_likelihood"]
-
-    assert likelihood == pytest.approx(run.likelihood_of_parsed / (192 - unparsed))
-
     low, high = run.result.details["mini"].bounds["averaged_truelabel_likelihood"]
-    assert low == pytest.approx(run.likelihood_of_parsed / 192)
-    assert high == pytest.approx((run.likelihood_of_parsed + unparsed) / 192)
+
+    all_queries = 192
+    assert likelihood == pytest.approx(run.likelihood_of_parsed / (all_queries - unparsed))
+    assert low == pytest.approx((run.likelihood_of_parsed + 0 * unparsed) / all_queries)
+    assert high == pytest.approx((run.likelihood_of_parsed + 1 * unparsed) / all_queries)
+
+
+@KINDS_OF_NUMBERS
+@UNPARSED_AMONG_NUMBERS
+def test_a_run_with_excluded_replies_among_numbers_is_recomputed(
+    model: Any, model_probabilities: Any, unparsed: int
+) -> None:
+    run = RunOfNumbers(model, model_probabilities, unparsed, "excluded")
+
     assert statuses(saved_and_loaded(run.result)) == {Recomputed()}
 
 
@@ -373,14 +383,15 @@ def result_of_mostly_silent(policy: Any) -> Result:
     return result
 
 
-def test_warnings_are_about_predictions_of_the_model_not_about_those_assumed_for_replies() -> None:
+def test_warnings_do_not_depend_on_whether_replies_count_as_wrong() -> None:
     """Of two labels, a wrong one in the place of 70 % of the replies looks as if the labels were exchanged."""
     wrong, excluded = result_of_mostly_silent("wrong"), result_of_mostly_silent("excluded")
-
     assert wrong.averaged["accuracy"] < 0.4
     assert excluded.averaged["accuracy"] > 0.8
 
-    notes = [note for note in wrong.details["own"].notes if "unparsed" not in note]
-    assert notes == [note for note in excluded.details["own"].notes if "unparsed" not in note]
-    assert "exchanged" not in "".join(notes)
-    assert "below" not in "".join(notes)
+    notes_of_wrong = [note for note in wrong.details["own"].notes if "unparsed" not in note]
+    notes_of_excluded = [note for note in excluded.details["own"].notes if "unparsed" not in note]
+
+    assert notes_of_wrong == notes_of_excluded
+    assert "exchanged" not in "".join(notes_of_wrong)
+    assert "below" not in "".join(notes_of_wrong)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,11 +16,23 @@ from StaICC.cli import main
 ROOT = Path(__file__).parents[2]
 
 
+class Printed(NamedTuple):
+    """The exit status of a command, and what it printed."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+Cli = Callable[..., Printed]
+"""Runs a command of the given words."""
+
+
 @pytest.fixture
-def staicc(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def staicc(capsys: pytest.CaptureFixture[str]) -> Cli:
     """A function that runs a command in this process, and returns its status, stdout and stderr."""
 
-    def run_command(*words: str) -> tuple[int, str, str]:
+    def run_command(*words: str) -> Printed:
         """Run a command in this process, and return its status, stdout and stderr."""
         capsys.readouterr()  # forget what was printed before
         try:
@@ -28,7 +40,7 @@ def staicc(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, 
         except SystemExit as stop:
             status = int(stop.code or 0)
         stdout, stderr = capsys.readouterr()
-        return status, stdout, stderr
+        return Printed(status, stdout, stderr)
 
     return run_command
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,10 @@ import pytest
 import StaICC
 from StaICC.cli import main
 from StaICC.inference.store import PredictionStore, query_key
+from tests.cli.conftest import Cli
 
 LIMITS = ["--datasets", "mini", "--limit", "2"]
 NESTED = b"[" * 200_000 + b"]" * 200_000
-Cli = Callable[..., tuple[int, str, str]]
 
 TEXTS: dict[str, bytes] = {
     "empty": b"",
@@ -119,7 +118,7 @@ def test_an_empty_file_becomes_a_store(folder: Path, staicc: Cli, command: str) 
     (folder / "bad").write_bytes(b"")
     words = [word.replace("FILE", "bad") for word in COMMANDS[command]]
 
-    assert staicc(*words)[0] == 0
+    assert staicc(*words).status == 0
 
 
 COMMANDS_ON_RESULTS = ("compare", "report", "export scores", "export queries", "verify", "published")

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ from StaICC.cli import _COMMANDS, _parser, main
 from StaICC.datasets.catalogue import cite, names
 from StaICC.inference.store import PredictionStore, query_key
 from StaICC.results.result import load
+from tests.cli.conftest import Cli
 
 MINI = ["run", "normal", "--datasets", "mini", "--limit", "2"]
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
@@ -361,7 +360,7 @@ def test_a_run_of_the_command_line_is_the_run_of_python(staicc: Cli) -> None:
 
 
 def test_records_have_each_row_of_each_repetition(staicc: Cli) -> None:
-    assert staicc("run", "normal", *SMALL, "--records", "r.jsonl")[0] == 0
+    assert staicc("run", "normal", *SMALL, "--records", "r.jsonl").status == 0
 
     records = [json.loads(line) for line in Path("r.jsonl").read_text("utf-8").splitlines()]
     assert [(record["row"], record["repeat"]) for record in records] == [(0, 0), (1, 0), (0, 1), (1, 1)]

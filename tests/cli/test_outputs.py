@@ -17,9 +17,9 @@ from StaICC.benchmarks.exchange import identified_queries
 from StaICC.cli import main
 from StaICC.files.output import write_output
 from StaICC.inference.store import PredictionStore, query_key
+from tests.cli.conftest import Cli
 
 RUN = ["run", "normal", "--datasets", "mini", "--limit", "3"]
-Cli = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.posix
 
 

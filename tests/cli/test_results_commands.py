@@ -7,7 +7,6 @@ import functools
 import io
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ import StaICC
 from StaICC.benchmarks.race import race
 from StaICC.cli import main
 from StaICC.results.result import load
+from tests.cli.conftest import Cli
 
-Cli = Callable[..., tuple[int, str, str]]
 LIMITS = ["--datasets", "mini", "--limit", "10"]
 
 
@@ -86,7 +85,7 @@ def test_a_file_that_cannot_be_read_is_named_once(staicc: Cli) -> None:
 @pytest.fixture
 def predictions(staicc: Cli) -> list[str]:
     """The lines of a file p.jsonl: a prediction for each of the 20 prompts, the first label as model a, last first."""
-    assert staicc("prompts", "normal", *LIMITS, "-o", "prompts.jsonl")[0] == 0
+    assert staicc("prompts", "normal", *LIMITS, "-o", "prompts.jsonl").status == 0
     prompts = [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
     lines = [json.dumps({"id": prompt["id"], "index": 0}) for prompt in reversed(prompts)]
     Path("p.jsonl").write_text("\n".join(lines), "utf-8")
@@ -101,7 +100,7 @@ def test_predictions_of_another_program_have_the_scores_of_a_run(staicc: Cli, an
     assert status == 0
     assert anonymous(StaICC.load("scored.json")) == anonymous(StaICC.load("a.json"))
     assert len(Path("r.jsonl").read_text("utf-8").splitlines()) == 20
-    assert staicc("verify", "scored.json")[0] == 0
+    assert staicc("verify", "scored.json").status == 0
 
 
 @pytest.mark.usefixtures("predictions")
@@ -253,7 +252,7 @@ def test_a_saved_race_is_verified_compared_and_exported(staicc: Cli, race_comman
 def test_a_race_is_repeated_from_its_store(staicc: Cli, race_command: list[str]) -> None:
     staicc(*race_command, "--json", "race.json")
 
-    assert staicc(*race_command, "--json", "again.json", "--chunk-size", "3")[0] == 0
+    assert staicc(*race_command, "--json", "again.json", "--chunk-size", "3").status == 0
 
     first: Any = load("race.json")
     again: Any = load("again.json")

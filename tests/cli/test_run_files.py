@@ -8,7 +8,7 @@ import random
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ from StaICC.methods.catalogue import METHODS
 from StaICC.methods.contract import MethodSpec
 from StaICC.methods.run import Method
 from StaICC.results.predictor import describe_environment
+from tests.cli.conftest import Cli
 from tests.cli.run_file_cases import RUN_FILES, defaults_left_out
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.11 brings it")
-Run = Callable[..., tuple[int, str, str]]
 
 
 def write_own_data() -> None:
@@ -63,7 +63,7 @@ def write_run_file(text: str, name: str = "run.toml") -> dict[str, Any]:
     return tomllib.loads(textwrap.dedent(text))
 
 
-def run_and_load(staicc: Run, name: str, *words: str) -> Any:
+def run_and_load(staicc: Cli, name: str, *words: str) -> Any:
     """Run a command that saves its result, and return the result."""
     status, _, stderr = staicc("run", *words, "--json", name, "--quiet")
     assert status == 0, stderr
@@ -83,7 +83,7 @@ def with_result_as_card(values: dict[str, Any], result_file: str) -> dict[str, A
 
 
 @pytest.mark.parametrize("command", RUN_FILES)
-def test_a_run_file_is_its_command_line_and_its_result_repeats_it(staicc: Run, command: str) -> None:
+def test_a_run_file_is_its_command_line_and_its_result_repeats_it(staicc: Cli, command: str) -> None:
     write_own_data()
     of_command = run_and_load(staicc, "command.json", *command.split())
     values = write_run_file(RUN_FILES[command])
@@ -95,7 +95,7 @@ def test_a_run_file_is_its_command_line_and_its_result_repeats_it(staicc: Run, c
     assert defaults_left_out(tomllib.loads(shown)) == with_result_as_card(values, "file.json")
     Path("again.toml").write_text(shown, "utf-8")
     assert run_and_load(staicc, "again.json", "--config", "again.toml") == of_file
-    assert staicc("show", "run", "again.json")[1] == shown.replace('"file.json"', '"again.json"')
+    assert staicc("show", "run", "again.json").stdout == shown.replace('"file.json"', '"again.json"')
 
 
 SMALL = 'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n'
@@ -147,7 +147,7 @@ SMALL = 'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n'
         pytest.param('score = "accuracy"\nk = "1,2"', "--score is for the benchmark normal", id="contradiction"),
     ],
 )
-def test_a_mistake_in_a_run_file_is_one_sentence(staicc: Run, text: str, message: str) -> None:
+def test_a_mistake_in_a_run_file_is_one_sentence(staicc: Cli, text: str, message: str) -> None:
     if "benchmark" not in text:
         text = f'benchmark = "normal"\n{text}'
     Path("run.toml").write_text(text, "utf-8")
@@ -173,7 +173,7 @@ def test_a_mistake_in_a_run_file_is_one_sentence(staicc: Run, text: str, message
     ],
 )
 def test_a_file_that_is_no_run_file_is_refused_in_one_line(
-    staicc: Run, name: str, content: bytes, message: str
+    staicc: Cli, name: str, content: bytes, message: str
 ) -> None:
     Path(name).write_bytes(content)
     status, _, stderr = staicc("run", "--config", name)
@@ -182,7 +182,7 @@ def test_a_file_that_is_no_run_file_is_refused_in_one_line(
     assert message in stderr
 
 
-def test_a_run_file_that_is_missing_or_a_folder_is_refused_in_one_line(staicc: Run) -> None:
+def test_a_run_file_that_is_missing_or_a_folder_is_refused_in_one_line(staicc: Cli) -> None:
     status, _, stderr = staicc("run", "--config", "missing.toml")
     assert (status, stderr.count("\n")) == (2, 1), stderr
     assert "there is no file missing.toml" in stderr
@@ -193,21 +193,21 @@ def test_a_run_file_that_is_missing_or_a_folder_is_refused_in_one_line(staicc: R
     assert "got the folder folder, expected a file such as" in stderr
 
 
-def test_a_run_file_of_a_windows_editor_is_read(staicc: Run) -> None:
+def test_a_run_file_of_a_windows_editor_is_read(staicc: Cli) -> None:
     Path("run.toml").write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
 
     assert len(run_and_load(staicc, "r.json", "--config", "run.toml").queries()) == 4
 
 
-def test_on_python_3_10_a_run_file_is_read_by_tomli(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_python_3_10_a_run_file_is_read_by_tomli(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
     monkeypatch.setitem(sys.modules, "tomllib", None)  # as in Python 3.10
     monkeypatch.setitem(sys.modules, "tomli", tomllib)
 
-    assert staicc("run", "--config", "run.toml", "--no-save", "--quiet")[0] == 0
+    assert staicc("run", "--config", "run.toml", "--no-save", "--quiet").status == 0
 
 
-def test_without_a_reader_of_toml_the_error_says_what_to_install(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_reader_of_toml_the_error_says_what_to_install(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
     monkeypatch.setitem(sys.modules, "tomllib", None)
     monkeypatch.setitem(sys.modules, "tomli", None)
@@ -222,7 +222,7 @@ def test_without_a_reader_of_toml_the_error_says_what_to_install(staicc: Run, mo
 # The command line and the file.
 
 
-def test_the_command_line_replaces_values_of_the_file(staicc: Run) -> None:
+def test_the_command_line_replaces_values_of_the_file(staicc: Cli) -> None:
     """Options of a model are replaced one by one: escape is as in the file."""
     Path("run.toml").write_text(SMALL + 'k = 2\n[model_option]\norder = 5\nescape = "D"\n', "utf-8")
     of_both = run_and_load(staicc, "both.json", "--k", "1", "--config", "run.toml", "--model-option", "order=3")
@@ -231,7 +231,7 @@ def test_the_command_line_replaces_values_of_the_file(staicc: Run) -> None:
     assert of_both == run_and_load(staicc, "words.json", *words.split())
 
 
-def test_each_value_that_the_command_line_replaces_is_named(staicc: Run) -> None:
+def test_each_value_that_the_command_line_replaces_is_named(staicc: Cli) -> None:
     Path("run.toml").write_text(SMALL + 'k = 2\n[model_option]\norder = 5\nescape = "D"\n', "utf-8")
     _, _, stderr = staicc("run", "suite", "--config=run.toml", "--k", "1", "--model-option", "order=3", "--dry-run")
 
@@ -243,7 +243,7 @@ def test_each_value_that_the_command_line_replaces_is_named(staicc: Run) -> None
 
 @pytest.mark.parametrize("in_file", ["batch_size", "batch-size"])
 @pytest.mark.parametrize("given", ["batch_size", "batch-size"])
-def test_an_option_of_a_method_is_replaced_in_each_spelling(staicc: Run, in_file: str, given: str) -> None:
+def test_an_option_of_a_method_is_replaced_in_each_spelling(staicc: Cli, in_file: str, given: str) -> None:
     Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n[method_option]\n{in_file} = 3\n', "utf-8")
     words = ["--method-option", f"{given}=5"]
 
@@ -264,7 +264,7 @@ def test_an_option_of_a_method_is_replaced_in_each_spelling(staicc: Run, in_file
     ],
     ids=["run", "sweep"],
 )
-def test_an_option_in_two_spellings_is_refused(staicc: Run, text: str) -> None:
+def test_an_option_in_two_spellings_is_refused(staicc: Cli, text: str) -> None:
     Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n{text}', "utf-8")
     status, stdout, stderr = staicc("run", "--config", "run.toml")
 
@@ -272,14 +272,14 @@ def test_an_option_in_two_spellings_is_refused(staicc: Run, text: str) -> None:
     assert "run.toml: method_option.batch_size is given twice, in two spellings" in stderr
 
 
-def test_options_of_a_model_are_left_out_if_another_model_is_given(staicc: Run) -> None:
+def test_options_of_a_model_are_left_out_if_another_model_is_given(staicc: Cli) -> None:
     Path("run.toml").write_text(SMALL + "[model_option]\norder = 5\n", "utf-8")
     _, _, stderr = staicc("run", "--config", "run.toml", "--model", "ppm", "--dry-run")
 
     assert "run.toml: model_option is left out, since --model is given\n" in stderr
 
 
-def test_another_model_or_method_of_the_command_line_replaces_its_options_too(staicc: Run) -> None:
+def test_another_model_or_method_of_the_command_line_replaces_its_options_too(staicc: Cli) -> None:
     options = 'method = "batch_calibration"\n[method_option]\nbatch_size = 4\n[model_option]\norder = 5\n'
     Path("run.toml").write_text(SMALL + options, "utf-8")
 
@@ -288,7 +288,7 @@ def test_another_model_or_method_of_the_command_line_replaces_its_options_too(st
     assert result == run_and_load(staicc, "words.json", "normal", "--datasets", "mini", "--limit", "2")
 
 
-def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Run) -> None:
+def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Cli) -> None:
     Path("run.toml").write_text(SMALL.replace('["mini"]', '["TREC", "SST2"]'), "utf-8")
 
     assert list(run_and_load(staicc, "r.json", "--config", "run.toml", "--datasets", "mini").details) == ["mini"]
@@ -297,7 +297,7 @@ def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Run) ->
 @pytest.mark.parametrize(
     "words", [["--config", "run.toml", "--config=b.toml"], ["--config"]], ids=["two run files", "none"]
 )
-def test_the_option_of_run_files_takes_one_file(staicc: Run, words: list[str]) -> None:
+def test_the_option_of_run_files_takes_one_file(staicc: Cli, words: list[str]) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
     status, _, stderr = staicc("run", *words)
 
@@ -305,7 +305,7 @@ def test_the_option_of_run_files_takes_one_file(staicc: Run, words: list[str]) -
     assert "argument --config: got" in stderr
 
 
-def test_the_option_of_run_files_has_no_abbreviation(staicc: Run) -> None:
+def test_the_option_of_run_files_has_no_abbreviation(staicc: Cli) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
     status, _, stderr = staicc("run", "normal", "--conf", "run.toml")
 
@@ -367,7 +367,7 @@ model_option = [{order = 3}, {order = 5}]
 """A sweep over two numbers of demonstrations, one list of data sets, and two orders of the model: four runs."""
 
 
-def test_a_sweep_is_a_run_for_each_combination(staicc: Run) -> None:
+def test_a_sweep_is_a_run_for_each_combination(staicc: Cli) -> None:
     Path("run.toml").write_text(SWEEP, "utf-8")
     status, stdout, stderr = staicc("run", "--config", "run.toml", "--no-save")
 
@@ -376,10 +376,10 @@ def test_a_sweep_is_a_run_for_each_combination(staicc: Run) -> None:
     assert "run 2 of 4: k = 0, datasets = mini, model_option = order=5\n" in stderr
 
 
-def test_files_of_a_sweep_have_the_settings_of_their_run_in_their_names(staicc: Run) -> None:
+def test_files_of_a_sweep_have_the_settings_of_their_run_in_their_names(staicc: Cli) -> None:
     Path("run.toml").write_text(SWEEP, "utf-8")
 
-    assert staicc("run", "--config", "run.toml", "--json", "r.json", "--records", "r.jsonl")[0] == 0
+    assert staicc("run", "--config", "run.toml", "--json", "r.json", "--records", "r.jsonl").status == 0
 
     expected = {"run.toml"}
     for k in (0, 2):
@@ -390,10 +390,10 @@ def test_files_of_a_sweep_have_the_settings_of_their_run_in_their_names(staicc: 
     assert {path.name for path in Path().iterdir()} == expected
 
 
-def test_a_run_of_a_sweep_is_that_of_its_command_line(staicc: Run) -> None:
+def test_a_run_of_a_sweep_is_that_of_its_command_line(staicc: Cli) -> None:
     Path("run.toml").write_text(SWEEP, "utf-8")
 
-    assert staicc("run", "--config", "run.toml", "--json", "r.json")[0] == 0
+    assert staicc("run", "--config", "run.toml", "--json", "r.json").status == 0
 
     words = "normal --datasets mini --limit 2 --k 2 --model ppm;order=5"
     of_command = run_and_load(staicc, "command.json", *words.split())
@@ -401,20 +401,20 @@ def test_a_run_of_a_sweep_is_that_of_its_command_line(staicc: Run) -> None:
     assert load("r_k-2_datasets-mini_model_option-order-5.json") == of_command
 
 
-def test_results_of_a_sweep_in_a_folder_have_the_setting_in_their_names(staicc: Run) -> None:
+def test_results_of_a_sweep_in_a_folder_have_the_setting_in_their_names(staicc: Cli) -> None:
     Path("run.toml").write_text(SMALL + 'output = "out"\n[sweep]\nk = [0, 1]\n', "utf-8")
 
-    assert staicc("run", "--config", "run.toml")[0] == 0
+    assert staicc("run", "--config", "run.toml").status == 0
     assert [path.name.rpartition("_")[0] for path in sorted(Path("out").iterdir())] == [
         "Normal_ppm_k-0",
         "Normal_ppm_k-1",
     ]
 
 
-def test_settings_whose_names_are_equal_have_results_of_their_own(staicc: Run) -> None:
+def test_settings_whose_names_are_equal_have_results_of_their_own(staicc: Cli) -> None:
     Path("run.toml").write_text(SMALL + '[sweep]\nmodel_name = ["a b", "a-b", "A b"]\n', "utf-8")
 
-    assert staicc("run", "--config", "run.toml", "--json", "r.json")[0] == 0
+    assert staicc("run", "--config", "run.toml", "--json", "r.json").status == 0
     assert {load(path).model.partition(" [")[0] for path in Path().glob("r_*.json")} == {"a b", "a-b", "A b"}
 
 
@@ -446,14 +446,14 @@ def test_thousands_of_settings_with_equal_names_get_numbers() -> None:
 @pytest.mark.parametrize(
     "sweep", ['method_variant = ["paper", "staicc"]', 'k = [0, "x"]'], ids=["contradiction", "wrong type"]
 )
-def test_a_sweep_is_checked_before_its_first_run(staicc: Run, sweep: str) -> None:
+def test_a_sweep_is_checked_before_its_first_run(staicc: Cli, sweep: str) -> None:
     Path("run.toml").write_text(f"{SMALL}[sweep]\n{sweep}\n", "utf-8")
     status, stdout, _ = staicc("run", "--config", "run.toml")
 
     assert (status, stdout) == (2, "")
 
 
-def test_a_sweep_is_not_printed_as_one_json(staicc: Run) -> None:
+def test_a_sweep_is_not_printed_as_one_json(staicc: Cli) -> None:
     Path("run.toml").write_text(SMALL + "[sweep]\nk = [0, 1]\n", "utf-8")
     status, stdout, stderr = staicc("run", "--config", "run.toml", "--json")
 
@@ -482,11 +482,11 @@ def test_a_sweep_is_not_printed_as_one_json(staicc: Run) -> None:
         "precision = [0.4, -1.0]",
     ],
 )
-def test_a_mistake_in_the_last_run_of_a_sweep_ends_it_before_the_first(staicc: Run, sweep: str) -> None:
+def test_a_mistake_in_the_last_run_of_a_sweep_ends_it_before_the_first(staicc: Cli, sweep: str) -> None:
     check_that_last_run_is_refused(staicc, sweep)
 
 
-def test_an_error_before_a_run_names_the_file_and_the_setting_of_a_sweep(staicc: Run) -> None:
+def test_an_error_before_a_run_names_the_file_and_the_setting_of_a_sweep(staicc: Cli) -> None:
     Path("run.toml").write_text(SMALL + "[model_option]\nordr = 4\n", "utf-8")
     _, _, stderr = staicc("run", "--config", "run.toml")
     assert "run.toml: there is no option of ppm 'ordr'" in stderr
@@ -496,16 +496,16 @@ def test_an_error_before_a_run_names_the_file_and_the_setting_of_a_sweep(staicc:
     assert "run.toml, model = pmm: there is no kind of model 'pmm'" in stderr
 
 
-def test_a_mistake_in_an_option_of_all_methods_ends_a_sweep_before_its_first_run(staicc: Run) -> None:
+def test_a_mistake_in_an_option_of_all_methods_ends_a_sweep_before_its_first_run(staicc: Cli) -> None:
     check_that_last_run_is_refused(staicc, "method_option = [{}, {nosuch = 3}]", 'method = "all"')
 
 
-def test_a_mistake_in_the_last_forecast_of_a_sweep_ends_it_before_the_first(staicc: Run) -> None:
+def test_a_mistake_in_the_last_forecast_of_a_sweep_ends_it_before_the_first(staicc: Cli) -> None:
     for sweep in ("probe_seconds = [0.0, -1.0]", "chunk_size = [4, 0]"):
         check_that_last_run_is_refused(staicc, sweep, "dry_run = true")
 
 
-def check_that_last_run_is_refused(staicc: Run, sweep: str, *further_lines: str) -> None:
+def check_that_last_run_is_refused(staicc: Cli, sweep: str, *further_lines: str) -> None:
     """Check that the sweep of a run file ends before its first run.
 
     Args:
@@ -523,7 +523,7 @@ def check_that_last_run_is_refused(staicc: Run, sweep: str, *further_lines: str)
     assert "left out" not in stderr
 
 
-def test_an_option_of_the_command_line_ends_the_sweep_over_it(staicc: Run) -> None:
+def test_an_option_of_the_command_line_ends_the_sweep_over_it(staicc: Cli) -> None:
     Path("run.toml").write_text(SMALL + "[sweep]\nk = [0, 1]\n", "utf-8")
     result = run_and_load(staicc, "r.json", "--config", "run.toml", "--k", "2")
 
@@ -538,10 +538,10 @@ def length(prompt: str, label_space: list[str]) -> int:
     return len(prompt) % len(label_space)
 
 
-def test_a_result_from_python_is_repeated(staicc: Run) -> None:
+def test_a_result_from_python_is_repeated(staicc: Cli) -> None:
     in_python = StaICC.GLER(2, datasets=["mini"], limit=2, interpolations=3)(load_kernel("ppm;order=4"))
     in_python.save("python.json")
-    Path("run.toml").write_text(staicc("show", "run", "python.json")[1], "utf-8")
+    Path("run.toml").write_text(staicc("show", "run", "python.json").stdout, "utf-8")
 
     repeated = run_and_load(staicc, "r.json", "--config", "run.toml")
 
@@ -550,7 +550,7 @@ def test_a_result_from_python_is_repeated(staicc: Run) -> None:
     assert repeated.queries() == in_python.queries()
 
 
-def test_the_run_file_of_a_function_has_a_place_for_its_name(staicc: Run) -> None:
+def test_the_run_file_of_a_function_has_a_place_for_its_name(staicc: Cli) -> None:
     StaICC.Normal(datasets=["mini"], limit=2)(length).save("python.json")
     status, shown, _ = staicc("show", "run", "python.json")
     assert status == 0
@@ -563,20 +563,20 @@ def test_the_run_file_of_a_function_has_a_place_for_its_name(staicc: Run) -> Non
 
 
 def test_the_run_file_of_a_function_repeats_its_result_when_it_is_filled_in(
-    staicc: Run, monkeypatch: pytest.MonkeyPatch
+    staicc: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     StaICC.Normal(datasets=["mini"], limit=2)(length).save("python.json")
     source = "def length(prompt, label_space):\n    return len(prompt) % len(label_space)\n"
     Path("lengths.py").write_text(source, "utf-8")
     monkeypatch.syspath_prepend(".")
-    shown = staicc("show", "run", "python.json")[1]
+    shown = staicc("show", "run", "python.json").stdout
     Path("run.toml").write_text(shown.replace("FILL-IN", "lengths:length"), "utf-8")
 
     assert run_and_load(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
 
 
 def test_a_model_in_a_folder_that_is_to_be_filled_in_keeps_its_options(
-    staicc: Run, make_model: Any, make_tokenizer: Any
+    staicc: Cli, make_model: Any, make_tokenizer: Any
 ) -> None:
     pytest.importorskip("torch")
     make_model("Llama", max_position_embeddings=4096).save_pretrained("tiny_llama")
@@ -584,7 +584,7 @@ def test_a_model_in_a_folder_that_is_to_be_filled_in_keeps_its_options(
     words = "normal --datasets mini --limit 4 --model tiny_llama --dtype bfloat16 --label-scoring first"
     of_command = run_and_load(staicc, "command.json", *words.split())
 
-    shown = staicc("show", "run", "command.json")[1]
+    shown = staicc("show", "run", "command.json").stdout
 
     assert 'model = "FILL-IN"' in shown
 
@@ -599,7 +599,7 @@ def fails_at_some_lengths(prompt: str, label_space: list[str]) -> int:
     return len(prompt) % len(label_space)
 
 
-def test_the_run_file_of_a_result_with_failures_collects_them(staicc: Run) -> None:
+def test_the_run_file_of_a_result_with_failures_collects_them(staicc: Cli) -> None:
     """Without that option, the repeated run would end at the first failure."""
     benchmark = StaICC.Normal(datasets=["mini"], limit=20)
     incomplete = benchmark(fails_at_some_lengths, on_error="collect")
@@ -607,17 +607,17 @@ def test_the_run_file_of_a_result_with_failures_collects_them(staicc: Run) -> No
     assert not incomplete.complete
 
     incomplete.save("incomplete.json")
-    assert tomllib.loads(staicc("show", "run", "incomplete.json")[1])["on_error"] == "collect"
+    assert tomllib.loads(staicc("show", "run", "incomplete.json").stdout)["on_error"] == "collect"
 
 
-def test_the_run_file_of_a_complete_result_leaves_the_collecting_out(staicc: Run) -> None:
+def test_the_run_file_of_a_complete_result_leaves_the_collecting_out(staicc: Cli) -> None:
     complete = StaICC.Normal(datasets=["mini"], limit=20)(length, on_error="collect")
     complete.save("complete.json")
 
-    assert "on_error" not in tomllib.loads(staicc("show", "run", "complete.json")[1])
+    assert "on_error" not in tomllib.loads(staicc("show", "run", "complete.json").stdout)
 
 
-def remarks_of(staicc: Run, result: Any) -> str:
+def remarks_of(staicc: Cli, result: Any) -> str:
     """Return the comments of the run file of a result."""
     result.save("r.json")
     status, shown, stderr = staicc("show", "run", "r.json")
@@ -625,7 +625,7 @@ def remarks_of(staicc: Run, result: Any) -> str:
     return "\n".join(line for line in shown.splitlines() if line.startswith("#"))
 
 
-def test_a_file_of_data_has_a_remark_about_its_path(staicc: Run) -> None:
+def test_a_file_of_data_has_a_remark_about_its_path(staicc: Cli) -> None:
     write_own_data()
     own = ["normal", "--data", "own.csv", "--text", "review", "--label", "mood", "--limit", "2"]
 
@@ -641,14 +641,14 @@ ANOTHER_TEMPLATE = {"instruction": "Which mood? ", "input_text_prefixes": ["Word
 @pytest.mark.parametrize("card_in_run", [None, {"template": ANOTHER_TEMPLATE}], ids=["no card", "a card"])
 @pytest.mark.parametrize("card_now", [None, {"template": {"label_prefix": "M: "}}], ids=["no card now", "another card"])
 def test_a_run_is_repeated_with_its_card_whatever_card_is_next_to_the_data(
-    staicc: Run, card_in_run: dict[str, Any] | None, card_now: dict[str, Any] | None
+    staicc: Cli, card_in_run: dict[str, Any] | None, card_now: dict[str, Any] | None
 ) -> None:
     write_own_data()
     card = Path("own.card.json")
     if card_in_run is not None:
         card.write_text(json.dumps(card_in_run))
     result = run_and_load(staicc, "first.json", *OWN)
-    Path("again.toml").write_text(staicc("show", "run", "first.json")[1])
+    Path("again.toml").write_text(staicc("show", "run", "first.json").stdout)
 
     card.unlink(missing_ok=True)
     if card_now is not None:
@@ -658,7 +658,7 @@ def test_a_run_is_repeated_with_its_card_whatever_card_is_next_to_the_data(
 
 
 def test_rows_with_several_labels_are_repeated_without_their_separator(
-    staicc: Run, monkeypatch: pytest.MonkeyPatch
+    staicc: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("replier.py").write_text("def reply(prompt, label_space):\n    return label_space[len(prompt) % 25]\n")
     monkeypatch.syspath_prepend(".")
@@ -666,12 +666,12 @@ def test_rows_with_several_labels_are_repeated_without_their_separator(
     Path("several.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     run = ["long-icl", "--data", "several.csv", "--label-separator", ";", "--rounds", "1", "--limit", "2"]
     result = run_and_load(staicc, "first.json", *run, "--model", "replier:reply")
-    Path("again.toml").write_text(staicc("show", "run", "first.json")[1].replace("FILL-IN", "replier:reply"))
+    Path("again.toml").write_text(staicc("show", "run", "first.json").stdout.replace("FILL-IN", "replier:reply"))
 
     assert run_and_load(staicc, "again.json", "--config", "again.toml") == result
 
 
-def test_a_result_is_no_card_of_a_file_with_other_bytes(staicc: Run) -> None:
+def test_a_result_is_no_card_of_a_file_with_other_bytes(staicc: Cli) -> None:
     write_own_data()
     run_and_load(staicc, "first.json", *OWN)
     with open("own.csv", "a") as data:
@@ -683,7 +683,7 @@ def test_a_result_is_no_card_of_a_file_with_other_bytes(staicc: Run) -> None:
     assert "a result describes its own file of data, and own.csv is another one" in stderr
 
 
-def test_a_result_as_card_leaves_no_column_to_name(staicc: Run) -> None:
+def test_a_result_as_card_leaves_no_column_to_name(staicc: Cli) -> None:
     write_own_data()
     run_and_load(staicc, "first.json", *OWN)
 
@@ -693,7 +693,7 @@ def test_a_result_as_card_leaves_no_column_to_name(staicc: Run) -> None:
     assert "--text: the result first.json says how to read the file. Leave the option out" in stderr
 
 
-def test_a_result_over_other_data_is_no_card(staicc: Run) -> None:
+def test_a_result_over_other_data_is_no_card(staicc: Cli) -> None:
     write_own_data()
     run_and_load(staicc, "mini.json", "normal", "--datasets", "mini", "--limit", "2")
 
@@ -703,21 +703,21 @@ def test_a_result_over_other_data_is_no_card(staicc: Run) -> None:
     assert "the result has 0 files of own data, expected one" in stderr
 
 
-def test_a_method_that_changes_demonstrations_has_a_remark(staicc: Run) -> None:
+def test_a_method_that_changes_demonstrations_has_a_remark(staicc: Cli) -> None:
     method = Method("topk", load_kernel("ppm"), encoder="bm25")
     remarks = remarks_of(staicc, method.run(StaICC.Normal(datasets=["mini"], limit=2)))
 
     assert "If you changed them by hand as well, that is not here" in remarks
 
 
-def test_metrics_of_the_user_have_a_remark(staicc: Run) -> None:
+def test_metrics_of_the_user_have_a_remark(staicc: Cli) -> None:
     metrics = {"first_label_rate": lambda truth, rows: 0.5}
     result = StaICC.Normal(datasets=["mini"], limit=2, metrics=metrics)(load_kernel("ppm"))
 
     assert "Fill in the metrics of your own as package.module:name: first_label_rate" in remarks_of(staicc, result)
 
 
-def test_a_model_that_may_be_a_file_has_a_remark(staicc: Run) -> None:
+def test_a_model_that_may_be_a_file_has_a_remark(staicc: Cli) -> None:
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     names = {"llama:m.gguf": "LlamaKernel 3", "hf:folder": "CausalLMKernel 3", "vllm:m": "VLLMKernel"}
 
@@ -751,12 +751,12 @@ def test_each_kind_of_models_is_known_by_what_its_kernels_record() -> None:
     ],
 )
 def test_an_option_of_a_method_that_looks_like_a_digest_is_repeated(
-    staicc: Run, method: str, option: str, value: Any
+    staicc: Cli, method: str, option: str, value: Any
 ) -> None:
     options = ["--method", method, "--method-option", f"{option}={value}"]
     result = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options)
 
-    shown = staicc("show", "run", "a.json")[1]
+    shown = staicc("show", "run", "a.json").stdout
 
     assert tomllib.loads(shown)["method_option"] == {option: value}
 
@@ -769,13 +769,13 @@ def first_letters(texts: list[str]) -> list[list[float]]:
     return [[float(ord(text[0])), 1.0] for text in texts]
 
 
-def test_an_option_of_which_there_is_a_digest_is_to_be_filled_in(staicc: Run) -> None:
+def test_an_option_of_which_there_is_a_digest_is_to_be_filled_in(staicc: Cli) -> None:
     without_source = eval("lambda texts: [[float(len(text)), 1.0] for text in texts]")
 
     for encoder in (first_letters, without_source):
         method = Method("topk", load_kernel("ppm"), encoder=encoder)
         method.run(StaICC.Normal(datasets=["mini"], limit=2)).save("python.json")
-        shown = staicc("show", "run", "python.json")[1]
+        shown = staicc("show", "run", "python.json").stdout
         assert tomllib.loads(shown)["method_option"] == {"encoder": "FILL-IN"}
         assert "# Fill in the option encoder of the method: results have its digest only" in shown
 
@@ -788,12 +788,12 @@ class NumberOptions:
     k: int = 5
 
 
-def test_a_method_of_the_user_is_to_be_filled_in_with_its_options(staicc: Run) -> None:
+def test_a_method_of_the_user_is_to_be_filled_in_with_its_options(staicc: Cli) -> None:
     """The method of the user may have the name of one of StaICC, which a run file must not name."""
     spec = MethodSpec("vanilla", "My method", METHODS["vanilla"].steps, options=NumberOptions)
     method = Method(spec, load_kernel("ppm"), n=8)
     method.run(StaICC.Normal(datasets=["mini"], limit=2)).save("python.json")
-    shown = staicc("show", "run", "python.json")[1]
+    shown = staicc("show", "run", "python.json").stdout
     values = tomllib.loads(shown)
 
     assert values["method"] == "FILL-IN"
@@ -812,7 +812,7 @@ def test_a_method_of_the_user_is_to_be_filled_in_with_its_options(staicc: Run) -
         ("options", {"batches": None}),
     ],
 )
-def test_settings_of_a_method_that_contradict_its_text_are_refused(staicc: Run, field: str, value: Any) -> None:
+def test_settings_of_a_method_that_contradict_its_text_are_refused(staicc: Cli, field: str, value: Any) -> None:
     options = ["--method", "batch-calibration", "--method-option", "batch_size=4"]
     document = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options).to_dict()
 
@@ -832,7 +832,7 @@ class _OwnPPM(PPMKernel):
 
 @pytest.mark.parametrize("name", ["ppm", "hf:gpt2", "smollm2", "openai:http://localhost/v1#m", "litellm:a/b"])
 @pytest.mark.parametrize("function", [length, _OwnPPM()], ids=["function", "subclass"])
-def test_a_function_with_the_name_of_a_model_is_to_be_filled_in(staicc: Run, function: Any, name: str) -> None:
+def test_a_function_with_the_name_of_a_model_is_to_be_filled_in(staicc: Cli, function: Any, name: str) -> None:
     StaICC.Normal(datasets=["mini"], limit=2)(function, model_name=name).save("python.json")
     status, shown, _ = staicc("show", "run", "python.json")
 
@@ -840,7 +840,7 @@ def test_a_function_with_the_name_of_a_model_is_to_be_filled_in(staicc: Run, fun
     assert 'model = "FILL-IN"' in shown
 
 
-def test_the_environment_has_openai_only_if_a_server_predicted(staicc: Run) -> None:
+def test_the_environment_has_openai_only_if_a_server_predicted(staicc: Cli) -> None:
     result = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", "--order", "4")
 
     assert "openai" not in result.environment
@@ -851,23 +851,23 @@ def test_the_environment_has_openai_only_if_a_server_predicted(staicc: Run) -> N
     assert "openai" in describe_environment([server])
 
 
-def test_the_name_of_another_model_does_not_replace_the_model(staicc: Run) -> None:
+def test_the_name_of_another_model_does_not_replace_the_model(staicc: Cli) -> None:
     named = ["--model", "ppm", "--model-name", "hf:gpt2"]
     result = run_and_load(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *named)
 
-    Path("run.toml").write_text(staicc("show", "run", "a.json")[1], "utf-8")
+    Path("run.toml").write_text(staicc("show", "run", "a.json").stdout, "utf-8")
 
     assert run_and_load(staicc, "b.json", "--config", "run.toml").queries() == result.queries()
 
 
-def refusal_of(staicc: Run, name: str) -> str:
+def refusal_of(staicc: Cli, name: str) -> str:
     """Return why there is no run file of a saved file."""
     status, stdout, stderr = staicc("show", "run", name)
     assert (status, stdout) == (2, "")
     return stderr
 
 
-def test_a_result_of_changed_demonstrations_has_no_run_file(staicc: Run) -> None:
+def test_a_result_of_changed_demonstrations_has_no_run_file(staicc: Cli) -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=2)
     for experimentor in benchmark:
         experimentor.set_in_domain_mode()
@@ -877,24 +877,24 @@ def test_a_result_of_changed_demonstrations_has_no_run_file(staicc: Run) -> None
     assert "demonstrations (in-domain). Run has no option for it" in refusal_of(staicc, "changed.json")
 
 
-def test_a_race_has_no_run_file(staicc: Run) -> None:
+def test_a_race_has_no_run_file(staicc: Cli) -> None:
     race = "race --model ppm --model ppm;order=3 --datasets mini --margin 0.3 --quiet --json race.json"
 
-    assert staicc(*race.split())[0] == 0
+    assert staicc(*race.split()).status == 0
     assert "python -m StaICC race" in refusal_of(staicc, "race.json")
 
 
-def test_a_result_of_given_predictions_and_their_prompts_have_no_run_file(staicc: Run) -> None:
+def test_a_result_of_given_predictions_and_their_prompts_have_no_run_file(staicc: Cli) -> None:
     prompts = "prompts normal --datasets mini --limit 2 -o prompts.jsonl"
 
-    assert staicc(*prompts.split())[0] == 0
+    assert staicc(*prompts.split()).status == 0
 
     lines = Path("prompts.jsonl").read_text("utf-8").splitlines()
     predictions = [json.dumps({"id": json.loads(line)["id"], "index": 0}) for line in lines]
     Path("predictions.jsonl").write_text("\n".join(predictions), "utf-8")
     score = "score normal predictions.jsonl --datasets mini --limit 2 --json given.json"
 
-    assert staicc(*score.split())[0] == 0
+    assert staicc(*score.split()).status == 0
     assert "the predictions were given" in refusal_of(staicc, "given.json")
     assert "prompts.jsonl" in refusal_of(staicc, "prompts.jsonl")
 
@@ -903,7 +903,7 @@ SERVER = "openai:http://localhost:9/v1#my-model"
 
 
 @pytest.fixture
-def run_file_of_a_server(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> str:
+def run_file_of_a_server(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> str:
     """The run file of a result of a server with a temperature of 0.5, whose key is in the environment.
 
     No server is asked: the result is that of another model, with the record of a kernel of the server.
@@ -912,7 +912,7 @@ def run_file_of_a_server(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> str:
     identity = identity_of(load_kernel(SERVER, scoring="text", temperature=0.5))
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     with_recorded_model("openai:my-model", identity.who, identity.settings, result).save("served.json")
-    return staicc("show", "run", "served.json")[1]
+    return staicc("show", "run", "served.json").stdout
 
 
 def test_a_run_file_has_no_key_of_a_server(run_file_of_a_server: str) -> None:
@@ -931,15 +931,15 @@ def test_a_run_file_has_the_address_and_the_options_of_a_server(run_file_of_a_se
     assert identity_of(repeated) == identity_of(load_kernel(SERVER, scoring="text", temperature=0.5))
 
 
-def test_show_run_needs_a_result(staicc: Run) -> None:
-    assert "Name it, such as" in staicc("show", "run")[2]
+def test_show_run_needs_a_result(staicc: Cli) -> None:
+    assert "Name it, such as" in staicc("show", "run").stderr
 
 
-def test_the_other_lists_of_show_take_no_result(staicc: Run) -> None:
-    assert "got r.json as well" in staicc("show", "methods", "r.json")[2]
+def test_the_other_lists_of_show_take_no_result(staicc: Cli) -> None:
+    assert "got r.json as well" in staicc("show", "methods", "r.json").stderr
 
 
-def test_show_run_prints_the_values_as_json(staicc: Run) -> None:
+def test_show_run_prints_the_values_as_json(staicc: Cli) -> None:
     StaICC.Normal(datasets=["mini"], limit=2)(length).save("r.json")
     _, stdout, _ = staicc("show", "run", "r.json", "--json")
 
@@ -963,12 +963,32 @@ def blocks_of_page(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_sessions_of_the_page_are_as_shown(staicc: Run) -> None:
-    """A file that begins with its name is written first. A session whose output goes to a file shows the errors."""
+def run_files_of_page() -> dict[str, str]:
+    """Return the run files of the page by their names, with which they begin: ``# run.toml``."""
+    names_and_files = {}
     for block in blocks_of_page("toml"):
         name = re.match(r"# (\S+\.toml)\n", block)
-        assert name is not None, block
-        Path(name[1]).write_text(block, "utf-8")
+        if name is not None:
+            names_and_files[name[1]] = block
+    return names_and_files
+
+
+def test_excerpts_of_run_files_on_the_page_have_keys_of_run_files() -> None:
+    """Of a run file that the page does not show as a whole, it shows lines without a name."""
+    keys = run_file_keys(_parser("run").command("run"))
+
+    excerpts = [block for block in blocks_of_page("toml") if block not in run_files_of_page().values()]
+
+    assert len(excerpts) == 1
+    for excerpt in excerpts:
+        assert set(tomllib.loads(excerpt)) <= set(keys), excerpt
+
+
+def test_the_sessions_of_the_page_are_as_shown(staicc: Cli) -> None:
+    """A session whose output goes to a file shows the errors."""
+    for name, content in run_files_of_page().items():
+        Path(name).write_text(content, "utf-8")
+
     for session in blocks_of_page("text"):
         line, _, shown = session.partition("\n")
         command, to_file, _ = line.removeprefix("$ python -m StaICC ").partition(" > ")
@@ -977,19 +997,25 @@ def test_the_sessions_of_the_page_are_as_shown(staicc: Run) -> None:
         assert printed == shown, command
 
 
-def test_the_command_that_the_page_calls_equal_is(staicc: Run) -> None:
+def test_the_command_that_the_page_calls_equal_is(staicc: Cli) -> None:
     (command,) = blocks_of_page("console")
-    Path("run.toml").write_text(blocks_of_page("toml")[0], "utf-8")
+    first_run_file, *_ = run_files_of_page().values()
+    Path("run.toml").write_text(first_run_file, "utf-8")
+
+    of_file = run_and_load(staicc, "file.json", "--config", "run.toml")
     words = command.removeprefix("python -m StaICC run ").split()
+    of_command = run_and_load(staicc, "words.json", *words)
 
-    assert run_and_load(staicc, "file.json", "--config", "run.toml") == run_and_load(staicc, "words.json", *words)
+    assert of_file == of_command
 
 
-def test_the_names_of_results_on_the_page_are_those_of_its_sweep(staicc: Run) -> None:
-    Path("sweep.toml").write_text(blocks_of_page("toml")[-1], "utf-8")
+def test_the_names_of_results_on_the_page_are_those_of_its_sweep(staicc: Cli) -> None:
+    Path("sweep.toml").write_text(run_files_of_page()["sweep.toml"], "utf-8")
 
-    assert staicc("run", "--config", "sweep.toml", "--json", "sweep.json", "--quiet")[0] == 0
-    assert {path.name for path in Path().glob("*.json")} == set(re.findall(r"`(sweep_\S+\.json)`", PAGE))
+    assert staicc("run", "--config", "sweep.toml", "--json", "sweep.json", "--quiet").status == 0
+
+    names_on_page = set(re.findall(r"`(sweep_\S+\.json)`", PAGE))
+    assert {path.name for path in Path().glob("*.json")} == names_on_page
 
 
 def test_the_keys_of_the_page_exist() -> None:
@@ -1007,19 +1033,19 @@ def with_recorded_model(name: str, who: Mapping[str, str], how: Mapping[str, str
     return result
 
 
-def test_an_adapter_is_to_be_filled_in(staicc: Run) -> None:
+def test_an_adapter_is_to_be_filled_in(staicc: Cli) -> None:
     """A result records a digest of the adapter's files, and not where the files are."""
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     who = {"kernel": "CausalLMKernel", "adapter": "0c" * 32, "dtype": "bfloat16"}
     with_recorded_model("hf:gpt2", who, {}, result).save("r.json")
 
-    shown = staicc("show", "run", "r.json")[1]
+    shown = staicc("show", "run", "r.json").stdout
 
     assert tomllib.loads(shown)["model_option"] == {"dtype": "bfloat16", "adapter": "FILL-IN"}
     assert "# Fill in the option adapter of the model: results have the digest of its files only" in shown
 
     Path("run.toml").write_text(shown, "utf-8")
-    assert "which is to be filled in" in staicc("run", "--config", "run.toml")[2]
+    assert "which is to be filled in" in staicc("run", "--config", "run.toml").stderr
 
 
 def test_only_adapters_are_recorded_as_digests() -> None:
@@ -1038,25 +1064,25 @@ def test_only_adapters_are_recorded_as_digests() -> None:
     ],
 )
 def test_texts_of_servers_are_repeated_as_they_were_given(
-    staicc: Run, model: str, options: dict[str, Any], system: str
+    staicc: Cli, model: str, options: dict[str, Any], system: str
 ) -> None:
     given = {**options, "system": system}
     identity = identity_of(load_kernel(model, **given))
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     with_recorded_model(model, identity.who, identity.settings, result).save("r.json")
 
-    assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
+    assert tomllib.loads(staicc("show", "run", "r.json").stdout)["model_option"] == given
 
 
 @pytest.mark.parametrize("system", ["Be brief.", '"quoted"', "two\nlines", "'a'", "1"])
-def test_texts_of_a_llama_model_are_repeated_as_they_were_given(staicc: Run, system: str) -> None:
+def test_texts_of_a_llama_model_are_repeated_as_they_were_given(staicc: Cli, system: str) -> None:
     """The record of the model is written here, since there is no such model to load."""
     given: dict[str, Any] = {"prompt_format": "chat", "system": system}
     who = {"kernel": "LlamaKernel", "engine arguments": "{}"}
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     with_recorded_model("llama:m", who, KernelOptions(**given).settings(), result).save("r.json")
 
-    assert tomllib.loads(staicc("show", "run", "r.json")[1])["model_option"] == given
+    assert tomllib.loads(staicc("show", "run", "r.json").stdout)["model_option"] == given
 
 
 @pytest.mark.parametrize(
@@ -1071,23 +1097,23 @@ def test_texts_of_a_llama_model_are_repeated_as_they_were_given(staicc: Run, sys
         ("litellm:a/b", {}),
     ],
 )
-def test_a_setting_that_requests_leave_out_is_repeated(staicc: Run, model: str, options: dict[str, Any]) -> None:
+def test_a_setting_that_requests_leave_out_is_repeated(staicc: Cli, model: str, options: dict[str, Any]) -> None:
     """``None`` is not recorded; without it, a repeated run would send the default."""
     identity = identity_of(load_kernel(model, **options))
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     with_recorded_model(model, identity.who, identity.settings, result).save("r.json")
-    shown = tomllib.loads(staicc("show", "run", "r.json")[1])
+    shown = tomllib.loads(staicc("show", "run", "r.json").stdout)
     shown_options = ";".join(f"{name}={value}" for name, value in shown.get("model_option", {}).items())
 
     assert identity_of(load_kernel(f"{shown['model']};{shown_options}" if shown_options else model)) == identity
 
 
-def test_arguments_of_an_engine_are_options_of_the_model(staicc: Run) -> None:
+def test_arguments_of_an_engine_are_options_of_the_model(staicc: Cli) -> None:
     arguments = {"rope_freq_base": 10.5, "offload_kqv": False, "kv_overrides": {"a": 1}}
     who = {"kernel": "LlamaKernel", "engine arguments": json.dumps(arguments)}
     result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
     with_recorded_model("llama:m", who, {}, result).save("r.json")
-    shown = staicc("show", "run", "r.json")[1]
+    shown = staicc("show", "run", "r.json").stdout
     expected = {"rope_freq_base": 10.5, "offload_kqv": False, "kv_overrides": "FILL-IN"}
 
     assert tomllib.loads(shown)["model_option"] == expected

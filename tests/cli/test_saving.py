@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,8 +22,8 @@ from StaICC.cli.saving import ResultSaver
 from StaICC.methods.run import Method
 from StaICC.results.query_records import save_records
 from StaICC.results.result import Result, ResultGroup
+from tests.cli.conftest import Cli
 
-Cli = Callable[..., tuple[int, str, str]]
 RUN = ("run", "normal", "--datasets", "mini", "--limit", "3")
 FOLDER = Path("staicc-results")
 FAILS_AT_SECOND_CALL = """
@@ -49,7 +49,7 @@ def results_in_default_folder() -> list[Result | ResultGroup]:
 @pytest.fixture
 def bytes_of_result_with_k_2(staicc: Cli) -> bytes:
     """The content of the file r.json, which has a result with k = 2."""
-    assert staicc(*RUN, "--k", "2", "--json", "r.json")[0] == 0
+    assert staicc(*RUN, "--k", "2", "--json", "r.json").status == 0
     return Path("r.json").read_bytes()
 
 
@@ -74,7 +74,7 @@ def write_model(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> No
 
 def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
     for saved_runs in (1, 2, 3):
-        assert staicc(*RUN)[0] == 0
+        assert staicc(*RUN).status == 0
         assert len(results_in_default_folder()) == saved_runs
 
 
@@ -109,7 +109,7 @@ def test_a_run_that_is_printed_as_json_is_saved_too(staicc: Cli) -> None:
     ids=["race", "diagnosis", "series over k", "run until a precision"],
 )
 def test_a_result_of_every_kind_is_one_file_in_the_folder_of_output(line: str, staicc: Cli) -> None:
-    assert staicc(*line.split(), "--output", "mine/here")[0] == 0
+    assert staicc(*line.split(), "--output", "mine/here").status == 0
     assert [path.suffix for path in Path("mine/here").iterdir()] == [".json"]
     assert not FOLDER.exists()
 
@@ -123,7 +123,7 @@ def test_a_forecast_says_that_the_folder_of_output_is_not_used(staicc: Cli) -> N
 
 
 def test_a_forecast_without_a_folder_says_nothing_about_it(staicc: Cli) -> None:
-    assert "--output" not in staicc(*RUN, "--dry-run")[2]
+    assert "--output" not in staicc(*RUN, "--dry-run").stderr
 
 
 def test_nothing_is_saved_on_request(staicc: Cli) -> None:
@@ -161,9 +161,9 @@ def test_another_run_does_not_replace_a_result_and_is_saved_in_the_folder(
 
 
 def test_another_run_replaces_a_result_on_request(staicc: Cli, bytes_of_result_with_k_2: bytes) -> None:
-    assert staicc(*RUN, "--json", "r.json", "--overwrite")[0] == 0
+    assert staicc(*RUN, "--json", "r.json", "--overwrite").status == 0
     assert Path("r.json").read_bytes() != bytes_of_result_with_k_2
-    assert staicc(*RUN)[0] == 0
+    assert staicc(*RUN).status == 0
     assert results_in_default_folder() == [StaICC.load("r.json")]
 
 
@@ -182,35 +182,43 @@ def test_other_predictions_of_the_same_function_are_not_replaced(
     before: Any, after: Any, staicc: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A function has the same source with another model in its module. A reply without a label counts as wrong."""
-    write_model(
-        monkeypatch,
-        "mine_constant",
-        f"answer = {before!r}\n\ndef constant(prompt, label_space):\n    return answer\n",
-    )
+    source = f"answer = {before!r}\n\ndef constant(prompt, label_space):\n    return answer\n"
+    write_model(monkeypatch, "mine_constant", source)
     command = (*RUN, "--model", "mine_constant:constant", "--unparsed", "wrong", "--json", "r.json")
-    assert staicc(*command)[0] == 0
-    assert staicc(*command)[0] == 0, "equal predictions are replaced"
+    assert staicc(*command).status == 0
     result_before = Path("r.json").read_bytes()
 
     sys.modules["mine_constant"].answer = after  # type: ignore[attr-defined]
-    status, _, err = staicc(*command)
+    with_other_predictions = staicc(*command)
 
-    assert status == 4
-    assert "has other predictions" in err
+    assert with_other_predictions.status == 4
+    assert "has other predictions" in with_other_predictions.stderr
     assert Path("r.json").read_bytes() == result_before
     assert len(results_in_default_folder()) == 1
-    assert staicc(*command, "--overwrite")[0] == 0
+
+
+def test_other_predictions_of_the_same_function_are_replaced_on_request(
+    staicc: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_model(monkeypatch, "mine_label", "answer = 0\n\ndef constant(prompt, label_space):\n    return answer\n")
+    command = (*RUN, "--model", "mine_label:constant", "--json", "r.json")
+    assert staicc(*command).status == 0
+    assert staicc(*command).status == 0, "equal predictions are replaced without a request"
+
+    sys.modules["mine_label"].answer = 1  # type: ignore[attr-defined]
+
+    assert staicc(*command, "--overwrite").status == 0
 
 
 def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     write_model(monkeypatch, "mine_once", FAILS_AT_SECOND_CALL)
     line = (*RUN, "--model", "mine_once:fails_once", "--on-error", "collect", "--json", "r.json")
-    assert staicc(*line)[0] == 1, "the first run is partial"
-    assert staicc(*line)[0] == 0, "a complete run replaces a partial one"
+    assert staicc(*line).status == 1, "the first run is partial"
+    assert staicc(*line).status == 0, "a complete run replaces a partial one"
     complete = Path("r.json").read_bytes()
 
     sys.modules["mine_once"].calls = 0  # type: ignore[attr-defined]  # so that it fails again
-    assert staicc(*line)[0] == 4
+    assert staicc(*line).status == 4
     assert Path("r.json").read_bytes() == complete
     (partial,) = results_in_default_folder()
     assert not partial.complete
@@ -218,10 +226,10 @@ def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch:
 
 def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
     command = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json")
-    assert staicc(*command, "--k", "0,1,2")[0] == 0
+    assert staicc(*command, "--k", "0,1,2").status == 0
     longer_series = Path("r.json").read_bytes()
 
-    assert staicc(*command, "--k", "0,1")[0] == 4
+    assert staicc(*command, "--k", "0,1").status == 4
 
     assert Path("r.json").read_bytes() == longer_series
     (shorter_series,) = results_in_default_folder()
@@ -232,8 +240,8 @@ def test_a_longer_series_replaces_its_beginning_and_leaves_no_other_file(staicc:
     """While it runs, the runs so far are saved in the folder of output."""
     line = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json", "--k")
 
-    assert staicc(*line, "0,1,2")[0] == 0
-    assert staicc(*line, "0,1,2,3", "--output", "so-far")[0] == 0
+    assert staicc(*line, "0,1,2").status == 0
+    assert staicc(*line, "0,1,2,3", "--output", "so-far").status == 0
     assert len(StaICC.load("r.json")) == 4
     assert not Path("so-far").exists()
     assert results_in_default_folder() == []
@@ -255,13 +263,14 @@ def test_a_disk_that_fails_costs_the_file_only(
     number: int, options: str, staicc: Cli, bytes_of_result_with_k_2: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_disk_fail(monkeypatch, number)
-    status, out, err = staicc(*RUN, *options.split())
 
+    run = staicc(*RUN, *options.split())
+
+    assert run.status == 4, run.stderr
+    assert "accuracy" in run.stdout, "the table is lost with the file"
+    assert os.strerror(number) in run.stderr
     assert results_in_default_folder() == [], "a result was saved, although the disk fails"
-    assert status == 4, err
-    assert "accuracy" in out, "the table is lost with the file"
-    assert os.strerror(number) in err
-    assert Path("r.json").read_bytes() == bytes_of_result_with_k_2
+    assert Path("r.json").read_bytes() == bytes_of_result_with_k_2, "the earlier result is as before"
     assert not Path("q.jsonl").exists()
 
 
@@ -302,7 +311,7 @@ def test_a_folder_that_is_not_needed_is_not_refused(staicc: Cli) -> None:
     """With ``--json``, the folder is for runs that may not replace the file."""
     Path("file").touch()
 
-    assert staicc(*RUN, "--output", "file/below", "--json", "r.json")[0] == 0
+    assert staicc(*RUN, "--output", "file/below", "--json", "r.json").status == 0
 
 
 @pytest.fixture
@@ -394,14 +403,16 @@ class FailingStream(io.StringIO):
 def test_a_result_that_is_not_saved_has_its_status_if_nothing_reads_stdout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = options_of_saving(json=tmp_path / "kept.json")
     monkeypatch.setattr("sys.stdout", FailingStream(BrokenPipeError))
-    first = constant_result(0)
-    other = constant_result(1)
+    options = options_of_saving(json=tmp_path / "kept.json")
+    first_run, other_run = constant_result(label=0), constant_result(label=1)
 
-    assert ResultSaver(options).finish(first) == 0
-    assert ResultSaver(options).finish(other) == 4, "the file has another run"
-    assert StaICC.load(tmp_path / "kept.json") == first
+    status_of_first = ResultSaver(options).finish(first_run)
+    status_of_other = ResultSaver(options).finish(other_run)
+
+    assert status_of_first == 0
+    assert status_of_other == 4, "the file has another run"
+    assert StaICC.load(tmp_path / "kept.json") == first_run
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -516,16 +527,19 @@ def test_a_kill_at_any_call_while_a_result_is_saved_leaves_whole_files(place: st
 
 
 def test_results_that_are_saved_in_the_same_second_have_different_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight threads save a result at once."""
     monkeypatch.setattr("StaICC.cli.saving.time.strftime", lambda *given: "now")
     result = constant_result()
     savers = [ResultSaver(options_of_saving(json=None)) for _ in range(8)]
+
     threads = [threading.Thread(target=saver.save, args=(result,)) for saver in savers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
-    assert len({saver.path for saver in savers}) == 8
+    different_paths = {saver.path for saver in savers}
+    assert len(different_paths) == 8
     assert results_in_default_folder() == [result] * 8
 
 
@@ -578,31 +592,35 @@ def test_saving_in_python_replaces_a_result_and_its_records(tmp_path: Path) -> N
 def two_runs(staicc: Cli) -> list[Path]:
     """The files of two runs of different models, in the folder where runs are saved by default."""
     for order in ("2", "3"):
-        assert staicc(*RUN, "--model", f"ppm;order={order}")[0] == 0
+        assert staicc(*RUN, "--model", f"ppm;order={order}").status == 0
     return sorted(FOLDER.iterdir())
 
 
 @pytest.mark.parametrize("command", ["compare", "report -o r.html", "export scores", "verify"])
 def test_commands_read_folders(command: str, staicc: Cli, two_runs: list[Path]) -> None:
-    assert staicc(*command.split(), str(FOLDER))[0] == 0
+    assert staicc(*command.split(), str(FOLDER)).status == 0
 
 
 def test_a_folder_is_the_list_of_its_files(staicc: Cli, two_runs: list[Path]) -> None:
     paths = [str(path) for path in two_runs]
 
-    assert staicc("verify", str(FOLDER))[1] == staicc("verify", *paths)[1]
-    assert staicc("leaderboard", *paths, "-o", "of_files")[0] == 0
-    assert staicc("leaderboard", str(FOLDER), "-o", "of_folder")[0] == 0
+    assert staicc("verify", str(FOLDER)).stdout == staicc("verify", *paths).stdout
+    assert staicc("leaderboard", *paths, "-o", "of_files").status == 0
+    assert staicc("leaderboard", str(FOLDER), "-o", "of_folder").status == 0
     assert Path("of_files/index.html").read_bytes() == Path("of_folder/index.html").read_bytes()
 
 
-def test_an_empty_folder_and_a_file_that_is_given_twice_are_refused(staicc: Cli, two_runs: list[Path]) -> None:
-    first = str(two_runs[0])
-    second = str(two_runs[1])
+def test_an_empty_folder_of_results_is_refused(staicc: Cli, two_runs: list[Path]) -> None:
+    first, second = (str(path) for path in two_runs)
     Path("empty").mkdir()
 
-    assert staicc("compare", "empty", first, second)[0] == 2
-    assert staicc("compare", str(FOLDER), first)[0] == 2, "the folder has the file, too"
+    assert staicc("compare", "empty", first, second).status == 2
+
+
+def test_a_file_that_is_given_next_to_its_folder_is_refused(staicc: Cli, two_runs: list[Path]) -> None:
+    first, _ = two_runs
+
+    assert staicc("compare", str(FOLDER), str(first)).status == 2
 
 
 ON_THE_FOLDER = ("rank", "compare", "export scores")
@@ -611,53 +629,73 @@ ON_THE_FOLDER = ("rank", "compare", "export scores")
 
 def printed_on_the_folder(staicc: Cli) -> dict[str, str]:
     """Return what each of these commands prints."""
-    return {command: staicc(*command.split(), str(FOLDER))[1] for command in ON_THE_FOLDER}
+    return {command: staicc(*command.split(), str(FOLDER)).stdout for command in ON_THE_FOLDER}
 
 
 @pytest.mark.usefixtures("two_runs")
 def test_the_copies_of_a_site_in_a_folder_are_no_further_runs(staicc: Cli) -> None:
     before = printed_on_the_folder(staicc)
 
-    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
+    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site")).status == 0
     assert printed_on_the_folder(staicc) == before
     for command in ON_THE_FOLDER:
         _, _, err = staicc(*command.split(), str(FOLDER))
         assert err.count("is a copy of") == 2, f"{command}: {err}"
 
 
-def test_hidden_folders_and_folders_with_the_name_of_a_file_are_no_runs(staicc: Cli, two_runs: list[Path]) -> None:
+def test_files_in_a_hidden_folder_are_no_runs(staicc: Cli, two_runs: list[Path]) -> None:
     """Jupyter keeps earlier versions of files in a hidden folder. They are no copies, since a metric has changed."""
-    before = printed_on_the_folder(staicc)
+    printed_before = printed_on_the_folder(staicc)
     checkpoints = FOLDER / ".ipynb_checkpoints"
     checkpoints.mkdir()
     earlier_version = two_runs[0].read_text("utf-8").replace("accuracy", "old")
     (checkpoints / "first-checkpoint.json").write_text(earlier_version, "utf-8")
+
+    assert printed_on_the_folder(staicc) == printed_before
+    assert staicc("verify", str(FOLDER)).status == 0
+
+
+@pytest.mark.usefixtures("two_runs")
+def test_a_folder_with_the_name_of_a_file_is_no_run(staicc: Cli) -> None:
+    printed_before = printed_on_the_folder(staicc)
     (FOLDER / "folder.json").mkdir()
 
-    assert printed_on_the_folder(staicc) == before
-    assert staicc("verify", str(FOLDER))[0] == 0
+    assert printed_on_the_folder(staicc) == printed_before
+    assert staicc("verify", str(FOLDER)).status == 0
 
 
-@pytest.mark.parametrize("arguments", ["FOLDER other", "other FOLDER/site", "FIRST SECOND other"])
-def test_a_copy_in_another_folder_is_no_further_run_and_other_files_are_named(
-    arguments: str, staicc: Cli, two_runs: list[Path]
-) -> None:
-    """The folder ``other`` has a copy of the first run with other line ends, and two files that are no results."""
-    first = str(two_runs[0])
-    second = str(two_runs[1])
-    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site"))[0] == 0
+@pytest.fixture
+def folder_with_a_copy(staicc: Cli, two_runs: list[Path]) -> None:
+    """The folder ``other`` with a copy of the first run with other line ends, and two files that are no results.
+
+    The folder of both runs also has a site, with copies of them.
+    """
+    assert staicc("leaderboard", str(FOLDER), "-o", str(FOLDER / "site")).status == 0
     Path("other").mkdir()
     Path("other/crlf.json").write_bytes(two_runs[0].read_bytes().replace(b"\n", b"\r\n"))
     Path("other/notes.json").write_text("{}", "utf-8")
     Path("other/cut.json").write_text('{"schema": ', "utf-8")
 
+
+@pytest.mark.usefixtures("folder_with_a_copy")
+@pytest.mark.parametrize("arguments", ["FOLDER other", "other FOLDER/site", "FIRST SECOND other"])
+def test_a_copy_in_another_folder_is_no_further_run(arguments: str, staicc: Cli, two_runs: list[Path]) -> None:
+    first, second = (str(path) for path in two_runs)
     paths = arguments.replace("FOLDER", str(FOLDER)).replace("FIRST", first).replace("SECOND", second)
-    status, out, err = staicc("rank", *paths.split())
-    assert status == 0
-    assert "Normal: 2 runs" in out
-    assert "is a copy of" in err
-    assert "notes.json is no saved result" in err
-    assert "cut.json: this is not JSON" in err
+
+    ranking = staicc("rank", *paths.split())
+
+    assert ranking.status == 0
+    assert "Normal: 2 runs" in ranking.stdout
+    assert "is a copy of" in ranking.stderr
+
+
+@pytest.mark.usefixtures("folder_with_a_copy")
+def test_files_of_a_folder_that_are_no_results_are_named(staicc: Cli) -> None:
+    ranking = staicc("rank", str(FOLDER), "other")
+
+    assert "notes.json is no saved result" in ranking.stderr
+    assert "cut.json: this is not JSON" in ranking.stderr
 
 
 @pytest.fixture
@@ -668,7 +706,7 @@ def runs_of_two_benchmarks(staicc: Cli) -> list[str]:
         for order in (2, 3):
             names.append(f"{benchmark}{order}.json")
             words = ["--datasets", "mini", "--limit", "4", "--model", f"ppm;order={order}", "--json", names[-1]]
-            assert staicc("run", benchmark, *words)[0] == 0
+            assert staicc("run", benchmark, *words).status == 0
     return names
 
 
@@ -695,11 +733,13 @@ def test_a_ranking_names_a_benchmark_without_the_metric(staicc: Cli, runs_of_two
 def test_a_ranking_without_any_benchmark_is_refused(staicc: Cli, runs_of_two_benchmarks: list[str]) -> None:
     of_template = runs_of_two_benchmarks[2:]
 
-    assert staicc("rank", *of_template, "--metric", "macro_F1")[0] == 2
+    assert staicc("rank", *of_template, "--metric", "macro_F1").status == 2
 
 
 def test_a_file_of_another_format_is_refused_before_the_run(staicc: Cli) -> None:
-    status, out, err = staicc(*RUN, "--json", "r.csv")
+    run = staicc(*RUN, "--json", "r.csv")
 
-    assert (status, out, results_in_default_folder()) == (2, "", [])
-    assert "expected a name such as 'result.json'" in err
+    assert run.status == 2
+    assert run.stdout == ""
+    assert "expected a name such as 'result.json'" in run.stderr
+    assert results_in_default_folder() == []

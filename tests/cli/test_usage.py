@@ -21,14 +21,15 @@ from StaICC.kernels.server.transport import EndpointError
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
-def test_a_usage_mistake_prints_two_lines(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_usage_mistake_prints_the_usage_and_the_error(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main([command, "--no-such-option"])
 
-    usage, error = capsys.readouterr().err.splitlines()
     assert end.value.code == 2
+    usage, error = capsys.readouterr().err.splitlines()
     assert usage.startswith(f"usage: python -m StaICC {command}")
-    assert f"python -m StaICC {command}" in usage.partition("all options:")[2]
+    _, remark_about_help = usage.split("all options:")
+    assert f"python -m StaICC {command}" in remark_about_help
     assert error.startswith(f"python -m StaICC {command}")
     assert ": error: " in error
 
@@ -76,13 +77,15 @@ def saved_failures(path: str) -> Any:
 def test_a_saved_reason_is_the_same_from_python_and_from_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("undecided.py").write_text("def reply(prompt, label_space):\n    return 'I cannot tell.'\n", "utf-8")
     monkeypatch.syspath_prepend(Path.cwd())
-    model = StaICC.load_kernel("undecided:reply")
-    StaICC.Normal(datasets=["mini"], limit=2)(model, on_error="collect").save("python.json")
-    line = "run normal --datasets mini --limit 2 --model undecided:reply --no-save --on-error collect"
 
+    benchmark = StaICC.Normal(datasets=["mini"], limit=2)
+    benchmark(StaICC.load_kernel("undecided:reply"), on_error="collect").save("python.json")
+    line = "run normal --datasets mini --limit 2 --model undecided:reply --no-save --on-error collect"
     assert main([*line.split(), "--json", "command.json"]) == 1
-    assert saved_failures("python.json") == saved_failures("command.json")
-    assert "unparsed='wrong' (--unparsed wrong) counts such replies as wrong" in str(saved_failures("python.json"))
+
+    reasons = saved_failures("python.json")
+    assert saved_failures("command.json") == reasons
+    assert "unparsed='wrong' (--unparsed wrong) counts such replies as wrong" in str(reasons)
 
 
 def test_the_reasons_of_a_server_are_the_same_from_python_and_from_the_command_line() -> None:
@@ -163,15 +166,19 @@ IGNORED = {
 @pytest.mark.parametrize("command", sorted({*_NEEDED_OPTIONS, *_CONTRADICTIONS}))
 def test_rules_of_ignored_options_name_options_of_the_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An option that is renamed would end its rule silently."""
+    names_in_rules = set()
+    for option, needed in _NEEDED_OPTIONS.get(command, {}).items():
+        needed_option, *_value = needed.split()  # such as "--store FILE"
+        names_in_rules |= {option, needed_option}
+    for contradiction in _CONTRADICTIONS.get(command, ()):
+        names_in_rules |= {contradiction.first, contradiction.second}
+
     with pytest.raises(SystemExit):
         main([command, "--help"])
 
-    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
-    for option, needed in _NEEDED_OPTIONS.get(command, {}).items():
-        needed_option = needed.split()[0]  # without the value, as FILE
-        assert {option, needed_option} <= options
-    for pair in _CONTRADICTIONS.get(command, ()):
-        assert {pair.first, pair.second} <= options
+    options_of_command = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    assert names_in_rules
+    assert names_in_rules <= options_of_command
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,14 @@ import pytest
 
 from StaICC.results.files import with_digests
 from StaICC.results.result import load
+from tests.cli.conftest import Cli
 from tests.result_edits import edited
-
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
 def saved(staicc: Cli) -> None:
     """The working folder has a result of the default model on six queries."""
-    assert staicc("run", "normal", "--datasets", "mini", "--limit", "3", "--json", "r.json")[0] == 0
+    assert staicc("run", "normal", "--datasets", "mini", "--limit", "3", "--json", "r.json").status == 0
 
 
 def changed(*path: str, value: Any, digests: bool = False) -> str:
@@ -114,7 +112,7 @@ def test_the_status_of_several_files_is_the_worst(files: list[str], expected: in
     changed("Averaged results", "accuracy", value=0.875)
     changed("signature", "version", value="2.0.0", digests=True)
 
-    assert staicc("verify", *files)[0] == expected
+    assert staicc("verify", *files).status == expected
 
 
 def test_each_good_result_of_several_is_one_line(staicc: Cli) -> None:
@@ -170,8 +168,8 @@ def test_without_a_seed_each_draw_has_another(staicc: Cli) -> None:
 
 
 def test_a_confirmed_result_is_saved_with_what_was_predicted_again(staicc: Cli) -> None:
-    assert staicc(*AGAIN, "6", "-o", "again.json")[0] == 0
-    assert staicc("verify", "again.json")[0] == 0
+    assert staicc(*AGAIN, "6", "-o", "again.json").status == 0
+    assert staicc("verify", "again.json").status == 0
 
     warnings = load("again.json").warnings
     assert any("6 of 6 on mini" in warning for warning in warnings), warnings

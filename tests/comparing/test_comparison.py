@@ -518,7 +518,7 @@ def test_a_comparison_names_what_only_one_signature_has(skilled_run: Result) -> 
 
     lines = str(compare(skilled_run, run_of_kernel)).splitlines()
 
-    assert "only the second has model: ppm; algorithm: ppm/1" in lines
+    assert "only the second has model: ppm; version of the kernel's computation: ppm/1" in lines
     assert lines[-2:] == ["The signature of first:", str(skilled_run.signature)]
 
 
@@ -1730,7 +1730,25 @@ def test_the_introduction_has_the_digests_of_models_and_prompts(with_digests: Wi
     first_model, second_model = with_digests.model_digests
     first_prompts, second_prompts = with_digests.prompt_digests
     assert lines[1:3] == [f"first: 0123456789ab [{first_model}]", f"second: theirs [{second_model}]"]
-    assert f"they differ in prompts: {first_prompts} and {second_prompts}" in lines
+    assert f"they differ in texts of the prompts (digest): {first_prompts} and {second_prompts}" in lines
+
+
+def run_with_instruction(instruction: str, k: int = 4) -> Result:
+    """Return a run on own data, whose template begins with an instruction."""
+    rows = [(f"text {row}", "ab"[row % 2]) for row in range(80)]
+    dataset = Dataset.from_rows(rows, name="own", template={"instruction": instruction})
+    return StaICC.Normal(k=k, datasets=[dataset], limit=8)(model_from_hash("first"))
+
+
+def test_runs_that_differ_by_the_template_of_their_data_say_where_to_see_the_prompts() -> None:
+    plain = run_with_instruction("")
+
+    text = str(compare(plain, run_with_instruction("Classify. ")))
+
+    assert "they differ in texts of the prompts (digest): " in text
+    assert "note: the texts of the prompts differ, and no setting, such as k, says why" in text
+    assert "result.queries(written_prompts)" in text
+    assert "no setting, such as k, says why" not in str(compare(plain, run_with_instruction("", k=2)))
 
 
 def test_the_caption_has_the_names_of_the_models_and_no_digest(with_digests: WithDigests) -> None:
@@ -1748,4 +1766,4 @@ def test_the_lines_with_digests_are_comments(with_digests: WithDigests) -> None:
 
     first_prompts, second_prompts = with_digests.prompt_digests
     assert f"% first: 0123456789ab [{with_digests.model_digests[0]}]" in comments
-    assert f"% they differ in prompts: {first_prompts} and {second_prompts}" in comments
+    assert f"% they differ in texts of the prompts (digest): {first_prompts} and {second_prompts}" in comments

@@ -75,7 +75,7 @@ def test_settings_that_only_some_runs_have_are_on_one_line(lines_of_two_kinds_of
 
     (line_of_ppm,) = [line for line in lines if re.match(r"only (long, short|short, long) have ", line)]
 
-    assert line_of_ppm.endswith("algorithm: ppm/1")
+    assert line_of_ppm.endswith("version of the kernel's computation: ppm/1")
     lines_with_a_setting_of_ppm = [line for line in lines if "escape=C" in line]
     assert len(lines_with_a_setting_of_ppm) == 1
 

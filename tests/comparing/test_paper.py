@@ -564,3 +564,16 @@ def test_the_text_says_nothing_of_equal_numbers_of_rows(runs: dict[str, Result])
 
     assert DIFFERENT_NUMBERS not in paper_text({"a": on_all_rows})
     assert DIFFERENT_NUMBERS not in paper_text(runs)
+
+
+def test_a_model_that_names_its_run_is_named_once_with_how_it_scores_labels() -> None:
+    pytest.importorskip("transformers")
+    benchmark = Normal(datasets=["mini"], limit=2)
+    result = benchmark(load_kernel("smollm2", dtype="float32"), model_name="smollm2")
+
+    text = paper_text({"smollm2": result})
+
+    assert "smollm2 (smollm2)" not in text
+    assert "smollm2 has a mean accuracy of" in text
+    assert "smollm2 scores labels by the last token of each label and is computed in float32." in text
+    assert re.search(r"the labels together have a mean probability of \$0\.0\d+\$", text)

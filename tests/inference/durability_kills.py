@@ -42,15 +42,20 @@ class Way:
     def command(self, folder: Path) -> list[str]:
         """Return the command of a run whose store, result and file of calls are in the folder."""
         program = [sys.executable, str(HERE / "durability_run.py")]
-        store, result, calls = (str(folder / name) for name in ("run.sqlite", "result.json", "calls"))
+        store = str(folder / "run.sqlite")
+        result = str(folder / "result.json")
+        calls = str(folder / "calls")
         seconds, workers, chunk = str(self.seconds), str(self.workers), str(self.chunk)
         if self.where != "cli":
-            kind = f"{self.kernel},{self.where}"
-            return [*program, "api", store, result, calls, seconds, workers, chunk, kind]
+            kernel_and_place = f"{self.kernel},{self.where}"
+            return [*program, "api", store, result, calls, seconds, workers, chunk, kernel_and_place]
+
         model = f"durability_kernels:{self.kernel}:{seconds}:{calls}"
-        settings = ["--store", store, "--json", result, "--chunk-size", chunk]
-        settings += ["--workers", workers] if self.workers > 1 else []
-        return [*program, "cli", "run", "normal", "--datasets", "mini", "--model", model, *settings]
+        arguments = ["run", "normal", "--datasets", "mini", "--model", model]
+        arguments += ["--store", store, "--json", result, "--chunk-size", chunk]
+        if self.workers > 1:
+            arguments += ["--workers", workers]
+        return [*program, "cli", *arguments]
 
 
 WAYS = [
@@ -129,12 +134,16 @@ RECHECKED = 30
 
 def kill_run(way: Way, folder: Path, seconds: float, counts: KillCounts, with_workers: bool) -> None:
     """Start a run and kill it after some time, alone or with its workers; count the kill, and what it lost."""
-    calls_before, stored_before = len(calls_of(folder / "calls")), stored(folder)
+    calls_before = len(calls_of(folder / "calls"))
+    stored_before = stored(folder)
+
     process = start(way.command(folder), folder)
     time.sleep(seconds)
-    if process.poll() is None:
-        kill = os.killpg if with_workers else os.kill
-        kill(process.pid, signal.SIGKILL)
+    has_ended = process.poll() is not None
+    if not has_ended and with_workers:
+        os.killpg(process.pid, signal.SIGKILL)
+    elif not has_ended:
+        os.kill(process.pid, signal.SIGKILL)
     if process.wait() == -signal.SIGKILL:
         counts.kills += 1
     wait_until_empty(process.pid)

@@ -23,12 +23,26 @@ from durability_kills import QUERIES, environment, result_of, stored  # noqa: E4
 from durability_server import MODEL  # noqa: E402
 
 SECONDS = 0.02
+"""How long a kernel takes for a query."""
 SERVED_SECONDS = 0.2
+"""How long the server takes for a request."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to evaluate the queries."""
+
+    kernel: str
+    """The class of ``durability_kernels``; empty for a model behind a server."""
+    options: tuple[str, ...] = ()
+    """Options of the command line."""
+
+
 WAYS = {
-    "plain": ("Deterministic", []),
-    "processes": ("Deterministic", ["--workers", "2"]),
-    "batches": ("Batching", ["--chunk-size", "16"]),
-    "served": ("served", ["--unparsed", "wrong"]),
+    "plain": Way("Deterministic"),
+    "processes": Way("Deterministic", ("--workers", "2")),
+    "batches": Way("Batching", ("--chunk-size", "16")),
+    "served": Way("", ("--unparsed", "wrong")),
 }
 
 
@@ -47,11 +61,10 @@ class SharedRuns:
 
 
 @contextmanager
-def model_of(way: str, calls: Path) -> Iterator[str]:
+def model_of(way: Way, calls: Path) -> Iterator[str]:
     """Give the specification of a model that writes a line to a file at each call; its server runs meanwhile."""
-    kernel, _ = WAYS[way]
-    if kernel != "served":
-        yield f"durability_kernels:{kernel}:{SECONDS}:{calls}"
+    if way.kernel:
+        yield f"durability_kernels:{way.kernel}:{SECONDS}:{calls}"
         return
     program = [sys.executable, str(HERE / "durability_server.py"), str(calls), str(SERVED_SECONDS), "0"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as server:
@@ -74,23 +87,30 @@ def run_at_once(commands: list[list[str]], folder: Path) -> float:
     return time.monotonic() - began
 
 
-def share(way: str, runs: int, folder: Path) -> SharedRuns:
-    """Start so many equal runs at once on one store, and let them end."""
-    kernel, settings = WAYS[way]
+def share(name: str, runs: int, folder: Path) -> SharedRuns:
+    """Start so many equal runs at once on one store, and let them end.
+
+    Args:
+        name: One of ``WAYS``.
+        runs: The number of runs.
+        folder: An empty folder for the store, the results and the file of calls.
+    """
+    way = WAYS[name]
     calls, store = folder / "calls", folder / "run.sqlite"
     result_files = [folder / f"result{number}.json" for number in range(runs)]
     with model_of(way, calls) as model:
         command = [sys.executable, "-m", "StaICC", "run", "normal", "--datasets", "mini", "--no-recheck"]
-        command += ["--model", model, "--store", str(store), *settings]
-        seconds = run_at_once([[*command, "--json", str(file)] for file in result_files], folder)
+        command += ["--model", model, "--store", str(store), *way.options]
+        commands = [[*command, "--json", str(file)] for file in result_files]
+        seconds = run_at_once(commands, folder)
     assert stored(folder) == QUERIES
-    assert not Path(f"{store}-claims").exists()
+    assert not Path(f"{store}-claims").exists(), "the file of claims is left"
 
     evaluated = len(calls.read_text().splitlines())
-    if kernel == "served":
+    if not way.kernel:
         evaluated -= runs  # each run begins with a request that asks which edition is served
-    results = {result_of(file) for file in result_files}
-    return SharedRuns(evaluated, repeated=evaluated - QUERIES, seconds=seconds, equal=len(results) == 1)
+    different_results = {result_of(file) for file in result_files}
+    return SharedRuns(evaluated, evaluated - QUERIES, seconds, equal=len(different_results) == 1)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import hashlib
 import io
 import math
 import pickle
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -359,23 +358,30 @@ def test_one_bad_answer_in_a_batch_ends_a_run_with_its_query() -> None:
 # -- progress
 
 
-def reports(given: Sequence[Query], function: Any, **options: Any) -> list[Progress]:
-    """Return the reports of progress of a run."""
-    reported: list[Progress] = []
-    predict_queries(function, given, Part("Normal, TREC", 4, 10), RunOptions(progress=reported.append, **options))
-    return reported
+def predict_zero_for_all(prompts: list[str], label_space: list[str]) -> list[int]:
+    return [0] * len(prompts)
 
 
-@pytest.mark.parametrize("options", [{}, {"chunk_size": 3}, {"batched": True}, {"group_prefixes": True}], ids=str)
-def test_progress_never_goes_back_and_ends_at_the_total(options: dict[str, Any]) -> None:
-    function: Any = Batching()
-    if "batched" in options:
-        function = lambda prompts, label_space: [0] * len(prompts)  # noqa: E731
-    reported = reports(queries(10), function, **options)
-    done = [report.done for report in reported]
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        pytest.param(Batching(), {}, id="all in one batch"),
+        pytest.param(Batching(), {"chunk_size": 3}, id="batches of three"),
+        pytest.param(Batching(), {"group_prefixes": True}, id="prompts that share a prefix in order"),
+        pytest.param(predict_zero_for_all, {"batched": True}, id="a batched function"),
+    ],
+)
+def test_progress_rises_from_zero_to_the_total(function: Any, options: dict[str, Any]) -> None:
+    reports: list[Progress] = []
+
+    predict_queries(function, queries(10), "Normal, TREC", RunOptions(progress=reports.append, **options))
+
+    done = [report.done for report in reports]
     assert done == sorted(done)
-    assert (done[0], done[-1]) == (0, 10)
-    assert {report.total for report in reported} == {10}
+    assert done[0] == 0
+    assert done[-1] == 10
+    for report in reports:
+        assert report.total == 10
 
 
 # -- rate and time left: from invented reports, whose truth is known
@@ -395,49 +401,81 @@ class Clock:
 
 
 def fails_at_some_lengths(prompt: str, label_space: list[str]) -> int:
-    """Predict nothing for every fifth length of a prompt."""
+    """Predict the first label, but raise an error at prompts whose length is a multiple of five."""
     if len(prompt) % 5 == 0:
         raise ValueError
     return 0
 
 
-def test_a_run_reports_what_failed_and_the_next_one_what_was_stored(tmp_path: Path) -> None:
-    """The benchmark has 40 queries. Failures are not stored."""
-    reported: list[Progress] = []
+def test_the_last_report_of_a_run_counts_its_failures() -> None:
+    reports: list[Progress] = []
+    benchmark = Normal(datasets=["mini"], limit=20)
+
+    result = benchmark(fails_at_some_lengths, progress=reports.append, on_error="collect")
+
+    assert result.details["mini"].failed > 0
+    assert reports[-1].failed == result.details["mini"].failed
+    assert reports[-1].done == 40, "of twenty rows in two repeats"
+
+
+def test_the_first_report_of_a_run_counts_the_stored_predictions(tmp_path: Path) -> None:
+    """Failures are not stored, so a second run begins with the others."""
+    reports_of_first_run: list[Progress] = []
+    reports_of_second_run: list[Progress] = []
     benchmark = Normal(datasets=["mini"], limit=20)
     settings: Any = {"store": tmp_path / "s", "model_name": "f", "on_error": "collect"}
-    result = benchmark(fails_at_some_lengths, progress=reported.append, **settings)
-    failed = result.details["mini"].failed
-    assert failed > 0
-    assert reported[0].stored == 0
-    assert (reported[-1].failed, reported[-1].done) == (failed, 40)
 
-    reported.clear()
-    benchmark(fails_at_some_lengths, progress=reported.append, **settings)
-    assert (reported[0].done, reported[0].stored) == (40 - failed, 40 - failed)
-    assert reported[-1].done == 40
+    result = benchmark(fails_at_some_lengths, progress=reports_of_first_run.append, **settings)
+    benchmark(fails_at_some_lengths, progress=reports_of_second_run.append, **settings)
+
+    stored = 40 - result.details["mini"].failed
+    assert reports_of_first_run[0].stored == 0
+    assert reports_of_second_run[0].stored == stored
+    assert reports_of_second_run[0].done == stored
+    assert reports_of_second_run[-1].done == 40
 
 
-def test_the_line_shows_part_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the third part, ten of 400 queries are done every ten seconds. Of the second, 50 were computed.
-
-    At first, the rate is that of both parts; at last, it is one query a second.
-    """
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal of 120 columns."""
     monkeypatch.setenv("COLUMNS", "120")
-    clock, stream = Clock(), Terminal()
-    line = ProgressLine(stream, clock=clock)
-    line(Progress(200, 200, "Suite, SST2", 1, 10, 150))
+    return Terminal()
+
+
+def test_the_line_shows_part_rate_and_time_left(terminal: Terminal) -> None:
+    """The second part had 200 queries, of which 150 were stored and 50 computed. The third part has 400.
+
+    Of the third part, ten queries are done every ten seconds. At first, the rate is that of both parts: (50 + 10)
+    queries in ten seconds. At last, it is one query a second, that of the third part.
+    """
+    clock = Clock()
+    line = ProgressLine(terminal, clock=clock)
+
+    line(Progress(done=200, total=200, where="Suite, SST2", number=1, parts=10, stored=150))
     for done in range(0, 101, 10):
-        line(Progress(done, 400, "Suite, TREC", 2, 10, 0, 3 if done > 50 else 0))
+        failed = 3 if done > 50 else 0
+        line(Progress(done=done, total=400, where="Suite, TREC", number=2, parts=10, stored=0, failed=failed))
         clock.now += 10
-    shown = stream.getvalue().split("\r")
+
+    shown = terminal.getvalue().split("\r")
     assert shown[1] == "[3/10] Suite, TREC: 2 % |....................| 10/400, 10 s, 6/s, 7 min left"
     assert shown[-1] == "[3/10] Suite, TREC: 25 % |#####...............| 100/400, 3 failed, 2 min, 1/s, 40 min left"
 
+
+def test_the_line_is_erased_at_the_end(terminal: Terminal) -> None:
+    clock = Clock()
+    line = ProgressLine(terminal, clock=clock)
+    for done in (0, 10, 20):
+        line(Progress(done=done, total=400, where="Suite, TREC", number=2, parts=10))
+        clock.now += 10
+    written = terminal.getvalue()
+    width = len(written.split("\r")[-1])
+
     line.close()
-    erased = stream.getvalue()[-len(shown[-1]) - 2 :]
-    assert re.fullmatch(r"\r *\r", erased), "the line is erased at the end"
-    line.close()
+    line.close()  # a second time writes nothing
+
+    assert width > 0
+    assert terminal.getvalue().removeprefix(written) == "\r" + " " * width + "\r"
 
 
 # -- which failures say that a prompt is longer than the model's limit
@@ -488,15 +526,25 @@ def test_a_prompt_that_is_too_long_ends_a_run_with_an_error_of_that_type() -> No
         predict_queries(infer, queries(1), "test")
 
 
+def test_failures_that_differ_in_numbers_only_are_counted_together() -> None:
+    reasons = {"has 10 tokens": 1, "refused": 2, "has 7 tokens": 3}
+    assert alike(reasons) == (("has 10 tokens", 4), ("refused", 2))
+
+
+def test_a_group_of_failures_is_named_without_the_line_of_code() -> None:
+    reasons = {"division by 0 (at /x/model.py:12)": 1, "division by 0 (at /x/model.py:30)": 1}
+    assert alike(reasons) == (("division by 0", 2),)
+
+
 @given(st.lists(st.tuples(st.sampled_from(["has {} tokens", "refused", "{} (at /x/y.py:{})"]), st.integers(0, 10**6))))
-def test_failures_that_differ_in_numbers_only_are_counted_together(reported: list[tuple[str, int]]) -> None:
-    """The most frequent come first, without the line of code."""
-    counts = Counter(form.format(number, number) for form, number in reported)
+def test_each_failure_is_in_one_group_and_the_largest_groups_come_first(failures: list[tuple[str, int]]) -> None:
+    counts = Counter(form.format(number, number) for form, number in failures)
+
     groups = alike(counts)
-    assert sum(count for _, count in groups) == len(reported), "each failure is in one group"
-    assert len(groups) == len({form for form, _ in reported})
-    sizes = [count for _, count in groups]
-    assert sizes == sorted(sizes, reverse=True)
+
+    forms = Counter(form for form, _ in failures)
+    sizes = [size for _, size in groups]
+    assert sizes == sorted(forms.values(), reverse=True)
     for reason, _ in groups:
         assert ".py" not in reason
 

@@ -118,8 +118,9 @@ ABRACADABRA_C = {
 
 @pytest.mark.parametrize(("character", "expected"), ABRACADABRA_C.items())
 def test_method_c_on_abracadabra_by_hand(character, expected):
-    found = probability(PPMKernel(order=2, escape="C"), character, "abracadabra", ALPHABET_256)
-    assert found == pytest.approx(float(expected), rel=1e-12)
+    kernel = PPMKernel(order=2, escape="C")
+    log_probability = kernel.log_probability(character, "abracadabra", ALPHABET_256)
+    assert math.exp(log_probability) == pytest.approx(float(expected), rel=1e-12)
 
 
 # Method A: the escape counts one. c: 1/2. d: 1/2 * 1/(3+1). t: 1/2 * 1/(3+1) * 1/(7+1) / 251.
@@ -161,12 +162,14 @@ def expected_row(prompt: str, labels: list[str], order: int, escape: str) -> lis
     begin with it, without those that begin with a longer label. Equal labels share theirs.
     """
     alphabet = set(prompt).union(*labels)
-    longest_beginning: dict[str, Fraction] = {}
+    is_longest_beginning: dict[str, Fraction] = {}
     for label in sorted(set(labels), key=len, reverse=True):
-        begins_with_label = Trie(order, escape, alphabet).read(prompt).probability(label)
-        longer_labels = [other for other in longest_beginning if other.startswith(label)]
-        longest_beginning[label] = begins_with_label - sum(longest_beginning[other] for other in longer_labels)
-    shares = [longest_beginning[label] / labels.count(label) for label in labels]
+        probability = Trie(order, escape, alphabet).read(prompt).probability(label)
+        for longer_label in is_longest_beginning:
+            if longer_label.startswith(label):
+                probability -= is_longest_beginning[longer_label]
+        is_longest_beginning[label] = probability
+    shares = [is_longest_beginning[label] / labels.count(label) for label in labels]
     return [float(share / sum(shares)) for share in shares]
 
 
@@ -197,9 +200,9 @@ def test_a_label_of_a_thousand_characters_does_not_underflow():
 
 
 def channel_prompts(labels: list[str]) -> list[str]:
-    """Return the prompts of a query, which differ in the label before its text."""
-    head = f"{labels[0]} text: it shines\n{labels[1]} text: it hurts\n{labels[1]} text: how it hurts\n"
-    return [f"{head}{label} text: it hurts me\n" for label in labels]
+    """Return the prompts of a query, one for each label, which is written before the text of the query."""
+    demonstrations = f"{labels[0]} text: it shines\n{labels[1]} text: it hurts\n{labels[1]} text: how it hurts\n"
+    return [f"{demonstrations}{label} text: it hurts me\n" for label in labels]
 
 
 channel_labels = pytest.mark.parametrize(
@@ -211,10 +214,16 @@ channel_kernels = pytest.mark.parametrize("kernel", [ppm_inference, PPMKernel(2,
 @channel_labels
 @channel_kernels
 def test_the_noisy_channel_scores_the_text_behind_the_label(labels, kernel):
-    prompts, tail = channel_prompts(labels), " text: it hurts me\n"
-    alphabet = "".join(prompts)
-    scores = [kernel.log_probability(tail, prompt.removesuffix(tail), alphabet) for prompt in prompts]
-    assert kernel(prompt=prompts, label_space=labels) == pytest.approx(label_probabilities(scores), abs=1e-12)
+    prompts = channel_prompts(labels)
+
+    row = kernel(prompt=prompts, label_space=labels)
+
+    text_behind_label = " text: it hurts me\n"
+    scores = []
+    for prompt in prompts:
+        up_to_label = prompt.removesuffix(text_behind_label)
+        scores.append(kernel.log_probability(text_behind_label, up_to_label, alphabet="".join(prompts)))
+    assert row == pytest.approx(label_probabilities(scores), abs=1e-12)
 
 
 @channel_labels
@@ -268,8 +277,8 @@ def test_an_empty_batch_has_no_rows():
 
 
 def test_a_batch_of_a_noisy_channel_has_the_rows_of_single_calls():
-    channel = [[f"{label} {prompt}" for label in SENTIMENTS] for prompt in REVIEW_PROMPTS]
-    assert ppm_inference.batch(channel, SENTIMENTS) == single_rows(channel)
+    prompts_of_queries = [[f"negative {prompt}", f"positive {prompt}"] for prompt in REVIEW_PROMPTS]
+    assert ppm_inference.batch(prompts_of_queries, SENTIMENTS) == single_rows(prompts_of_queries)
 
 
 def test_threads_get_the_rows_of_single_calls():

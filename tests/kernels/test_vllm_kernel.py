@@ -76,6 +76,29 @@ class EngineCore:
         self.stopped += 1
 
 
+def logprobs_of_prompt(ids: list[int], log_probabilities: Any) -> list[dict[int, Logprob] | None]:
+    """Return the log-probability of each token of a prompt after those before it, and ``None`` for the first one.
+
+    Args:
+        ids: The tokens of the prompt.
+        log_probabilities: For each position, the log-probabilities of all tokens as the next one.
+    """
+    entries: list[dict[int, Logprob] | None] = [None]
+    for position, next_token in enumerate(ids[1:]):
+        entries.append({next_token: Logprob(logprob=log_probabilities[position, next_token].item())})
+    return entries
+
+
+def logprobs_of_next_token(
+    log_probabilities: Any, token_ids: Iterable[int], width: int
+) -> list[dict[int, Logprob]] | None:
+    """Return the log-probabilities of tokens as the next one; ``None`` if no request of the call asks for any."""
+    entries = {token: Logprob(logprob=log_probabilities[token].item()) for token in token_ids}
+    if len(entries) < width:  # vLLM fills shorter lists with such an entry
+        entries[0] = Logprob(logprob=float("-inf"))
+    return [entries] if entries else None
+
+
 class FakeLLM:
     """vLLM's offline engine on a plain model: one forward pass for each request, no batches, no cache."""
 
@@ -97,13 +120,13 @@ class FakeLLM:
         assert not use_tqdm
         width = max(len(setting.logprob_token_ids or ()) for setting in settings)
         assert width <= 128
-        answers = []
+        request_outputs = []
         for prompt, setting in zip(prompts, settings, strict=True):
-            answers.append(self._answer(prompt["prompt_token_ids"], setting, width))
-        return answers
+            request_outputs.append(self._request_output(prompt["prompt_token_ids"], setting, width))
+        return request_outputs
 
-    def _answer(self, ids: list[int], settings: SamplingParams, width: int) -> Any:
-        """Answer one request as vLLM does: log-probabilities of the prompt and of the next token, and a generated text.
+    def _request_output(self, ids: list[int], settings: SamplingParams, width: int) -> Any:
+        """Return the output of one request: log-probabilities of its prompt, and a generated text.
 
         Args:
             ids: The tokens of the prompt.
@@ -115,26 +138,22 @@ class FakeLLM:
         self.requests.append(tuple(ids))
 
         log_probabilities = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        entries = {
-            token: Logprob(logprob=log_probabilities[-1, token].item()) for token in settings.logprob_token_ids or ()
-        }
-        if len(entries) < width:  # what vLLM fills shorter lists with
-            entries[0] = Logprob(logprob=float("-inf"))
-
-        prompt_logprobs: list[dict[int, Logprob] | None] | None = None
+        prompt_logprobs = None
         if settings.prompt_logprobs == 0:
-            prompt_logprobs = [None]
-            for position, token in enumerate(ids[1:]):
-                prompt_logprobs.append({token: Logprob(logprob=log_probabilities[position, token].item())})
+            prompt_logprobs = logprobs_of_prompt(ids, log_probabilities)
+        completion = self._completion(ids, settings)
+        completion.logprobs = logprobs_of_next_token(log_probabilities[-1], settings.logprob_token_ids or (), width)
+        return types.SimpleNamespace(outputs=[completion], prompt_logprobs=prompt_logprobs)
 
+    def _completion(self, ids: list[int], settings: SamplingParams) -> Any:
+        """Return a generated text, or one of the choices, with its tokens and its finish reason."""
         generated = self._generated_tokens(ids, settings.max_tokens)
-        output = types.SimpleNamespace(logprobs=[entries] if entries else None, token_ids=generated)
-        output.text = self._decoded(generated, settings.stop or ())
+        text = self._decoded(generated, settings.stop or ())
         if settings.structured_outputs is not None:
             choices = settings.structured_outputs.choice
-            output.text = choices[len(ids) % len(choices)]
-        output.finish_reason = "length" if len(generated) == settings.max_tokens else "stop"
-        return types.SimpleNamespace(outputs=[output], prompt_logprobs=prompt_logprobs)
+            text = choices[len(ids) % len(choices)]
+        finish_reason = "length" if len(generated) == settings.max_tokens else "stop"
+        return types.SimpleNamespace(text=text, token_ids=generated, finish_reason=finish_reason)
 
     def _generated_tokens(self, ids: list[int], max_tokens: int) -> list[int]:
         """Return the tokens that the model generates greedily after a prompt."""
@@ -208,20 +227,28 @@ SCORINGS = [
 
 @pytest.mark.parametrize("options", SCORINGS)
 def test_label_scores_equal_those_of_the_torch_kernel(fake_vllm: Any, folder: Path, options: dict[str, str]) -> None:
-    kernel = load_kernel(f"vllm:{folder}", **options)
+    vllm_kernel = load_kernel(f"vllm:{folder}", **options)
     torch_kernel = CausalLMKernel.from_spec(str(folder), **options)
     prompts = random.Random(1).sample(PROMPTS, len(PROMPTS))  # in any order
+
+    rows = vllm_kernel.batch(prompts, LABELS)
+    row_of_a_single_call = vllm_kernel(prompts[3], LABELS)
+
     expected = torch_kernel.batch(prompts, LABELS)
-    assert_close(kernel.batch(prompts, LABELS), expected)
-    assert_close([kernel(prompts[3], LABELS)], [expected[3]])
+    assert_close(rows, expected)
+    assert_close([row_of_a_single_call], [expected[3]])
 
 
 @pytest.mark.parametrize("scoring", ["last", "first"])
 def test_prompts_are_sent_once_and_in_the_order_of_their_tokens(fake_vllm: Any, folder: Path, scoring: str) -> None:
     """Prompts with the same beginning are then neighbours in the engine's cache."""
     kernel = load_kernel(f"vllm:{folder}", label_scoring=scoring)
-    kernel.batch(random.Random(1).sample(PROMPTS, len(PROMPTS)), LABELS)
-    assert kernel.engine.requests == sorted(set(kernel.engine.requests))
+    shuffled_prompts = random.Random(1).sample(PROMPTS, len(PROMPTS))
+
+    kernel.batch(shuffled_prompts, LABELS)
+
+    tokens_of_requests = kernel.engine.requests
+    assert tokens_of_requests == sorted(set(tokens_of_requests))
 
 
 @pytest.fixture(params=["paper", "0.1.1"])
@@ -232,37 +259,43 @@ def both_kernels(fake_vllm: Any, folder: Path, request: pytest.FixtureRequest) -
 
 
 def test_noisy_channel_scores_equal_those_of_the_torch_kernel(both_kernels: tuple[Any, Any]) -> None:
-    kernel, torch_kernel = both_kernels
-    assert_close(kernel.batch(CHANNEL_PROMPTS, LABELS), torch_kernel.batch(CHANNEL_PROMPTS, LABELS))
-    found = kernel.noisy_channel(CHANNEL_PROMPTS, LABELS, "0.1.1")
-    assert_close(found, torch_kernel.noisy_channel(CHANNEL_PROMPTS, LABELS, "0.1.1"))
+    vllm_kernel, torch_kernel = both_kernels
+    rows = vllm_kernel.batch(CHANNEL_PROMPTS, LABELS)
+    assert_close(rows, torch_kernel.batch(CHANNEL_PROMPTS, LABELS))
+
+
+def test_a_variant_of_the_noisy_channel_scores_as_that_of_the_torch_kernel(both_kernels: tuple[Any, Any]) -> None:
+    vllm_kernel, torch_kernel = both_kernels
+    rows = vllm_kernel.noisy_channel(CHANNEL_PROMPTS, LABELS, "0.1.1")
+    assert_close(rows, torch_kernel.noisy_channel(CHANNEL_PROMPTS, LABELS, "0.1.1"))
 
 
 def test_losses_equal_those_of_the_torch_kernel(both_kernels: tuple[Any, Any]) -> None:
-    kernel, torch_kernel = both_kernels
-    assert kernel.losses(PROMPTS) == pytest.approx(torch_kernel.losses(PROMPTS), abs=1e-4)
+    vllm_kernel, torch_kernel = both_kernels
+    assert vllm_kernel.losses(PROMPTS) == pytest.approx(torch_kernel.losses(PROMPTS), abs=1e-4)
 
 
 @pytest.mark.parametrize("stop", [(), ("e",)], ids=["no stop string", "stop at e"])
 def test_texts_equal_those_of_the_torch_kernel(both_kernels: tuple[Any, Any], stop: tuple[str, ...]) -> None:
-    kernel, torch_kernel = both_kernels
-    assert kernel.generate(PROMPTS[:3], 6, list(stop)) == torch_kernel.generate(PROMPTS[:3], 6, list(stop))
+    vllm_kernel, torch_kernel = both_kernels
+    texts = vllm_kernel.generate(PROMPTS[:3], 6, list(stop))
+    assert texts == torch_kernel.generate(PROMPTS[:3], 6, list(stop))
 
 
 @pytest.fixture
 def end_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
     """Return a function that lets the engine end all texts with a finish reason."""
-    answer = FakeLLM._answer
+    usual_completion = FakeLLM._completion
 
-    def set_reason(reason: str | None) -> None:
-        def ended(self: FakeLLM, *arguments: Any) -> Any:
-            result = answer(self, *arguments)
-            result.outputs[0].finish_reason = reason
-            return result
+    def end_all_texts_with(reason: str | None) -> None:
+        def completion_with_reason(self: FakeLLM, *arguments: Any) -> Any:
+            completion = usual_completion(self, *arguments)
+            completion.finish_reason = reason
+            return completion
 
-        monkeypatch.setattr(FakeLLM, "_answer", ended)
+        monkeypatch.setattr(FakeLLM, "_completion", completion_with_reason)
 
-    return set_reason
+    return end_all_texts_with
 
 
 @pytest.mark.parametrize("reason", ["abort", "error", None])
@@ -293,11 +326,13 @@ def test_the_identity_has_the_version_of_the_engine(fake_vllm: Any, folder: Path
     assert not identity(folder).unidentified
 
 
-def test_the_identity_is_the_same_for_a_pickled_kernel_and_with_a_token_of_the_hub(
-    fake_vllm: Any, folder: Path
-) -> None:
+def test_a_pickled_kernel_has_the_same_identity(fake_vllm: Any, folder: Path) -> None:
     kernel = load_kernel(f"vllm:{folder}")
-    assert identity_of(pickle.loads(pickle.dumps(kernel))) == identity(folder)
+    unpickled = pickle.loads(pickle.dumps(kernel))
+    assert identity_of(unpickled) == identity(folder)
+
+
+def test_a_token_of_the_hub_is_not_part_of_the_identity(fake_vllm: Any, folder: Path) -> None:
     assert identity(folder, hf_token="secret-of-mine") == identity(folder)
 
 
@@ -316,20 +351,28 @@ def test_a_kernel_that_released_its_model_loads_it_again(fake_vllm: Any, folder:
 
 
 def test_the_identity_follows_the_options(fake_vllm: Any, folder: Path) -> None:
-    digests = {
+    digests = [
         identity(folder).digest,
         identity(folder, label_scoring="full").digest,
         identity(folder, dtype="bfloat16").digest,
         identity(folder, tensor_parallel_size=2).digest,
         identity(folder, max_length=100).digest,
-    }
-    assert len(digests) == 5
+    ]
+    assert len(set(digests)) == len(digests), "each has a digest of its own"
 
 
-def test_the_identity_follows_the_weights(fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path) -> None:
-    make_model("Llama", seed=5, **SHAPE).save_pretrained(tmp_path / "other")
-    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "other")
-    assert identity(tmp_path / "other").digest != identity(folder).digest
+@pytest.fixture
+def folder_of_other_weights(folder: Path, make_model: Any, tmp_path: Path) -> Path:
+    """Return the folder of a model of the same shape and with the same tokenizer, but with other weights."""
+    other_model = make_model("Llama", seed=5, **SHAPE)
+    other_model.save_pretrained(tmp_path / "other")
+    same_tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    same_tokenizer.save_pretrained(tmp_path / "other")
+    return tmp_path / "other"
+
+
+def test_the_identity_follows_the_weights(fake_vllm: Any, folder: Path, folder_of_other_weights: Path) -> None:
+    assert identity(folder_of_other_weights).digest != identity(folder).digest
 
 
 def test_the_identity_follows_the_version_of_the_engine(fake_vllm: Any, folder: Path) -> None:
@@ -341,38 +384,36 @@ def test_the_identity_follows_the_version_of_the_engine(fake_vllm: Any, folder: 
 def test_the_identity_follows_the_attention_backend_and_the_device(
     fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = identity(folder).digest
+    usual = identity(folder).digest
     monkeypatch.setenv("VLLM_ATTENTION_BACKEND", "XFORMERS")
-    with_backend = identity(folder).digest
+    other_backend = identity(folder).digest
     monkeypatch.setattr(sys.modules["vllm.platforms"].current_platform, "device_type", "cuda")
-    with_backend_and_device = identity(folder).digest
-    assert len({before, with_backend, with_backend_and_device}) == 3
+    other_backend_and_device = identity(folder).digest
+
+    assert other_backend != usual
+    assert other_backend_and_device not in (usual, other_backend)
 
 
 def test_no_two_of_these_kernels_have_the_same_identity(
-    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake_vllm: Any, folder: Path, folder_of_other_weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other options, other weights, another version of the engine, another backend and another device."""
-    make_model("Llama", seed=5, **SHAPE).save_pretrained(tmp_path / "other")
-    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "other")
-    digests = [
-        identity(folder).digest,
-        identity(folder, label_scoring="full").digest,
-        identity(folder, dtype="bfloat16").digest,
-        identity(folder, tensor_parallel_size=2).digest,
-        identity(folder, max_length=100).digest,
-        identity(tmp_path / "other").digest,
-    ]
-
+    digests = {
+        "usual": identity(folder).digest,
+        "other scoring": identity(folder, label_scoring="full").digest,
+        "other type of numbers": identity(folder, dtype="bfloat16").digest,
+        "two devices": identity(folder, tensor_parallel_size=2).digest,
+        "other length": identity(folder, max_length=100).digest,
+        "other weights": identity(folder_of_other_weights).digest,
+    }
     fake_vllm.__version__ = "0.1-test"
-    digests.append(identity(folder).digest)
+    digests["other version of the engine"] = identity(folder).digest
     fake_vllm.__version__ = "0.0-test"
     monkeypatch.setenv("VLLM_ATTENTION_BACKEND", "XFORMERS")
-    digests.append(identity(folder).digest)
+    digests["other backend"] = identity(folder).digest
     monkeypatch.setattr(sys.modules["vllm.platforms"].current_platform, "device_type", "cuda")
-    digests.append(identity(folder).digest)
+    digests["other backend and device"] = identity(folder).digest
 
-    assert len(set(digests)) == 9
+    assert len(set(digests.values())) == len(digests), digests
 
 
 @pytest.mark.parametrize(
@@ -385,9 +426,9 @@ def test_no_two_of_these_kernels_have_the_same_identity(
 def test_overrides_of_the_configuration_that_have_no_digest_leave_the_kernel_unidentified(
     fake_vllm: Any, folder: Path, overrides: Any
 ) -> None:
-    found = identity(folder, hf_overrides=overrides)
-    assert found.unidentified
-    assert "0x" not in str(found.who)  # addresses differ in every process
+    identity_with_overrides = identity(folder, hf_overrides=overrides)
+    assert identity_with_overrides.unidentified
+    assert "0x" not in str(identity_with_overrides.who), "an address of the memory, which differs in every process"
 
 
 def test_overrides_of_the_configuration_by_numbers_are_identified(fake_vllm: Any, folder: Path) -> None:
@@ -463,11 +504,16 @@ def test_the_engine_scores_labels_as_the_torch_kernel(
 def test_the_engine_computes_channel_losses_and_texts_as_the_torch_kernel(
     engine_kernel: Any, folder: Path
 ) -> None:  # pragma: no cover
-    kernel = with_options(engine_kernel, label_scoring="full")
+    vllm_kernel = with_options(engine_kernel, label_scoring="full")
     torch_kernel = CausalLMKernel.from_spec(str(folder), label_scoring="full", max_length=255)
-    assert_close(kernel.batch(CHANNEL_PROMPTS, LABELS), torch_kernel.batch(CHANNEL_PROMPTS, LABELS), 1e-4)
-    assert kernel.losses(PROMPTS) == pytest.approx(torch_kernel.losses(PROMPTS), abs=1e-3)
-    assert kernel.generate(PROMPTS[:4], 4) == torch_kernel.generate(PROMPTS[:4], 4)
+
+    channel_scores = vllm_kernel.batch(CHANNEL_PROMPTS, LABELS)
+    losses = vllm_kernel.losses(PROMPTS)
+    texts = vllm_kernel.generate(PROMPTS[:4], 4)
+
+    assert_close(channel_scores, torch_kernel.batch(CHANNEL_PROMPTS, LABELS), 1e-4)
+    assert losses == pytest.approx(torch_kernel.losses(PROMPTS), abs=1e-3)
+    assert texts == torch_kernel.generate(PROMPTS[:4], 4)
 
 
 @pytest.mark.slow
@@ -478,41 +524,44 @@ def test_the_forecast_of_label_scores_is_what_the_engine_computes(
 ) -> None:  # pragma: no cover
     kernel = with_options(engine_kernel, label_scoring=scoring)
     recorder = Recorder(kernel)
+
     kernel.batch(PROMPTS, LABELS)
-    forecast = kernel.forecast_prompts(PROMPTS, LABELS)
-    assert (forecast.tokens, forecast.output_tokens, forecast.longest_prompt) == recorder.tokens()
+
+    assert forecast_counts(kernel.forecast_prompts(PROMPTS, LABELS)) == recorder.tokens()
 
 
-CALLS_AND_FORECASTS = {
-    "noisy channel": (
-        lambda kernel: kernel.batch(CHANNEL_PROMPTS, LABELS),
-        lambda kernel: kernel.forecast_prompts(CHANNEL_PROMPTS, LABELS),
-    ),
-    "losses": (
-        lambda kernel: kernel.losses(PROMPTS),
-        lambda kernel: kernel.forecast_prompts(PROMPTS, LABELS, 0, {"losses"}),
-    ),
-    "texts": (
-        lambda kernel: kernel.generate(PROMPTS[:4], 4),
-        lambda kernel: kernel.forecast_prompts(PROMPTS[:4], LABELS, 4),
-    ),
-}
+def forecast_counts(forecast: Any) -> TokenCounts:  # pragma: no cover
+    """Return the tokens that a kernel will read and generate by its forecast."""
+    assert forecast.positions <= forecast.tokens
+    assert forecast.limit == 256, "that of the model of these tests"
+    return TokenCounts(forecast.tokens, forecast.output_tokens, forecast.longest_prompt)
 
 
 @pytest.mark.slow
 @needs_vllm
-@pytest.mark.parametrize("name", CALLS_AND_FORECASTS)
-def test_the_forecast_of_other_calls_is_what_the_engine_computes(
-    engine_kernel: Any, name: str
-) -> None:  # pragma: no cover
-    call, forecast_of_call = CALLS_AND_FORECASTS[name]
+def test_the_forecast_of_a_noisy_channel_is_what_the_engine_computes(engine_kernel: Any) -> None:  # pragma: no cover
     kernel = with_options(engine_kernel, label_scoring="full")
     recorder = Recorder(kernel)
-    call(kernel)
-    forecast = forecast_of_call(kernel)
-    assert (forecast.tokens, forecast.output_tokens, forecast.longest_prompt) == recorder.tokens()
-    assert forecast.positions <= forecast.tokens
-    assert forecast.limit == 256
+    kernel.batch(CHANNEL_PROMPTS, LABELS)
+    assert forecast_counts(kernel.forecast_prompts(CHANNEL_PROMPTS, LABELS)) == recorder.tokens()
+
+
+@pytest.mark.slow
+@needs_vllm
+def test_the_forecast_of_losses_is_what_the_engine_computes(engine_kernel: Any) -> None:  # pragma: no cover
+    kernel = with_options(engine_kernel, label_scoring="full")
+    recorder = Recorder(kernel)
+    kernel.losses(PROMPTS)
+    assert forecast_counts(kernel.forecast_prompts(PROMPTS, LABELS, 0, {"losses"})) == recorder.tokens()
+
+
+@pytest.mark.slow
+@needs_vllm
+def test_the_forecast_of_texts_is_what_the_engine_computes(engine_kernel: Any) -> None:  # pragma: no cover
+    kernel = with_options(engine_kernel, label_scoring="full")
+    recorder = Recorder(kernel)
+    kernel.generate(PROMPTS[:4], 4)
+    assert forecast_counts(kernel.forecast_prompts(PROMPTS[:4], LABELS, 4)) == recorder.tokens()
 
 
 @pytest.mark.slow

@@ -64,22 +64,27 @@ def bomb(path: Path) -> None:
     write_archive(path, SAMPLES, members={"samples/9_epoch_1.json": bytes(70 * MEGABYTE)})
 
 
+FLAGS, COMPRESSION_METHOD, UNCOMPRESSED_SIZE = 8, 10, 24
+"""Offsets of fields in an entry of the table of contents of a ZIP archive."""
+
+
 def large_member(path: Path) -> None:
-    """The table of contents says that a member has a terabyte, although it has not."""
-    _edit_table(path, offset=24, value=struct.pack("<I", 0xFFFFFFF0))
+    """The table of contents says that a member has nearly 4 GiB, although it has not."""
+    _edit_table(path, UNCOMPRESSED_SIZE, struct.pack("<I", 0xFFFFFFF0))
 
 
 def lying_size(path: Path) -> None:
     """The table of contents says that a member has 10 bytes, and it has more."""
-    _edit_table(path, offset=24, value=struct.pack("<I", 10))
+    _edit_table(path, UNCOMPRESSED_SIZE, struct.pack("<I", 10))
 
 
 def position_before_the_file(path: Path) -> None:
     """The end of the archive says that the table of contents is longer than the file."""
     write_archive(path, SAMPLES)
     content = bytearray(path.read_bytes())
-    end = content.rindex(b"PK\x05\x06")
-    content[end + 12 : end + 16] = struct.pack("<I", len(content) + 1000)
+    end_record = content.rindex(b"PK\x05\x06")
+    size_of_table = slice(end_record + 12, end_record + 16)
+    content[size_of_table] = struct.pack("<I", len(content) + 1000)
     path.write_bytes(content)
 
 
@@ -90,20 +95,23 @@ def member_before_the_file(path: Path) -> None:
 
 
 def encrypted(path: Path) -> None:
-    _edit_table(path, offset=8, value=struct.pack("<H", 1))
+    first_bit = 1  # of the flags: the member is encrypted
+    _edit_table(path, FLAGS, struct.pack("<H", first_bit))
 
 
 def unknown_compression(path: Path) -> None:
-    _edit_table(path, offset=10, value=struct.pack("<H", 98))
+    _edit_table(path, COMPRESSION_METHOD, struct.pack("<H", 98))
 
 
 def _edit_table(path: Path, offset: int, value: bytes) -> None:
     """Overwrite a field of the entry of header.json in the table of contents of an archive."""
     write_archive(path, SAMPLES)
     content = bytearray(path.read_bytes())
-    entry = content.rindex(b"header.json") - 46
-    assert content[entry : entry + 4] == b"PK\x01\x02"
-    content[entry + offset : entry + offset + len(value)] = value
+    bytes_before_name = 46
+    entry = content.rindex(b"header.json") - bytes_before_name
+    assert content[entry : entry + 4] == b"PK\x01\x02", "the signature of an entry"
+    field = slice(entry + offset, entry + offset + len(value))
+    content[field] = value
     path.write_bytes(content)
 
 
@@ -167,18 +175,21 @@ ARCHIVES: Mapping[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ARCHIVES)
-def test_archives_that_are_refused(case: str, tmp_path: Path) -> None:
-    write, words = ARCHIVES[case]
+@pytest.mark.parametrize(("write_broken_archive", "reason"), ARCHIVES.values(), ids=ARCHIVES)
+def test_a_broken_archive_is_refused_with_the_reason(
+    write_broken_archive: Callable[[Path], None], reason: str, tmp_path: Path
+) -> None:
     path = tmp_path / "log.eval"
-    write(path)
+    write_broken_archive(path)
+
     with pytest.raises(SchemaError) as refusal:
         read_archive(path)
+
     message = str(refusal.value)
     assert message.startswith(str(path))
-    assert words in message
-    assert len(message) < 400
-    assert list(tmp_path.iterdir()) == [path]  # nothing was unpacked
+    assert reason in message
+    assert len(message) < 400, "the message repeats the content of the archive"
+    assert list(tmp_path.iterdir()) == [path], "a member was unpacked"
 
 
 def test_an_archive_with_too_many_members_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,13 +203,14 @@ def test_an_archive_with_too_many_members_is_refused(tmp_path: Path, monkeypatch
 
 
 def changed(**changes: Any) -> dict[str, Any]:
-    """A log whose header or specification of the run has other values."""
+    """Return a log in which the specification of the run has other values."""
     head = header()
     head["eval"].update(changes)
     return {**head, "samples": SAMPLES}
 
 
 def one_sample(**changes: Any) -> dict[str, Any]:
+    """Return a log of one sample that has other values."""
     return {**header(), "samples": [sample(0, "C", **changes)]}
 
 
@@ -232,20 +244,21 @@ JSON_LOGS: Mapping[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", JSON_LOGS)
-def test_json_logs_that_are_refused(case: str, tmp_path: Path) -> None:
-    values, words = JSON_LOGS[case]
+@pytest.mark.parametrize(("log", "reason"), JSON_LOGS.values(), ids=JSON_LOGS)
+def test_a_log_with_a_wrong_value_is_refused_with_the_reason(log: Any, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "log.json"
-    path.write_text(json.dumps(values))
+    path.write_text(json.dumps(log))
+
     with pytest.raises(SchemaError) as refusal:
         read_json_log(path)
+
     message = str(refusal.value)
     assert message.startswith(str(path))
-    assert words in message
+    assert reason in message
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "reason"),
     [
         (json.dumps({**header(), "samples": SAMPLES})[:-200], "this is not JSON"),
         ('{"eval": {}, "eval": {}}', "the key 'eval' appears twice"),
@@ -253,14 +266,15 @@ def test_json_logs_that_are_refused(case: str, tmp_path: Path) -> None:
         ("", "expected JSON, found nothing"),
     ],
 )
-def test_json_that_is_refused(text: str, words: str, tmp_path: Path) -> None:
+def test_a_text_that_is_not_valid_json_is_refused_with_the_reason(text: str, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "log.json"
     path.write_text(text)
-    with pytest.raises(SchemaError, match=words):
+    with pytest.raises(SchemaError, match=reason):
         read_json_log(path)
 
 
 def scores_of(run: LoggedRun) -> list[Mapping[str, float]]:
+    """Return the scores of each sample by metric."""
     return [item.values for item in run.samples]
 
 
@@ -273,45 +287,66 @@ def scores_of(run: LoggedRun) -> list[Mapping[str, float]]:
         ("null", "the sample has no scores; match: unscored"),
     ],
 )
-def test_values_that_are_no_numbers_are_missing_scores(value: str, reason: str, tmp_path: Path) -> None:
+def test_a_value_that_is_no_finite_number_is_a_missing_score(value: str, reason: str, tmp_path: Path) -> None:
+    samples = [sample(0, "VALUE"), sample(1, 0.5), sample(2, 0.5), sample(3, 0.5)]
+    log = json.dumps({**header(), "samples": samples})
     path = tmp_path / "log.json"
-    samples = [sample(0, "VALUE"), *[sample(row, 0.5) for row in (1, 2, 3)]]
-    path.write_text(json.dumps({**header(), "samples": samples}).replace('"value": "VALUE"', f'"value": {value}'))
+    path.write_text(log.replace('"value": "VALUE"', f'"value": {value}'))
+
     (run,) = read_json_log(path).runs
+
     assert scores_of(run) == [{}, {"match": 0.5}, {"match": 0.5}, {"match": 0.5}]
     assert run.samples[0].reason == reason
 
 
-@pytest.mark.parametrize(
+VALUES_WITHOUT_A_NUMBER = pytest.mark.parametrize(
     ("value", "reason"),
     [
         ("maybe", "inspect_ai logs texts such as 'maybe', which have no number"),
         ([1, 0], "inspect_ai logs several values for a sample"),
     ],
 )
-def test_metrics_that_are_no_numbers_are_no_scores(value: Any, reason: str, tmp_path: Path) -> None:
+
+
+@VALUES_WITHOUT_A_NUMBER
+def test_a_metric_is_left_out_if_a_value_of_it_has_no_number(value: Any, reason: str, tmp_path: Path) -> None:
+    """The first of four samples has the value; all have a number by another metric."""
     samples = []
-    for row in range(4):
-        match = value if row == 0 else "C"
+    for row, match in enumerate([value, "C", "C", "C"]):
         samples.append(sample(row, "", scores={"match": {"value": match}, "f1": {"value": 0.5}}))
+
     (run,) = read_json_log(write_json(tmp_path / "log.json", samples)).runs
+
     assert run.metrics == ("f1",)
     assert run.not_scores == {"match": reason}
 
-    only_match = [sample(row, value) for row in range(4)]
+
+@VALUES_WITHOUT_A_NUMBER
+def test_a_log_whose_values_have_no_number_is_refused_with_the_reason(value: Any, reason: str, tmp_path: Path) -> None:
+    path = write_json(tmp_path / "log.json", [sample(row, value) for row in range(4)])
+
     with pytest.raises(SchemaError) as refusal:
-        read_json_log(write_json(tmp_path / "log.json", only_match))
+        read_json_log(path)
+
     assert f"no sample has a score (match: {reason})" in str(refusal.value)
 
 
-def test_names_from_a_log_are_shown_escaped(tmp_path: Path) -> None:
+def test_the_name_of_a_document_is_read_verbatim(tmp_path: Path) -> None:
     head = header()
     head["results"]["scores"] = [result_of_scorer("match", accuracy=1.0)]
     (run,) = read_json_log(write_json(tmp_path / "log.json", [sample("\x1b[2J", "C")], head)).runs
     assert run.samples[0].document == "\x1b[2J"
-    doubled = write_json(tmp_path / "twice.json", [sample("\x1b[2J", "C")] * 2, head)
+
+
+def test_the_name_of_a_document_is_escaped_in_messages(tmp_path: Path) -> None:
+    head = header()
+    head["results"]["scores"] = [result_of_scorer("match", accuracy=1.0)]
+    same_document_twice = [sample("\x1b[2J", "C"), sample("\x1b[2J", "C")]
+    path = write_json(tmp_path / "twice.json", same_document_twice, head)
+
     with pytest.raises(SchemaError) as refusal:
-        read_json_log(doubled)
+        read_json_log(path)
+
     assert "\x1b" not in str(refusal.value)
 
 
@@ -338,26 +373,28 @@ HELM_ITEMS: Mapping[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", HELM_ITEMS)
-def test_instances_of_helm_that_are_refused(case: str, tmp_path: Path) -> None:
-    values, words = HELM_ITEMS[case]
+@pytest.mark.parametrize(("items", "reason"), HELM_ITEMS.values(), ids=HELM_ITEMS)
+def test_a_broken_instance_of_helm_is_refused_with_the_reason(items: Any, reason: str, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", ITEMS)
-    (folder / "per_instance_stats.json").write_text(json.dumps(values))
+    path = folder / "per_instance_stats.json"
+    path.write_text(json.dumps(items))
+
     with pytest.raises(SchemaError) as refusal:
         read_helm_run(folder)
+
     message = str(refusal.value)
-    assert message.startswith(str(folder / "per_instance_stats.json"))
-    assert words in message
+    assert message.startswith(str(path))
+    assert reason in message
 
 
-def test_a_truncated_file_of_helm_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["per_instance_stats.json", "run_spec.json", "scenario_state.json", "stats.json"])
+def test_a_truncated_file_of_helm_is_refused(name: str, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", ITEMS, [request_state("id1")], stats=[stat("exact_match", 0.5)])
-    for name in ("per_instance_stats.json", "run_spec.json", "scenario_state.json", "stats.json"):
-        content = (folder / name).read_text()
-        (folder / name).write_text(content[:-3])
-        with pytest.raises(SchemaError, match=f"{name}: this is not JSON"):
-            read_helm_run(folder)
-        (folder / name).write_text(content)
+    content = (folder / name).read_text()
+    (folder / name).write_text(content[:-3])
+
+    with pytest.raises(SchemaError, match=f"{name}: this is not JSON"):
+        read_helm_run(folder)
 
 
 def test_a_run_of_helm_without_its_specification_is_refused(tmp_path: Path) -> None:
@@ -365,14 +402,29 @@ def test_a_run_of_helm_without_its_specification_is_refused(tmp_path: Path) -> N
     (folder / "run_spec.json").unlink()
     with pytest.raises(SchemaError, match=r"run_spec\.json: the file is missing. It names the model"):
         read_helm_run(folder)
-    for spec in ([], {"name": 5}, {**run_spec(), "adapter_spec": {}}, {**run_spec(), "adapter_spec": {"model": ""}}):
-        (folder / "run_spec.json").write_text(json.dumps(spec))
-        with pytest.raises(SchemaError, match=r"run_spec\.json: expected an object"):
-            read_helm_run(folder)
+
+
+@pytest.mark.parametrize(
+    "specification",
+    [
+        pytest.param([], id="a list"),
+        pytest.param({"name": 5}, id="a name that is a number"),
+        pytest.param({**run_spec(), "adapter_spec": {}}, id="no model"),
+        pytest.param({**run_spec(), "adapter_spec": {"model": ""}}, id="an empty name of the model"),
+    ],
+)
+def test_a_specification_of_helm_that_names_no_model_is_refused(specification: Any, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", ITEMS)
+    (folder / "run_spec.json").write_text(json.dumps(specification))
+    with pytest.raises(SchemaError, match=r"run_spec\.json: expected an object"):
+        read_helm_run(folder)
 
 
 def test_a_mean_that_is_not_finite_is_a_missing_score(tmp_path: Path) -> None:
-    items = [instance_stats("id1", stat("exact_match", float("nan"))), *ITEMS[1:]]
+    items = [
+        instance_stats("id1", stat("exact_match", float("nan"))),
+        instance_stats("id2", stat("exact_match", 0.0)),
+    ]
     (run,) = read_helm_run(write_run(tmp_path / "run", items)).runs
     assert scores_of(run) == [{}, {"exact_match": 0.0}]
     assert run.samples[0].reason == "the instance has no scores"

@@ -27,7 +27,7 @@ N_DOCUMENTS = 120
 def bernoulli_scores(seed: int, p: float, count: int = N_DOCUMENTS) -> list[float]:
     """Return random scores of documents, each 1 with probability p and otherwise 0."""
     generator = random.Random(seed)
-    return [float(generator.random() < p) for _ in range(count)]
+    return [1.0 if generator.random() < p else 0.0 for _ in range(count)]
 
 
 def uniform_scores(seed: int, highest: float, count: int = 20) -> list[float]:
@@ -53,18 +53,22 @@ def favourable_weight(documents: int) -> float:
 def mcnemar(first: list[float], second: list[float]) -> float:
     """Return the p-value of the two-sided test of McNemar, the sign test of the documents on which the runs differ.
 
-    Of n such documents, k are in favour of one run, at least half of them. Under the null hypothesis, k is binomial:
-    p = 2 (P(K > k) + w P(K = k)). The weight w of the observed outcome is one minus the weight of the favourable
-    pseudo-row; with w = 1 the test would be exact, with w = 1/2 p would be the mid-p-value.
+    One run wins n of these documents. If both runs are equally good, each document is won by either run with
+    probability 1/2, so the number N of wins is binomial: p = 2 (P(N > n) + w P(N = n)). With w = 1 the test would be
+    exact, with w = 1/2 p would be the mid-p-value; here, w is one minus the weight of the favourable pseudo-row.
     """
-    gains = sum(a > b for a, b in zip(first, second, strict=True))
-    losses = sum(a < b for a, b in zip(first, second, strict=True))
-    n = gains + losses
-    k = max(gains, losses)
-    more_extreme_outcomes = sum(math.comb(n, count) for count in range(k + 1, n + 1))
-    observed_outcomes = math.comb(n, k)
+    differences = differences_of(first, second)
+    wins_of_first = sum(difference > 0 for difference in differences)
+    wins_of_second = sum(difference < 0 for difference in differences)
+    documents = wins_of_first + wins_of_second
+    wins = max(wins_of_first, wins_of_second)
+
+    def probability_of_wins(count: int) -> float:
+        return math.comb(documents, count) / 2**documents
+
+    p_more_wins = sum(probability_of_wins(count) for count in range(wins + 1, documents + 1))
     weight = 1 - favourable_weight(len(first))
-    return min(1.0, 2 * (more_extreme_outcomes + weight * observed_outcomes) / 2**n)
+    return min(1.0, 2 * (p_more_wins + weight * probability_of_wins(wins)))
 
 
 def gaffke(steps: list[Fraction], extreme_step: Fraction) -> float:
@@ -115,8 +119,10 @@ def test_the_p_value_of_correct_answers_is_that_of_mcnemar(tmp_path: Path) -> No
 
     (sums,) = compare(results["m/a"], results["m/b"]).datasets
 
+    accuracy_of_first, accuracy_of_second = sums.values
     assert sums.rows == N_DOCUMENTS
-    assert sums.values == (pytest.approx(sum(first) / N_DOCUMENTS), pytest.approx(sum(second) / N_DOCUMENTS))
+    assert accuracy_of_first == pytest.approx(sum(first) / N_DOCUMENTS)
+    assert accuracy_of_second == pytest.approx(sum(second) / N_DOCUMENTS)
     assert sums.p_value == pytest.approx(mcnemar(first, second), rel=1e-9)
 
 
@@ -377,8 +383,9 @@ def test_missing_samples_count_at_their_worst(tmp_path: Path) -> None:
     (sums,) = compare(results["a"], results["b"]).datasets
 
     assert sums.missing == (0, 20)
-    lowest_difference = sum(first) / 120 - (sum(second[:100]) + 20) / 120  # all lost documents are right
-    highest_difference = sum(first) / 120 - sum(second[:100]) / 120  # all lost documents are wrong
+    accuracy_of_first = sum(first) / 120
+    lowest_difference = accuracy_of_first - (sum(second[:100]) + 20) / 120  # all lost documents are right
+    highest_difference = accuracy_of_first - sum(second[:100]) / 120  # all lost documents are wrong
     assert sums.ends == (pytest.approx(lowest_difference), pytest.approx(highest_difference))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from StaICC import read_logs
 from StaICC.errors import SchemaError
 from StaICC.logs.helm import read_helm_run
 from StaICC.logs.inspect_ai import read_json_log
@@ -137,8 +138,27 @@ def test_inspect_averages_the_epochs_of_a_row_first(tmp_path: Path) -> None:
     head["results"]["scores"] = [result_of_scorer("match", accuracy=0.5)]
     failed = sample(0, None, epoch=2, scores={}, error={"message": "too many requests"})
     samples = [sample(0, "C"), failed, sample(1, "I"), sample(1, "I", epoch=2)]
-    (run,) = read_json_log(write_json(tmp_path / "log.json", samples, head)).runs
+    log = write_json(tmp_path / "log.json", samples, head)
+
+    (run,) = read_json_log(log).runs
+
     assert run.metrics == ("match",)
+    (note,) = run.notes
+    assert "match: inspect_ai reports 0.5, the mean over rows after the mean of their epochs" in note
+    assert "here it is 0.3333, the mean over all scored samples" in note
+    (result,) = read_logs(log).values()
+    (value,) = result.averaged.values()
+    assert value == pytest.approx(1 / 3)
+
+
+def test_epochs_that_are_all_scored_need_no_note(tmp_path: Path) -> None:
+    head = header(n_rows=2, epochs=2)
+    head["results"]["scores"] = [result_of_scorer("match", accuracy=0.25)]
+    samples = [sample(0, "C"), sample(0, "I", epoch=2), sample(1, "I"), sample(1, "I", epoch=2)]
+
+    (run,) = read_json_log(write_json(tmp_path / "log.json", samples, head)).runs
+
+    assert run.notes == ()
 
 
 def test_invalidated_samples_may_be_part_of_the_reported_mean(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -408,49 +408,81 @@ def test_a_prompt_after_the_last_pseudo_query_is_refused(writer: PromptWriter) -
 
 # -- bad arguments, each with its message
 
-BAD: dict[str, list[tuple[tuple[Any, ...], str]]] = {
-    "change_instruction": [((5,), "must be a text, not 5"), ((None,), "not None"), (("\ud800",), "lone surrogate")],
-    "change_label_prefix": [((["a"],), "must be a text, not ['a']")],
-    "change_input_text_prefixes": [
-        (("a",), "'input_text_prefixes' must be a list, each item a text, not 'a'"),
-        ((["a", "b"],), "2 'input_text_prefixes' and 1 'input_text_affixes'"),
-    ],
-    "change_input_text_affixes": [(([],), "1 'input_text_prefixes' and 0 'input_text_affixes'")],
-    "change_label_space": [
-        (("abc",), "must be 3 distinct non-empty texts, not 'abc'"),
-        ((["a", "b"],), "must be 3 distinct non-empty texts, not ['a', 'b']"),
-        *(((["a", "b", bad],), f"must be 3 distinct non-empty texts, not ['a', 'b', {bad!r}]") for bad in ("a", "", 3)),
-    ],
-    "change_label_wrong_rate": [((rate,), f"in [0, 1], not {rate!r}") for rate in (2, -1, float("nan"), "0.5", True)],
-    "use_noisy_channel": [((3,), "'label_affix' must be a text, not 3"), ((" ", 3), "item 0 must be a text, not 3")],
-    "set_config_dict": [
-        ((["instruction"],), "dictionary of prompt settings, not list"),
-        (({"use_noisy_channel": "no"},), "must be True or False, not 'no'"),
-        (({"use_noisy_channel": True, "instruction": "x", "label_wrong_rate": 2},), "in [0, 1], not 2"),
-    ],
-    "__setattr__": [(("cut_by_length", -1), "cut_by_length must be an integer of at least 0, not -1")],
-    "write_prompt": [
-        (([0], 8), "query_index must be an integer from 0 to 7, not 8"),
-        (([0, 20], 7), "a demonstration must be an integer from 0 to 19, not 20"),
-        (([0],), "set pseudo_prompt"),
-    ],
-    "write_prompt_from_dataline": [
-        (([], "q", 1.0), "cut_by_length must be an integer of at least 0, not 1.0"),
-        *((([("a", bad)], "q"), f"{bad!r} is no label; labels: no, yes, maybe") for bad in ("perhaps", 3, -1)),
-        (([], ["a", "b"]), "expected 1 input texts, as a row"),
-        *(
-            (([("a", 1), bad], "q"), f"demonstration 1 must be a pair (input texts, label), not {bad!r}")
-            for bad in (["b"], "ab", {"b": 1, "c": 2})
-        ),
-    ],
-}
+
+class BadCall(NamedTuple):
+    """A call of a method of the prompt writer with a bad argument, and words of the refusal."""
+
+    method: str
+    arguments: tuple[Any, ...]
+    refusal: str
 
 
-@pytest.mark.parametrize("method", BAD)
-def test_bad_arguments_are_refused_and_change_nothing(writer: PromptWriter, method: str) -> None:
-    before = writer.get_config_dict()
-    for arguments, message in BAD[method]:
-        with pytest.raises(ArgumentError, match=re.escape(message)):
-            getattr(writer, method)(*arguments)
-        assert writer.get_config_dict() == before
-        assert not writer.changed
+NO_LABEL_NAMES = "must be 3 distinct non-empty texts, not"
+NO_RATE = "in [0, 1], not"
+BAD_CALLS = [
+    BadCall("change_instruction", (5,), "must be a text, not 5"),
+    BadCall("change_instruction", (None,), "not None"),
+    BadCall("change_instruction", ("\ud800",), "lone surrogate"),
+    BadCall("change_label_prefix", (["a"],), "must be a text, not ['a']"),
+    BadCall("change_input_text_prefixes", ("a",), "'input_text_prefixes' must be a list, each item a text, not 'a'"),
+    BadCall("change_input_text_prefixes", (["a", "b"],), "2 'input_text_prefixes' and 1 'input_text_affixes'"),
+    BadCall("change_input_text_affixes", ([],), "1 'input_text_prefixes' and 0 'input_text_affixes'"),
+    BadCall("change_label_space", ("abc",), f"{NO_LABEL_NAMES} 'abc'"),
+    BadCall("change_label_space", (["a", "b"],), f"{NO_LABEL_NAMES} ['a', 'b']"),
+    BadCall("change_label_space", (["a", "b", "a"],), f"{NO_LABEL_NAMES} ['a', 'b', 'a']"),
+    BadCall("change_label_space", (["a", "b", ""],), f"{NO_LABEL_NAMES} ['a', 'b', '']"),
+    BadCall("change_label_space", (["a", "b", 3],), f"{NO_LABEL_NAMES} ['a', 'b', 3]"),
+    BadCall("change_label_wrong_rate", (2,), f"{NO_RATE} 2"),
+    BadCall("change_label_wrong_rate", (-1,), f"{NO_RATE} -1"),
+    BadCall("change_label_wrong_rate", (float("nan"),), f"{NO_RATE} nan"),
+    BadCall("change_label_wrong_rate", ("0.5",), f"{NO_RATE} '0.5'"),
+    BadCall("change_label_wrong_rate", (True,), f"{NO_RATE} True"),
+    BadCall("use_noisy_channel", (3,), "'label_affix' must be a text, not 3"),
+    BadCall("use_noisy_channel", (" ", 3), "item 0 must be a text, not 3"),
+    BadCall("set_config_dict", (["instruction"],), "dictionary of prompt settings, not list"),
+    BadCall("set_config_dict", ({"use_noisy_channel": "no"},), "must be True or False, not 'no'"),
+    BadCall(
+        "set_config_dict",
+        ({"use_noisy_channel": True, "instruction": "x", "label_wrong_rate": 2},),
+        f"{NO_RATE} 2",
+    ),
+    BadCall("__setattr__", ("cut_by_length", -1), "cut_by_length must be an integer of at least 0, not -1"),
+    BadCall("write_prompt", ([0], 8), "query_index must be an integer from 0 to 7, not 8"),
+    BadCall("write_prompt", ([0, 20], 7), "a demonstration must be an integer from 0 to 19, not 20"),
+    BadCall("write_prompt", ([0],), "set pseudo_prompt"),
+    BadCall("write_prompt_from_dataline", ([], "q", 1.0), "cut_by_length must be an integer of at least 0, not 1.0"),
+    BadCall(
+        "write_prompt_from_dataline",
+        ([("a", "perhaps")], "q"),
+        "'perhaps' is no label; labels: no, yes, maybe",
+    ),
+    BadCall("write_prompt_from_dataline", ([("a", 3)], "q"), "3 is no label; labels: no, yes, maybe"),
+    BadCall("write_prompt_from_dataline", ([("a", -1)], "q"), "-1 is no label; labels: no, yes, maybe"),
+    BadCall("write_prompt_from_dataline", ([], ["a", "b"]), "expected 1 input texts, as a row"),
+    BadCall(
+        "write_prompt_from_dataline",
+        ([("a", 1), ["b"]], "q"),
+        "demonstration 1 must be a pair (input texts, label), not ['b']",
+    ),
+    BadCall(
+        "write_prompt_from_dataline",
+        ([("a", 1), "ab"], "q"),
+        "demonstration 1 must be a pair (input texts, label), not 'ab'",
+    ),
+    BadCall(
+        "write_prompt_from_dataline",
+        ([("a", 1), {"b": 1, "c": 2}], "q"),
+        "demonstration 1 must be a pair (input texts, label), not {'b': 1, 'c': 2}",
+    ),
+]
+
+
+@pytest.mark.parametrize("call", BAD_CALLS, ids=[call.method for call in BAD_CALLS])
+def test_a_call_with_a_bad_argument_is_refused_and_changes_nothing(writer: PromptWriter, call: BadCall) -> None:
+    settings_before = writer.get_config_dict()
+
+    with pytest.raises(ArgumentError, match=re.escape(call.refusal)):
+        getattr(writer, call.method)(*call.arguments)
+
+    assert writer.get_config_dict() == settings_before
+    assert not writer.changed

@@ -50,42 +50,47 @@ def test_there_is_one_state_for_each_prompt_and_layer(family_kernel: Any) -> Non
 
 def test_the_state_of_a_layer_is_that_of_the_last_token_in_a_single_pass(family_kernel: Any, tokenizer: Any) -> None:
     """Of the first layer: after the last one, transformers returns states that are normalised."""
-    states = family_kernel.layer_states(PROMPTS)
+    states_of_prompts = family_kernel.layer_states(PROMPTS)
 
-    for number, prompt in enumerate(PROMPTS):
+    for prompt, states in zip(PROMPTS, states_of_prompts, strict=True):
         ids = torch.tensor([tokenizer(prompt)["input_ids"]])
         with torch.no_grad():
-            _embeddings, after_first_layer, _after_last = family_kernel.model(
-                ids, output_hidden_states=True
-            ).hidden_states
-        assert states[number][0] == pytest.approx(after_first_layer[0, -1].numpy(), abs=1e-4), prompt
+            outputs = family_kernel.model(ids, output_hidden_states=True)
+        _embeddings, after_first_layer, _after_last_layer = outputs.hidden_states
+        last_token = after_first_layer[0, -1].numpy()
+        assert states[0] == pytest.approx(last_token, abs=1e-4), prompt
 
 
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_the_state_of_the_prompt_itself_changes_no_prediction(family_kernel: Any, layer: int) -> None:
-    states = family_kernel.layer_states(PROMPTS)
-    expected = family_kernel.batch(PROMPTS, LABELS)
+    states_of_prompts = family_kernel.layer_states(PROMPTS)
+    usual_rows = family_kernel.batch(PROMPTS, LABELS)
 
-    for number, prompt in enumerate(PROMPTS):
-        (row,) = family_kernel.patched([prompt], LABELS, layer, states[number][layer])
-        assert row == pytest.approx(expected[number], abs=1e-5), prompt
+    for prompt, states, usual_row in zip(PROMPTS, states_of_prompts, usual_rows, strict=True):
+        (row,) = family_kernel.patched([prompt], LABELS, layer, states[layer])
+        assert row == pytest.approx(usual_row, abs=1e-5), prompt
 
 
 def test_the_state_of_the_last_layer_alone_decides_the_prediction(family_kernel: Any) -> None:
     """With the state of one prompt there, all prompts have its prediction."""
     last_layer = LAYERS - 1
-    state = family_kernel.layer_states([PROMPTS[2]])[0][last_layer]
-    expected = family_kernel.batch([PROMPTS[2]], LABELS)
+    (states,) = family_kernel.layer_states([PROMPTS[2]])
+    (row_of_prompt_2,) = family_kernel.batch([PROMPTS[2]], LABELS)
 
-    assert family_kernel.patched(PROMPTS, LABELS, last_layer, state) == close(expected * len(PROMPTS))
+    rows = family_kernel.patched(PROMPTS, LABELS, last_layer, states[last_layer])
+
+    assert rows == close([row_of_prompt_2] * len(PROMPTS))
 
 
 def test_after_the_state_of_the_first_layer_the_prompt_still_matters(family_kernel: Any) -> None:
     """The second layer reads the other positions."""
-    state = family_kernel.layer_states([PROMPTS[2]])[0][0]
-    expected = family_kernel.batch([PROMPTS[2]], LABELS)
+    first_layer = 0
+    (states,) = family_kernel.layer_states([PROMPTS[2]])
+    (row_of_prompt_2,) = family_kernel.batch([PROMPTS[2]], LABELS)
 
-    assert family_kernel.patched(PROMPTS, LABELS, 0, state) != close(expected * len(PROMPTS))
+    rows = family_kernel.patched(PROMPTS, LABELS, first_layer, states[first_layer])
+
+    assert rows != close([row_of_prompt_2] * len(PROMPTS))
 
 
 def test_a_replaced_state_leaves_no_hook_in_the_model(family_kernel: Any) -> None:
@@ -138,18 +143,25 @@ def steerable_kernel(request: pytest.FixtureRequest, make_model: Any, tokenizer:
     return CausalLMKernel(make_model(request.param), tokenizer, token_budget=64)
 
 
+def label_probabilities_of(model: Any, tokenizer: Any, prompt: str) -> list[float]:
+    """Return the probabilities of the last tokens of the labels after a prompt, from one call of the model."""
+    ids = torch.tensor([tokenizer(prompt)["input_ids"]])
+    label_tokens = [tokenizer(label)["input_ids"][-1] for label in LABELS]
+    with torch.no_grad():
+        logits = model(ids, use_cache=False).logits[0, -1, label_tokens]
+    probabilities: list[float] = logits.double().softmax(-1).tolist()
+    return probabilities
+
+
 def test_steered_models_turn_the_feed_forward_output_at_all_positions(steerable_kernel: Any, tokenizer: Any) -> None:
     steered = steerable_kernel.steered(PROMPTS, LABELS, VECTORS, 0.8)
 
     model = steerable_kernel.model
     for network, vector in zip(feed_forward_networks(model), VECTORS, strict=True):
         steer_by_hand(network, vector, 0.8)
-    label_tokens = [tokenizer(label)["input_ids"][-1] for label in LABELS]
     for prompt, row in zip(PROMPTS, steered, strict=True):
-        ids = torch.tensor([tokenizer(prompt)["input_ids"]])
-        with torch.no_grad():
-            logits = model(ids, use_cache=False).logits[0, -1, label_tokens]
-        assert row == pytest.approx(logits.double().softmax(-1).tolist(), abs=1e-5), prompt
+        expected = label_probabilities_of(model, tokenizer, prompt)
+        assert row == pytest.approx(expected, abs=1e-5), prompt
 
 
 def test_steering_changes_predictions(steerable_kernel: Any) -> None:
@@ -265,6 +277,13 @@ FOREST = TrieRow((5, 6, 7), (0, 0, 1), {4: (0,), 5: (1, 2)})
 """Two sequences, of which the second one begins anew: 5, and 6 7."""
 
 
+def states_of_single_call(forward, sequence):
+    """Return the states of the tokens of one sequence, which is computed without others."""
+    unbranched = TrieRow(sequence, range(len(sequence)), {})
+    (states,) = forward.padded([unbranched])
+    return states
+
+
 @pytest.mark.parametrize("family", ["GPT2", "Llama", "OPT", "GPTNeoX", "Qwen2", "Gemma", "Mixtral"])
 @pytest.mark.parametrize(("dtype", "rounding"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])
 def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, family, dtype, rounding):
@@ -274,14 +293,12 @@ def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, fa
     rows = [CHAIN, TREE, FOREST, TREE, CHAIN]
     (states_of_all_rows,) = forward.flat(rows)
 
-    sizes = [len(row.tokens) for row in rows]
-    states_of_rows = states_of_all_rows.split(sizes)
+    states_of_rows = states_of_all_rows.split([len(row.tokens) for row in rows])
     for row, states in zip(rows, states_of_rows, strict=True):
         for positions in row.wanted_positions.values():
             sequence = [row.tokens[position] for position in positions]
-            alone = TrieRow(sequence, range(len(sequence)), {})
-            (states_alone,) = forward.padded([alone])
             states_in_row = states[list(positions)]
+            states_alone = states_of_single_call(forward, sequence)
             assert torch.allclose(states_in_row, states_alone, atol=rounding), f"the sequence {sequence} of {row}"
 
 
@@ -379,11 +396,13 @@ def test_compiled_layers_return_what_the_layers_return(kernel_pair, family, scor
 def test_prompts_of_other_lengths_need_no_other_compiled_code(kernel_pair, family):
     _, compiled = kernel_pair(family)
     compiled.batch(TREES, WORDS)
+    graphs_before = compiled_graphs()
 
-    before = compiled_graphs()
     for count in range(2, 40):
-        compiled.batch(["the " * count, "who " * (2 * count)], WORDS)
-    assert compiled_graphs() == before
+        prompts_of_new_lengths = ["the " * count, "who " * (2 * count)]
+        compiled.batch(prompts_of_new_lengths, WORDS)
+
+    assert compiled_graphs() == graphs_before
 
 
 @needs_compiler

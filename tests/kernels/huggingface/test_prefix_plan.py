@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +13,24 @@ from StaICC.kernels.huggingface.batching import BatchRunner
 from StaICC.kernels.huggingface.token_trie import distinct_positions
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
+
+
+class PlannedSequence(NamedTuple):
+    """A sequence of tokens, and where a plan computes it.
+
+    Attributes:
+        tokens: The tokens of the sequence.
+        first_wanted: Its first position whose output is wanted.
+        row: The row of the plan that has the sequence.
+        wanted_positions: The positions in this row whose outputs belong to the sequence.
+        path: The positions in this row from the root of its tree to the last token of the sequence.
+    """
+
+    tokens: tuple
+    first_wanted: int
+    row: Any
+    wanted_positions: list
+    path: list
 
 
 def positions_from_root_to(row, position):
@@ -42,6 +60,16 @@ class Plan(NamedTuple):
     first_wanted: list
     row_tokens: int
     rows: list
+
+    def planned_sequences(self):
+        """Return each sequence with its place in a row."""
+        planned = []
+        for row in self.rows:
+            for index, wanted_positions in row.wanted_positions.items():
+                path = positions_from_root_to(row, wanted_positions[-1])
+                place = (row, list(wanted_positions), path)
+                planned.append(PlannedSequence(self.sequences[index], self.first_wanted[index], *place))
+        return planned
 
 
 @st.composite
@@ -74,38 +102,36 @@ def test_every_sequence_is_in_one_row(plan):
 @given(plans())
 def test_a_sequence_is_the_cached_prefix_of_its_row_and_the_tokens_of_one_path(plan):
     """A row is a tree of tokens; a sequence continues the cached prefix on the path that ends at its last position."""
-    for row in plan.rows:
-        for index, wanted_positions in row.wanted_positions.items():
-            sequence = plan.sequences[index]
-            last_position = wanted_positions[-1]
-            path = positions_from_root_to(row, last_position)
-            tokens_of_path = tuple(row.tokens[position] for position in path)
-            depths_of_path = [row.depths[position] for position in path]
-            assert row.prefix + tokens_of_path == sequence
-            assert depths_of_path == list(range(len(row.prefix), len(sequence)))
+    for planned in plan.planned_sequences():
+        tokens_of_path = tuple(planned.row.tokens[position] for position in planned.path)
+        assert planned.row.prefix + tokens_of_path == planned.tokens
+
+
+@settings(max_examples=300)
+@given(plans())
+def test_the_depth_of_a_token_in_its_row_is_its_index_in_the_sequence(plan):
+    for planned in plan.planned_sequences():
+        depths_of_path = [planned.row.depths[position] for position in planned.path]
+        first_depth = len(planned.row.prefix)
+        assert depths_of_path == list(range(first_depth, len(planned.tokens)))
 
 
 @settings(max_examples=300)
 @given(plans())
 def test_the_positions_of_a_sequence_are_wanted_from_the_first_wanted_one_on(plan):
-    for row in plan.rows:
-        cached = len(row.prefix)
-        for index, wanted_positions in row.wanted_positions.items():
-            first_wanted = plan.first_wanted[index]
-            assert cached <= first_wanted, "the outputs of cached positions are gone"
-
-            last_position = wanted_positions[-1]
-            path = positions_from_root_to(row, last_position)
-            assert list(wanted_positions) == path[first_wanted - cached :]
+    for planned in plan.planned_sequences():
+        n_cached = len(planned.row.prefix)
+        assert n_cached <= planned.first_wanted, "the outputs of cached positions are gone"
+        assert planned.wanted_positions == planned.path[planned.first_wanted - n_cached :]
 
 
 @settings(max_examples=300)
 @given(plans())
-def test_a_row_is_longer_than_its_limit_only_for_a_single_sequence(plan):
+def test_a_row_of_several_sequences_is_within_the_limit(plan):
     """Equal sequences count as one: they end at the same position."""
     for row in plan.rows:
-        last_positions = {wanted_positions[-1] for wanted_positions in row.wanted_positions.values()}
-        if len(last_positions) > 1:
+        ends_of_sequences = {wanted_positions[-1] for wanted_positions in row.wanted_positions.values()}
+        if len(ends_of_sequences) > 1:
             assert len(row.tokens) <= plan.row_tokens
 
 
@@ -117,15 +143,23 @@ def rows_with_free_attention(sequences):
 
 @given(SEQUENCES)
 def test_free_attention_computes_every_prefix_once(sequences):
+    computed_tokens = sum(len(row.tokens) for row in rows_with_free_attention(sequences))
+
+    assert computed_tokens == len(prefixes_of(sequences))
+
+
+@given(SEQUENCES)
+def test_distinct_positions_are_the_prefixes_of_all_sequences(sequences):
+    assert distinct_positions(sequences) == len(prefixes_of(sequences))
+
+
+def prefixes_of(sequences):
+    """Return all prefixes of sequences; the sequences themselves are among them."""
     prefixes = set()
     for sequence in sequences:
         for end in range(1, len(sequence) + 1):
             prefixes.add(sequence[:end])
-
-    computed_tokens = sum(len(row.tokens) for row in rows_with_free_attention(sequences))
-
-    assert computed_tokens == len(prefixes)
-    assert distinct_positions(sequences) == len(prefixes)
+    return prefixes
 
 
 @given(SEQUENCES)

@@ -102,19 +102,40 @@ def test_every_kind_of_label_is_that_of_a_demonstration(kind: str, benchmark_cla
             assert demonstration.label in LABEL_KINDS[kind]
 
 
+def median(sizes: list[int]) -> int:
+    """Return the median of an odd number of sizes, and otherwise the larger one of the two in the middle."""
+    return sorted(sizes)[len(sizes) // 2]
+
+
 @pytest.mark.parametrize("kind", LABEL_KINDS)
-def test_the_first_demonstrations_of_too_long_prompts_are_dropped_whatever_the_labels(
+def test_too_long_prompts_lose_their_first_demonstrations_whatever_the_labels(
     tokenizer: Any, model: Any, kind: str
 ) -> None:
     queries = StaICC.Normal(k=3, datasets=own_data(LABEL_KINDS[kind]), limit=4)[0].all_queries()
-    sizes = prompt_sizes(tokenizer, queries)
-    limit = sorted(sizes)[len(sizes) // 2]  # some prompts are longer
+    limit = median(prompt_sizes(tokenizer, queries))
+
     reading = limited_kernel(model, tokenizer, limit)._tokenize([[query.prompt] for query in queries])
 
-    for query, size, (text,), dropped in zip(queries, sizes, reading.texts, reading.dropped, strict=True):
-        kept = "".join(shown.text for shown in query.parts.demonstrations[dropped:])
-        assert text == query.parts.instruction + kept + query.parts.question
-        assert (dropped > 0) is (size > limit)
+    for query, (text,), n_dropped in zip(queries, reading.texts, reading.dropped, strict=True):
+        kept_demonstrations = query.parts.demonstrations[n_dropped:]
+        expected = query.parts.instruction
+        for demonstration in kept_demonstrations:
+            expected += demonstration.text
+        expected += query.parts.question
+        assert text == expected
+
+
+@pytest.mark.parametrize("kind", LABEL_KINDS)
+def test_only_too_long_prompts_lose_demonstrations(tokenizer: Any, model: Any, kind: str) -> None:
+    queries = StaICC.Normal(k=3, datasets=own_data(LABEL_KINDS[kind]), limit=4)[0].all_queries()
+    sizes = prompt_sizes(tokenizer, queries)
+    limit = median(sizes)
+
+    reading = limited_kernel(model, tokenizer, limit)._tokenize([[query.prompt] for query in queries])
+
+    too_long = [index for index, size in enumerate(sizes) if size > limit]
+    shortened = [index for index, n_dropped in enumerate(reading.dropped) if n_dropped > 0]
+    assert shortened == too_long
 
 
 @pytest.mark.parametrize("style", ["plain", "chat", "chat-turns"])
@@ -147,17 +168,17 @@ def shortened(tokenizer: Any, model: Any) -> ShortenedRun:
     """A run on eight test rows, in which about half of the prompts are too long."""
     benchmark = StaICC.Normal(k=3, datasets=[own_data(["good", "bad"])], limit=8)
     sizes = prompt_sizes(tokenizer, benchmark[0].all_queries())
-    median_size = sorted(sizes)[len(sizes) // 2]
-    n_too_long = sum(size > median_size for size in sizes)
-    return ShortenedRun(benchmark, limited_kernel(model, tokenizer, median_size), n_too_long)
+    limit = median(sizes)
+    n_too_long = sum(size > limit for size in sizes)
+    return ShortenedRun(benchmark, limited_kernel(model, tokenizer, limit), n_too_long)
 
 
 def test_dropped_demonstrations_are_counted_in_the_result(shortened: ShortenedRun) -> None:
     result = shortened.benchmark(shortened.kernel)
 
-    prompts, demonstrations = result.details["hostile"].dropped["normal"]
-    assert prompts == shortened.n_too_long
-    assert demonstrations >= shortened.n_too_long, "each of these prompts lost at least one"
+    shortened_prompts, dropped_demonstrations = result.details["hostile"].dropped["normal"]
+    assert shortened_prompts == shortened.n_too_long
+    assert dropped_demonstrations >= shortened_prompts, "each of these prompts lost at least one"
     assert f"{shortened.n_too_long} of 16 prompts were longer than the model reads" in str(result)
 
 
@@ -180,21 +201,20 @@ def test_dropped_demonstrations_are_saved(shortened: ShortenedRun, tmp_path: Pat
 
 def test_long_icl_states_what_was_sent(tmp_path: Path, tokenizer: Any, model: Any) -> None:
     """A model that reads half of the longest prompt, on three test rows and a context of two rounds."""
-    benchmark = long_icl_on(write_small(tmp_path), ["banking77"], (2,), 3, unparsed="wrong")
+    benchmark = long_icl_on(write_small(tmp_path), ["banking77"], rounds=(2,), limit=3, unparsed="wrong")
     experimentor = benchmark[0]
     longest_prompt = max(len(tokenizer(str(prompt)).input_ids) for prompt in experimentor.prompt_set())
     kernel = limited_kernel(model, tokenizer, longest_prompt // 2)
 
     result = benchmark(text_inference(kernel, 4))
 
-    context = experimentor.contexts[2]
-    test_items = experimentor.test_items
-    (of_round,) = result.divided["banking77"]["rounds"].values()
-    dropped_per_prompt = of_round["dropped"] / len(test_items)
-    labels_of_whole_context = context.coverage([item.gold for item in test_items])["labels_shown"]
-    assert of_round["dropped"] > 0
-    assert of_round["demonstrations"] == pytest.approx(context.demonstrations - dropped_per_prompt)
-    assert of_round["labels_shown"] < labels_of_whole_context
+    (sent,) = result.divided["banking77"]["rounds"].values()
+    assert sent["dropped"] > 0
+    whole_context = experimentor.contexts[2]
+    dropped_per_prompt = sent["dropped"] / 3
+    assert sent["demonstrations"] == pytest.approx(whole_context.demonstrations - dropped_per_prompt)
+    true_labels = [item.gold for item in experimentor.test_items]
+    assert sent["labels_shown"] < whole_context.coverage(true_labels)["labels_shown"]
     assert "prompts were longer than the model reads" in str(result)
 
 
@@ -227,31 +247,42 @@ def test_replies_record_that_no_demonstration_was_dropped(tokenizer: Any, model:
     assert reply.dropped == 0
 
 
-def log_probabilities_after(model: Any, start: list[int], tokens: list[int]) -> list[float]:
-    """Return the log-probability of each token after others, from one call of the model."""
+def log_probability_after(model: Any, context: list[int], tokens: list[int]) -> float:
+    """Return the log-probability of tokens after a context, from one call of the model."""
     with torch.inference_mode():
-        logs = model(torch.tensor([[*start, *tokens]])).logits[0].log_softmax(-1)
-    return [logs[len(start) - 1 + index, token].item() for index, token in enumerate(tokens)]
+        logs = model(torch.tensor([[*context, *tokens]])).logits[0].log_softmax(-1)
+    total = 0.0
+    for index, token in enumerate(tokens):
+        position_before = len(context) + index - 1
+        total += logs[position_before, token].item()
+    return total
 
 
-@pytest.mark.parametrize(
-    ("scoring", "scored"),
-    [("last", slice(-1, None)), ("first", slice(0, 1)), ("full", slice(None))],
-    ids=["last", "first", "full"],
-)
-def test_turns_are_scored_where_the_reply_starts(tokenizer: Any, model: Any, scoring: Any, scored: slice) -> None:
+def scored_tokens(label_tokens: list[int], scoring: str) -> list[int]:
+    """Return the tokens of a label that a way of scoring reads: the last one, the first one, or all (full)."""
+    if scoring == "last":
+        return label_tokens[-1:]
+    if scoring == "first":
+        return label_tokens[:1]
+    return label_tokens
+
+
+@pytest.mark.parametrize("scoring", ["last", "first", "full"])
+def test_labels_are_scored_right_behind_the_turns(tokenizer: Any, model: Any, scoring: Any) -> None:
     kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns", label_scoring=scoring)
     labels = ["good", "bad film"]
     queries = StaICC.Normal(k=2, datasets=[own_data(labels)], limit=2)[0].all_queries()
+
     rows = kernel.batch([query.prompt for query in queries], labels)
 
     for query, row in zip(queries, rows, strict=True):
-        start = tokenizer(in_turns(query.parts), add_special_tokens=False).input_ids
+        turns = tokenizer(in_turns(query.parts), add_special_tokens=False).input_ids
         scores = []
         for label in labels:
-            scored_tokens = tokenizer(label, add_special_tokens=False).input_ids[scored]
-            scores.append(sum(log_probabilities_after(model, start, scored_tokens)))
-        assert row == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5)
+            label_tokens = tokenizer(label, add_special_tokens=False).input_ids
+            scores.append(log_probability_after(model, turns, scored_tokens(label_tokens, scoring)))
+        probabilities = torch.tensor(scores).softmax(-1).tolist()
+        assert row == pytest.approx(probabilities, abs=1e-5)
 
 
 SCORE_PROMPT_TEXTS = {"noisy_channel", "ppl_icl"}
@@ -274,9 +305,11 @@ def test_every_other_method_sends_turns(tokenizer: Any, model: Any, name: str, t
     method = StaICC.Method(name, kernel, calibration_number=4)
     with PredictionStore(tmp_path / "store.db") as store:
         first = method.run(benchmark, store=store, on_error="collect")
-        again = method.run(benchmark, store=store, on_error="collect")
-    assert first.details["hostile"].failures == ()
-    assert again.divided == first.divided
+        from_store = method.run(benchmark, store=store, on_error="collect")
+
+    (details,) = first.details.values()
+    assert details.failures == ()
+    assert from_store.divided == first.divided
 
 
 def prompt_texts(benchmark: Any) -> list[str]:
@@ -304,8 +337,8 @@ def test_the_store_distinguishes_parts(tokenizer: Any, model: Any, tmp_path: Pat
 
 def test_methods_say_that_demonstrations_were_dropped(tokenizer: Any, model: Any) -> None:
     benchmark = StaICC.Normal(k=3, datasets=own_data(["good", "bad"]), limit=4)
-    sizes = prompt_sizes(tokenizer, benchmark[0].all_queries())
-    kernel = limited_kernel(model, tokenizer, sorted(sizes)[len(sizes) // 2], label_scoring="first")
+    some_are_longer = median(prompt_sizes(tokenizer, benchmark[0].all_queries()))
+    kernel = limited_kernel(model, tokenizer, some_are_longer, label_scoring="first")
 
     result = StaICC.Method("batch_calibration", kernel).run(benchmark)
 
@@ -358,9 +391,13 @@ def test_a_damaged_row_of_the_vocabulary_is_no_label_mass(tokenizer: Any) -> Non
 
 
 def test_a_template_that_ends_with_the_end_token_is_refused(tokenizer: Any, model: Any) -> None:
-    other = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, eos_token="</assistant>")
-    other.chat_template = TURNS + "{% if add_generation_prompt %}<assistant>{{ eos_token }}{% endif %}"
-    kernel = CausalLMKernel(model, other, prompt_format="chat")
+    tokenizer_with_end_token = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer, eos_token="</assistant>"
+    )
+    ends_with_end_token = TURNS + "{% if add_generation_prompt %}<assistant>{{ eos_token }}{% endif %}"
+    tokenizer_with_end_token.chat_template = ends_with_end_token
+    kernel = CausalLMKernel(model, tokenizer_with_end_token, prompt_format="chat")
+
     with pytest.raises(StaICC.StaICCError, match="the chat template ends prompt 0 with the end token"):
         kernel._tokenize([["text: a label: "]])
 
@@ -396,13 +433,14 @@ def test_an_impossible_number_of_dropped_demonstrations_is_refused(dropped: int)
         StaICC.Normal(datasets=["mini"], limit=2)(predict)
 
 
-def test_a_dropped_demonstration_is_a_pair_of_a_dialogue_and_otherwise_a_text(tmp_path: Path) -> None:
-    """Of merged dialogues, demonstrations are the pairs; of sentences with several entities, the sentences."""
+def test_a_prompt_without_its_first_text_has_one_demonstration_less(tmp_path: Path) -> None:
+    """Each pair of a dialogue is a demonstration, so a prompt without a dialogue has less by all of its pairs."""
     for experimentor in long_icl_on(write_small(tmp_path), rounds=(2,), limit=2):
         contexts = experimentor.contexts[2]
-        first_shown_labels = contexts.shown_labels(0)[0]
-        lost = len(first_shown_labels) if experimentor.name == "dialogre" else 1
+        labels_of_first_text = contexts.shown_labels(0)[0]
+        demonstrations_of_first_text = len(labels_of_first_text) if experimentor.name == "dialogre" else 1
 
-        without_first = contexts.sent([1] * len(experimentor.test_items))
+        without_first_text = contexts.sent([1] * len(experimentor.test_items))
 
-        assert without_first.demonstrations == contexts.demonstrations - lost, experimentor.name
+        expected = contexts.demonstrations - demonstrations_of_first_text
+        assert without_first_text.demonstrations == expected, experimentor.name

@@ -48,20 +48,28 @@ def best(before: str, n: int) -> dict[str, float]:
 
 def joint(prompt: str, labels: list[str]) -> list[float]:
     """The oracle: for each label, the log-probability of its words after those that all labels have as prompt."""
-    rows = [split(prompt + label) for label in labels]
-    prompt_words = 0
-    while all_begin_alike(rows, prompt_words + 1) and len("".join(rows[0][: prompt_words + 1])) <= len(prompt):
-        prompt_words += 1
-    sums = []
-    for words in rows:
-        terms = [log_probability("".join(words[:i]), words[i]) for i in range(prompt_words, len(words))]
-        sums.append(math.fsum(terms))
-    return sums
+    words_of_labels = [split(prompt + label) for label in labels]
+    n_shared = n_words_of_prompt(words_of_labels, prompt)
+    scores = []
+    for words in words_of_labels:
+        log_probabilities = []
+        for index in range(n_shared, len(words)):
+            text_before = "".join(words[:index])
+            log_probabilities.append(log_probability(text_before, words[index]))
+        scores.append(math.fsum(log_probabilities))
+    return scores
 
 
-def all_begin_alike(rows: list[list[str]], count: int) -> bool:
-    """Return whether all rows of words have the same first words."""
-    return len({tuple(words[:count]) for words in rows}) == 1
+def n_words_of_prompt(words_of_labels: list[list[str]], prompt: str) -> int:
+    """Return how many first words all labels share and the prompt contains; a word may go on behind the prompt."""
+    n_shared = 0
+    text = ""
+    for words_in_place in zip(*words_of_labels, strict=False):
+        text += words_in_place[0]
+        if len(set(words_in_place)) > 1 or len(text) > len(prompt):
+            break
+        n_shared += 1
+    return n_shared
 
 
 class Server:
@@ -170,26 +178,35 @@ def completion(body: dict) -> dict:
     (next_word,) = best(prompt, 1)
     if body.get("echo"):
         words = [*split(prompt), next_word]
-        texts_before = ["".join(words[:i]) for i in range(len(words))]
+        text_before_words = ""
     else:
         words = [next_word]
-        texts_before = [prompt]
+        text_before_words = prompt
 
     logprobs = None
     if body.get("logprobs") is not None:
-        values: list[float | None] = [
-            log_probability(before, word) for before, word in zip(texts_before, words, strict=True)
-        ]
-        if body.get("echo"):
-            values[0] = None  # the first word has nothing before it
-        logprobs = {
-            "tokens": words,
-            "token_logprobs": values,
-            "text_offset": [len(before) for before in texts_before],
-            "top_logprobs": [best(before, body["logprobs"]) for before in texts_before],
-        }
-    reason = "length" if body.get("max_tokens") == 1 else "stop"
-    return answer_with("text_completion", body, prompt, text="".join(words), finish_reason=reason, logprobs=logprobs)
+        logprobs = logprobs_of_words(words, text_before_words, n_best=body["logprobs"])
+    finish_reason = "length" if body.get("max_tokens") == 1 else "stop"
+    return answer_with(
+        "text_completion", body, prompt, text="".join(words), finish_reason=finish_reason, logprobs=logprobs
+    )
+
+
+def logprobs_of_words(words: list[str], text_before_words: str, n_best: int) -> dict:
+    """Return the field ``logprobs`` of a completion: log-probabilities of its words, and the best words in each place.
+
+    The first word of a text has nothing before it, and thus no log-probability.
+    """
+    values: list[float | None] = []
+    offsets = []
+    best_words = []
+    before = text_before_words
+    for word in words:
+        values.append(log_probability(before, word) if before else None)
+        offsets.append(len(before))
+        best_words.append(best(before, n_best))
+        before += word
+    return {"tokens": words, "token_logprobs": values, "text_offset": offsets, "top_logprobs": best_words}
 
 
 def chat(body: dict) -> dict:
